@@ -1,0 +1,38 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up .venv on a fresh machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check format lint types contracts fast clean
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/hammingmark demo
+
+test: check
+	$(BIN)/python -m pytest -m slow
+
+check: format lint types contracts fast
+
+format: $(STAMP)
+	$(BIN)/ruff format --check .
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+contracts: $(STAMP)
+	$(BIN)/lint-imports
+
+fast: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow"
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,235 @@
+"""Names and files to wired objects: the only caller of the registry.
+
+Also the home of the front door's functions. Everything here takes ``settings``; by default they
+are read from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hammingmark import registry
+from hammingmark.core.calibration import Calibration
+from hammingmark.core.statistics import Alternative
+from hammingmark.errors import CalibrationError, InputError, KeyMismatch
+from hammingmark.keyring import Keyring
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.pipeline.calibrate import fit_calibration
+from hammingmark.pipeline.detect import REFERENCES, Detector
+from hammingmark.protocols import Encoder, Splitter
+from hammingmark.records import StatisticName, Verdict
+from hammingmark.settings import Settings, from_environment
+from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER
+from hammingmark.store.models import EncoderCard
+from hammingmark.store.store import ModelStore, Report
+
+DEFAULT_SPLITTER = "sentencex"
+
+
+def settings_now() -> Settings:
+    """What the environment says."""
+    return from_environment(os.environ)
+
+
+def model_store(settings: Settings | None = None, *, progress: Report | None = None) -> ModelStore:
+    """The store of model files on this machine."""
+    settings = settings or settings_now()
+    return ModelStore(settings.cache, offline=settings.offline, progress=progress)
+
+
+def load_splitter(name: str = DEFAULT_SPLITTER, *, language: str = "en") -> Splitter:
+    """A splitter by its registered name."""
+    splitter: Splitter = registry.find("splitters", name)(language=language)
+    return splitter
+
+
+def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None) -> Encoder:
+    """An encoder by what a user types.
+
+    Args:
+        spec: a name of the catalogue (``minilm``), a folder with a model of one's own,
+            ``sbert:NAME`` for sentence-transformers, or ``openai:MODEL@URL`` for an endpoint
+            (its key is read from OPENAI_API_KEY).
+        store: where catalogue models are kept.
+    """
+    encoder: Encoder
+    kind, colon, rest = spec.partition(":")
+    if spec in CATALOGUE:
+        return _catalogue_encoder(spec, store or model_store())
+    if colon and kind == "sbert":
+        encoder = registry.find("encoders", "sbert")(rest)
+        return encoder
+    if colon and kind == "openai":
+        model, at, url = rest.partition("@")
+        if not at or not model:
+            raise InputError(f"{spec!r} should look like openai:MODEL@URL.")
+        encoder = registry.find("encoders", "openai")(
+            url, model, api_key=os.environ.get("OPENAI_API_KEY")
+        )
+        return encoder
+    folder = Path(spec).expanduser()
+    if folder.is_dir():
+        runtime = "onnx" if (folder / "model.onnx").is_file() else "static"
+        if (folder / "modules.json").is_file() and runtime == "static":
+            runtime = "sbert"
+        part = registry.find("encoders", runtime)
+        encoder = part(str(folder)) if runtime == "sbert" else part(folder, name=spec)
+        return encoder
+    if colon or os.sep in spec:
+        raise InputError(f"No folder and no kind of encoder fits {spec!r}.")
+    known = ", ".join(name for name, model in CATALOGUE.items() if model.role == "encoder")
+    raise InputError(
+        f"No encoder called {spec!r}: name one of {known}, a folder, sbert:NAME or "
+        "openai:MODEL@URL."
+    )
+
+
+def new_key(
+    encoder: Encoder | str = DEFAULT_ENCODER,
+    *,
+    bits: int = 8,
+    threshold: int = 6,
+    note: str = "",
+) -> WatermarkKey:
+    """A fresh key for an encoder."""
+    fitted = load_encoder(encoder) if isinstance(encoder, str) else encoder
+    return WatermarkKey(
+        secret=Secret.fresh(),
+        encoder=fitted.name,
+        fingerprint=fitted.fingerprint,
+        dimension=fitted.dimension,
+        bits=bits,
+        threshold=threshold,
+        note=note,
+    )
+
+
+def load_key(reference: str | Path, *, settings: Settings | None = None) -> WatermarkKey:
+    """A key by its file, or by its name or id in the keyring."""
+    return Keyring((settings or settings_now()).keyring).find(str(reference)).key
+
+
+def require_fit(key: WatermarkKey, encoder: Encoder) -> None:
+    """Refuse a key that was made for another encoder.
+
+    Raises:
+        KeyMismatch: naming the encoder the key wants.
+    """
+    if key.fingerprint != encoder.fingerprint:
+        raise KeyMismatch(
+            f"Key {key.id} was made for the encoder {key.encoder!r} (fingerprint "
+            f"{key.fingerprint[:12]}); this one is {encoder.name!r} "
+            f"({encoder.fingerprint[:12]}), and their hashes have nothing in common. "
+            f"Use --encoder {key.encoder}, or a key made for this encoder."
+        )
+
+
+def detector(
+    keys: WatermarkKey | str | Path | Sequence[WatermarkKey | str | Path],
+    *,
+    encoder: Encoder | str | None = None,
+    splitter: Splitter | None = None,
+    level: float = 0.01,
+    statistic: StatisticName = "likelihood",
+    references: int = REFERENCES,
+    alternative: Alternative | None = None,
+    calibration: Calibration | None = None,
+    threshold: float | None = None,
+) -> Detector:
+    """A detector for one key or several, with the encoder that the first of them wants.
+
+    Raises:
+        KeyMismatch: a key was made for another encoder.
+    """
+    given = [keys] if isinstance(keys, (WatermarkKey, str, Path)) else list(keys)
+    loaded = [key if isinstance(key, WatermarkKey) else load_key(key) for key in given]
+    if not loaded:
+        raise InputError("At least one key is needed.")
+    distinct = list({key.id: key for key in loaded}.values())
+    if encoder is None or isinstance(encoder, str):
+        encoder = load_encoder(encoder or distinct[0].encoder)
+    for key in distinct:
+        require_fit(key, encoder)
+    if calibration:
+        if len(distinct) > 1 or calibration.key_id != distinct[0].id:
+            raise CalibrationError(
+                f"The calibration was fitted under key {calibration.key_id} and holds for it alone."
+            )
+        statistic, level = calibration.statistic, calibration.level
+    families = defaultdict(list)
+    for key in distinct:
+        families[key.bits, key.threshold].append(key)
+    method = registry.find("sentence_watermarks", "hamming")
+    return Detector(
+        splitter=splitter or load_splitter(),
+        encoder=encoder,
+        families=[method.family(family, alternative=alternative) for family in families.values()],
+        level=level,
+        statistic=statistic,
+        references=references,
+        calibration=calibration,
+        threshold=threshold,
+    )
+
+
+def detect(
+    text: str,
+    *,
+    key: WatermarkKey | str | Path | Sequence[WatermarkKey | str | Path],
+    level: float = 0.01,
+    language: str = "en",
+) -> Verdict:
+    """Judge one text. For many, make one `detector` and call its ``judge_many``."""
+    return detector(key, level=level, splitter=load_splitter(language=language)).judge(text)
+
+
+def calibrate_key(
+    texts: Sequence[str],
+    *,
+    key: WatermarkKey,
+    encoder: Encoder,
+    splitter: Splitter,
+    statistic: StatisticName,
+    level: float,
+    provenance: Mapping[str, Any],
+) -> Calibration:
+    """Thresholds for one key on texts known to be unmarked."""
+    require_fit(key, encoder)
+    return fit_calibration(
+        texts,
+        splitter=splitter,
+        encoder=encoder,
+        watermark=registry.find("sentence_watermarks", "hamming")(key),
+        statistic=statistic,
+        level=level,
+        provenance=provenance,
+    )
+
+
+def _catalogue_encoder(name: str, store: ModelStore) -> Encoder:
+    model = CATALOGUE[name]
+    card = model.card
+    if not isinstance(card, EncoderCard):
+        raise InputError(f"{name!r} is a {model.role}, not an encoder.")
+    folder = store.ensure(name)
+    encoder: Encoder
+    if card.runtime == "sbert":
+        encoder = registry.find("encoders", "sbert")(str(folder), name=name)
+        return encoder
+    hashes = {file.name: file.sha256 for file in model.files}
+    if card.runtime == "static":
+        encoder = registry.find("encoders", "static")(folder, name=name, hashes=hashes)
+        return encoder
+    encoder = registry.find("encoders", "onnx")(
+        folder,
+        name=name,
+        pooling=card.pooling,
+        prefix=card.prefix,
+        max_tokens=card.max_tokens,
+        hashes=hashes,
+    )
+    return encoder

@@ -1,0 +1,153 @@
+"""``hammingmark detect``: texts to verdicts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from hammingmark import report
+from hammingmark.assemble import DEFAULT_SPLITTER, detector, load_splitter, settings_now
+from hammingmark.cli.inputs import Source, read_sources
+from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.core.calibration import Calibration
+from hammingmark.errors import CalibrationError, InputError
+from hammingmark.keyring import Keyring
+from hammingmark.keys import WatermarkKey
+from hammingmark.pipeline.detect import REFERENCES
+from hammingmark.records import STATISTICS, StatisticName, Verdict
+
+
+@click.command()
+@click.argument("files", nargs=-1)
+@click.option("--key", "-k", "names", multiple=True, help="Key file, name or id; repeatable.")
+@click.option("--all-keys", is_flag=True, help="Search every key of the keyring.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
+@click.option("--field", default="text", show_default=True, help="Field of a JSONL line to read.")
+@click.option("--level", type=float, default=0.01, show_default=True, help="False-positive rate.")
+@click.option(
+    "--statistic",
+    type=click.Choice(STATISTICS),
+    default="likelihood",
+    show_default=True,
+    help="What decides.",
+)
+@click.option(
+    "--references", type=int, default=REFERENCES, show_default=True, help="Reference keys, K."
+)
+@click.option(
+    "--calibration",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Decide by thresholds that `hammingmark calibrate` fitted.",
+)
+@click.option("--threshold", type=float, help="Decide by one fixed threshold of the statistic.")
+@click.option("--encoder", help="Encoder, where it is not found under the key's own name.")
+@click.option("--splitter", default=DEFAULT_SPLITTER, show_default=True)
+@click.option("--language", default="en", show_default=True, help="Language of the texts.")
+@click.option("--brief", is_flag=True, help="Leave out the line for each sentence.")
+def detect(
+    files: tuple[str, ...],
+    names: tuple[str, ...],
+    all_keys: bool,
+    as_json: bool,
+    field: str,
+    level: float,
+    statistic: StatisticName,
+    references: int,
+    calibration: Path | None,
+    threshold: float | None,
+    encoder: str | None,
+    splitter: str,
+    language: str,
+    brief: bool,
+) -> None:
+    """Judge FILES: texts, folders, JSONL, or standard input.
+
+    The verdict rests on an exact p-value over reference keys: whatever the text is and whoever
+    wrote it, an unmarked one is called watermarked at most in a share LEVEL of cases.
+    """
+    keys = _chosen_keys(names, all_keys=all_keys)
+    judge = detector(
+        keys,
+        encoder=fetch_encoder(encoder or keys[0].encoder),
+        splitter=load_splitter(splitter, language=language),
+        level=level,
+        statistic=statistic,
+        references=references,
+        calibration=_read_calibration(calibration) if calibration else None,
+        threshold=threshold,
+    )
+    waiting: deque[Source] = deque()
+    failed = False
+
+    def texts() -> Iterator[str]:
+        for source in read_sources(files, field=field):
+            waiting.append(source)
+            if not source.error:
+                yield source.text
+
+    with counting("texts judged", shown=sys.stderr.isatty() and not sys.stdout.isatty()) as tick:
+        for verdict in judge.judge_many(texts()):
+            failed |= _show_errors(waiting, as_json=as_json)
+            _show(verdict, waiting.popleft(), as_json=as_json, brief=brief, many=len(files) > 1)
+            tick(1)
+    failed |= _show_errors(waiting, as_json=as_json)
+    if failed:
+        sys.exit(1)
+
+
+def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey]:
+    ring = Keyring(settings_now().keyring)
+    chosen = [ring.find(name).key for name in names]
+    if all_keys:
+        every = [entry.key for entry in ring.entries()]
+        wanted = (chosen or every)[0].fingerprint if every else ""
+        chosen += [key for key in every if key.fingerprint == wanted]
+        left = len(every) - sum(key.fingerprint == wanted for key in every)
+        if left:
+            click.echo(f"{left} keys for other encoders were left out.", err=True)
+    if not chosen:
+        raise InputError(
+            "Name a key with --key, or --all-keys to search the keyring; "
+            "`hammingmark keys new` makes one."
+        )
+    return chosen
+
+
+def _read_calibration(path: Path) -> Calibration:
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise CalibrationError(f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError:
+        raise CalibrationError(f"{path} is not a calibration file: it is not JSON.") from None
+    return Calibration.from_json(data)
+
+
+def _show_errors(waiting: deque[Source], *, as_json: bool) -> bool:
+    """Report the sources at the front that could not be read."""
+    found = False
+    while waiting and waiting[0].error:
+        source = waiting.popleft()
+        found = True
+        if as_json:
+            click.echo(json.dumps({"source": source.name, "error": source.error}))
+        else:
+            click.echo(f"Error: {source.error}", err=True)
+    return found
+
+
+def _show(verdict: Verdict, source: Source, *, as_json: bool, brief: bool, many: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(report.as_json(verdict, source=source.name)))
+        return
+    if many or source.name != "-":
+        click.echo(click.style(source.name, bold=True))
+    width = shutil.get_terminal_size().columns
+    click.echo(report.as_text(verdict, width=width, sentences=not brief))
+    click.echo()

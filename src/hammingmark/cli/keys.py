@@ -1,0 +1,146 @@
+"""``hammingmark keys``: the secrets, without ever showing one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hammingmark.assemble import new_key, settings_now
+from hammingmark.cli.progress import fetch_encoder
+from hammingmark.keyring import Entry, Keyring, save, to_json
+from hammingmark.store.catalogue import DEFAULT_ENCODER
+
+
+@click.group()
+def keys() -> None:
+    """Make, show, list and rotate secret keys.
+
+    A key is 256 random bits in a file that only its owner may read. Whoever has the file can
+    detect the mark, and can forge it; nobody else can do either.
+    """
+
+
+@keys.command()
+@click.option("--name", help="Name in the keyring; its id by default.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the key to this file instead of the keyring.",
+)
+@click.option("--note", default="", help="What the key is for.")
+@click.option("--encoder", default=DEFAULT_ENCODER, show_default=True)
+@click.option("--bits", "-m", type=int, default=8, show_default=True, help="Bits of a hash, m.")
+@click.option(
+    "--threshold", "-t", type=int, default=6, show_default=True, help="Bits that must match, T."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the key's description as JSON.")
+def new(
+    name: str | None,
+    out: Path | None,
+    note: str,
+    encoder: str,
+    bits: int,
+    threshold: int,
+    as_json: bool,
+) -> None:
+    """Make a key for an encoder."""
+    if name and out:
+        raise click.UsageError("Give --name or --out, not both.")
+    key = new_key(fetch_encoder(encoder), bits=bits, threshold=threshold, note=note)
+    if out:
+        save(key, out)
+        entry = Entry(out.stem, out, key)
+    else:
+        entry = _ring().add(key, name=name)
+    _describe(entry, as_json=as_json)
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--json", "as_json", is_flag=True)
+def show(key: str, as_json: bool) -> None:
+    """Describe KEY (a file, a name or an id). The secret is not shown."""
+    _describe(_ring().find(key), as_json=as_json)
+
+
+@keys.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a key.")
+def list_keys(as_json: bool) -> None:
+    """List the keys of the keyring, oldest first."""
+    ring = _ring()
+    entries = ring.entries()
+    if as_json:
+        for entry in entries:
+            click.echo(json.dumps(_public(entry)))
+        return
+    if not entries:
+        click.echo(f"No keys in {ring.folder}. `hammingmark keys new` makes one.")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "id", "created", "encoder", "m", "T", "state", "note", box=None)
+    for entry in entries:
+        key = entry.key
+        state = f"retired {key.retired:%Y-%m-%d}" if key.retired else "active"
+        table.add_row(
+            entry.name,
+            key.id,
+            f"{key.created:%Y-%m-%d}",
+            key.encoder,
+            str(key.bits),
+            str(key.threshold),
+            state,
+            key.note,
+        )
+    Console().print(table)
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--name", help="Name of the new key; its id by default.")
+@click.option("--json", "as_json", is_flag=True)
+def rotate(key: str, name: str | None, as_json: bool) -> None:
+    """Retire KEY and make a new one like it.
+
+    The retired key stays where it is and goes on detecting what it marked.
+    """
+    old, fresh = _ring().rotate(key, name=name)
+    if not as_json:
+        click.echo(f"Retired {old.key.id}. It still detects; mark with the new key from now on.\n")
+    _describe(fresh, as_json=as_json)
+
+
+def _ring() -> Keyring:
+    return Keyring(settings_now().keyring)
+
+
+def _public(entry: Entry) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "path": str(entry.path),
+        **to_json(entry.key, with_secret=False),
+    }
+
+
+def _describe(entry: Entry, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_public(entry)))
+        return
+    key = entry.key
+    rows = {
+        "id": key.id,
+        "file": str(entry.path),
+        "created": key.created.isoformat(),
+        "state": f"retired {key.retired.isoformat()}, successor {key.successor}"
+        if key.retired
+        else "active",
+        "encoder": f"{key.encoder} ({key.dimension} dimensions, {key.fingerprint[:16]}…)",
+        "rule": f"{key.threshold} of {key.bits} bits must match",
+        "note": key.note or "-",
+        "secret": "hidden; back up the file, since it cannot be made again",
+    }
+    for label, value in rows.items():
+        click.echo(f"{label:<8} {value}")

@@ -1,0 +1,211 @@
+"""``hammingmark models``: list, pull, find and verify model files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from hammingmark.errors import ModelUnavailable
+from hammingmark.settings import from_environment
+from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find
+from hammingmark.store.models import Model
+from hammingmark.store.store import ModelStore, Progress, Report
+
+DEFAULT_PAIR = (DEFAULT_ENCODER, DEFAULT_GENERATOR)
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_names = click.argument("names", nargs=-1, metavar="[NAME]...")
+
+
+def open_store(progress: Report | None = None) -> ModelStore:
+    """The store that this process's environment asks for."""
+    settings = from_environment(os.environ)
+    return ModelStore(settings.cache, offline=settings.offline, progress=progress)
+
+
+@contextmanager
+def shown_progress() -> Iterator[Report]:
+    """A report for :class:`ModelStore`: a bar on a terminal, otherwise one line."""
+    if not sys.stderr.isatty():
+        yield _say
+        return
+    with _bar() as report:
+        yield report
+
+
+def describe(size: int) -> str:
+    """Bytes for a person: ``91 MB``."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
+
+
+@click.group()
+def models() -> None:
+    """List, pull, find and verify model files."""
+
+
+@models.command("list")
+@_json
+def list_models(as_json: bool) -> None:
+    """Show the models that exist and those that are here."""
+    store = open_store()
+    if as_json:
+        _print_json([_summary(store, model) for model in CATALOGUE.values()])
+        return
+    rows = [
+        [
+            model.name + (" *" if model.name in DEFAULT_PAIR else ""),
+            model.role,
+            describe(model.download_size),
+            model.licence,
+            "here" if store.present(model.name) else "-",
+            model.description,
+        ]
+        for model in CATALOGUE.values()
+    ]
+    _print_table(["name", "role", "download", "licence", "state", "what it is"], rows)
+    click.echo(f"* the default pair. Files lie in {store.root / 'models'}.")
+
+
+@models.command()
+@_names
+@_json
+def pull(names: tuple[str, ...], as_json: bool) -> None:
+    """Fetch models and check their hashes; without a NAME, the default pair."""
+    chosen = _known(names or DEFAULT_PAIR)
+    with shown_progress() as progress:
+        store = open_store(progress)
+        folders = {model.name: str(store.pull(model.name)) for model in chosen}
+    if as_json:
+        _print_json([{"name": name, "path": path} for name, path in folders.items()])
+        return
+    for name, path in folders.items():
+        click.echo(f"{name}: {path}")
+
+
+@models.command()
+@click.argument("name")
+@_json
+def path(name: str, as_json: bool) -> None:
+    """Print the folder of a model that is here."""
+    store = open_store()
+    folder = store.path(name)
+    if folder is None:
+        raise ModelUnavailable(
+            f"{name} is not in {store.root}; run `hammingmark models pull {name}` first."
+        )
+    if as_json:
+        _print_json({"name": name, "path": str(folder)})
+    else:
+        click.echo(folder)
+
+
+@models.command()
+@_names
+@_json
+def verify(names: tuple[str, ...], as_json: bool) -> None:
+    """Read files again and compare their hashes; without a NAME, all models that are here.
+
+    The exit code is 1 when a file is missing or wrong.
+    """
+    store = open_store()
+    chosen = _known(names or [name for name in CATALOGUE if store.folder(name).is_dir()])
+    found = [(model.name, check) for model in chosen for check in store.verify(model.name)]
+    if as_json:
+        _print_json(
+            [{"name": name, "file": each.file.name, "state": each.state} for name, each in found]
+        )
+    elif found:
+        _print_table(
+            ["model", "file", "state"],
+            [[name, each.file.name, each.state] for name, each in found],
+        )
+    else:
+        click.echo(f"No models in {store.root}.")
+    if any(each.state != "ok" for _, each in found):
+        click.get_current_context().exit(1)
+
+
+def _known(names: Sequence[str]) -> list[Model]:
+    return [find(name) for name in dict.fromkeys(names)]
+
+
+def _summary(store: ModelStore, model: Model) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "role": model.role,
+        "licence": model.licence,
+        "description": model.description,
+        "default": model.name in DEFAULT_PAIR,
+        "size": model.size,
+        "download_size": model.download_size,
+        "present": store.present(model.name),
+        "path": str(store.folder(model.name)),
+    }
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    if not sys.stdout.isatty():
+        for row in [head, *rows]:
+            click.echo("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in head:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _sentence(event: Progress) -> str | None:
+    name = event.model.name
+    if event.stage == "waiting":
+        return f"Waiting: another process is pulling {name}."
+    if event.stage == "started":
+        size, licence = describe(event.total), event.model.licence
+        return f"Pulling {name} ({size}, {licence}) into {event.folder}; this happens once."
+    return None
+
+
+def _say(event: Progress) -> None:
+    if sentence := _sentence(event):
+        click.echo(sentence, err=True)
+
+
+@contextmanager
+def _bar() -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        tasks: dict[str, Any] = {}
+
+        def report(event: Progress) -> None:
+            name = event.model.name
+            if sentence := _sentence(event):
+                bar.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+            if event.stage == "started":
+                tasks[name] = bar.add_task(name, total=event.total)
+            elif event.stage in {"downloading", "done"}:
+                bar.update(tasks[name], completed=event.done, total=event.total)
+
+        yield report

@@ -1,0 +1,55 @@
+"""Embeddings to sign bits (the paper's equation 2).
+
+Arrays are laid out sentences first, then keys, then bits, so that what is compared bit by bit
+lies side by side in memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A larger product is shared among the threads of the linear algebra library; on a busy machine
+# waking them costs a hundred times the product itself. Measured in benchmarks/detection.py.
+_SMALL_PRODUCT = 1 << 18
+
+
+def project(
+    embeddings: NDArray[np.float32], planes: NDArray[np.float32], *, bits: int
+) -> NDArray[np.float32]:
+    """R e for every sentence and key.
+
+    Args:
+        embeddings: (n, d).
+        planes: the transposed planes of k keys side by side, (d, k * m).
+        bits: m.
+
+    Returns:
+        Projections, (n, k, m).
+    """
+    n, d = embeddings.shape
+    width = planes.shape[1]
+    result = np.empty((n, width), np.float32)
+    step = max(bits, _SMALL_PRODUCT // max(1, n * d))
+    if step >= width or n * d * 8 > _SMALL_PRODUCT:
+        step = width
+    for begin in range(0, width, step):
+        part = slice(begin, begin + step)
+        np.matmul(embeddings, planes[:, part], out=result[:, part])
+    return result.reshape(n, -1, bits)
+
+
+def hash_bits(projections: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """H(e) = 1[R e >= 0], packed eight bits a byte.
+
+    Args:
+        projections: (n, k, m).
+
+    Returns:
+        Codes, (n, k, ceil(m / 8)); unused bits of the last byte are zero.
+    """
+    n, k, m = projections.shape
+    signs = projections >= 0
+    if m % 8:
+        return np.packbits(signs, axis=-1)
+    return np.packbits(signs.reshape(-1)).reshape(n, k, m // 8)

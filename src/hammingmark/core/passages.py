@@ -1,0 +1,62 @@
+"""Where in a longer text the mark is: the best windows of a sequence of increments."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class WindowScan:
+    """The largest sum over any window, for many keys at once, chunk by chunk along the text.
+
+    Attributes:
+        best: best sum of any window so far, (k,); zero for the empty one.
+    """
+
+    def __init__(self) -> None:
+        self.best: NDArray[np.float64] = np.zeros(())
+        self._running: NDArray[np.float64] = np.zeros(())
+
+    def update(self, increments: NDArray[np.float64]) -> None:
+        """Go on along the transitions (c, k)."""
+        for row in increments:
+            self._running = np.maximum(self._running + row, 0.0)
+            self.best = np.maximum(self.best, self._running)
+
+
+def best_windows(increments: NDArray[np.float64]) -> list[tuple[int, int, float]]:
+    """All maximal scoring windows of one sequence (n,), best first: begin, end (exclusive), sum.
+
+    Ruzzo and Tompa's algorithm, in linear time: the windows are disjoint, none can be made better
+    by growing or shrinking, and the first is the largest sum over any window.
+    """
+    begins: list[int] = []
+    ends: list[int] = []
+    before: list[float] = []  # cumulative sum left of the window
+    after: list[float] = []  # cumulative sum at its end
+    lower: list[int] = []  # nearest earlier window with a smaller `before`
+    total = 0.0
+    for t, increment in enumerate(increments):
+        left = total
+        total += float(increment)
+        if increment <= 0:
+            continue
+        begin, end = t, t + 1
+        while True:
+            j = len(begins) - 1
+            while j >= 0 and before[j] >= left:
+                j = lower[j]
+            if j < 0 or after[j] >= total:
+                begins.append(begin)
+                ends.append(end)
+                before.append(left)
+                after.append(total)
+                lower.append(j)
+                break
+            begin, left = begins[j], before[j]
+            del begins[j:], ends[j:], before[j:], after[j:], lower[j:]
+    found = [
+        (begin, end, high - low)
+        for begin, end, low, high in zip(begins, ends, before, after, strict=True)
+    ]
+    return sorted(found, key=lambda window: (-window[2], window[0]))

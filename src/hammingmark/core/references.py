@@ -1,0 +1,116 @@
+"""The exact test over keys.
+
+A text that does not know the secret key is independent of it. Under K other keys drawn like it
+the same statistic takes values S_1 ... S_K, exchangeable with the secret key's S, so that
+
+    p = (1 + #{k : S_k >= S}) / (K + 1)
+
+is at most α with probability at most α, whatever the text: any genre, length, language or author.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TIE = 1e-9
+
+
+def coordinates(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same sentences in as few dimensions as they span: (n, d) to (n, min(n, d)).
+
+    E = L Q with orthonormal rows in Q. A Gaussian matrix times Q' is again Gaussian, so the
+    projections of L under reference planes of width min(n, d) have exactly the law of the
+    projections of E under planes of width d, at a fraction of the cost. L is lower triangular
+    with a diagonal that is not negative, which makes it unique.
+    """
+    n, d = embeddings.shape
+    if n >= d:
+        return embeddings
+    upper: NDArray[np.float64] = np.linalg.qr(embeddings.T.astype(np.float64)).R
+    signs = np.where(np.diagonal(upper) < 0.0, -1.0, 1.0)
+    return np.ascontiguousarray((upper * signs[:, None]).T, dtype=np.float32)
+
+
+def reaches(scores: NDArray[np.float64], score: float) -> NDArray[np.bool_]:
+    """Which scores are at least ``score``; a tie counts, also one blurred by rounding."""
+    return scores >= score - _TIE * max(1.0, abs(score))
+
+
+def p_value(scores: NDArray[np.float64], score: float) -> float:
+    """(1 + #{S_k >= S}) / (K + 1), for reference scores (K,)."""
+    return float((1 + np.count_nonzero(reaches(scores, score))) / (len(scores) + 1))
+
+
+def tail_estimate(scores: NDArray[np.float64], score: float, *, share: float = 0.025) -> float:
+    """An estimate, not a test, of a p-value too small for K reference keys to show.
+
+    The largest reference scores are continued by an exponential tail. The tail of a sum of many
+    small terms falls faster than that, so the estimate errs upwards.
+
+    Args:
+        scores: reference scores, (K,).
+        score: the secret key's.
+        share: how much of the reference counts as tail.
+    """
+    ordered = np.sort(scores)
+    count = max(10, round(share * len(scores)))
+    if len(scores) <= count or score <= ordered[-count]:
+        return p_value(scores, score)
+    start = float(ordered[-count - 1])
+    scale = float(np.mean(ordered[-count:]) - start)
+    if scale <= 0.0:
+        return p_value(scores, score)
+    estimate = count / len(scores) * float(np.exp(-(score - start) / scale))
+    return min(estimate, p_value(scores, score))
+
+
+@dataclass(slots=True)
+class SequentialTest:
+    """Besag and Clifford's rule: draw until h reference scores reach S, or K_max are drawn.
+
+    Stopping at the L-th draw, p = h / L; running to the end with g < h, p = (1 + g)/(K_max + 1).
+    Either is a valid p-value, so an easy text may stop early and a hard one go on without a peek.
+
+    Attributes:
+        score: S.
+        stop_after: h; 0 never stops early.
+        limit: K_max.
+        drawn: reference keys looked at so far.
+        reached: how many of them reached S.
+    """
+
+    score: float
+    limit: int
+    stop_after: int = 0
+    drawn: int = 0
+    reached: int = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no further draw can change the p-value."""
+        return self.drawn >= self.limit or (0 < self.stop_after <= self.reached)
+
+    def update(self, scores: NDArray[np.float64]) -> None:
+        """Look at more reference scores, in their order."""
+        if self.stopped:
+            return
+        hits = reaches(scores[: self.limit - self.drawn], self.score)
+        if self.stop_after:
+            wanted = self.stop_after - self.reached
+            where = np.flatnonzero(hits)
+            if len(where) >= wanted:
+                self.drawn += int(where[wanted - 1]) + 1
+                self.reached = self.stop_after
+                return
+        self.drawn += len(hits)
+        self.reached += int(np.count_nonzero(hits))
+
+    @property
+    def p_value(self) -> float:
+        """The p-value so far; final once `stopped`."""
+        if 0 < self.stop_after <= self.reached:
+            return self.reached / self.drawn
+        return (1 + self.reached) / (self.drawn + 1)

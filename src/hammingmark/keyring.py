@@ -1,0 +1,233 @@
+"""Key files, and the folder that holds many of them.
+
+A key file is JSON of mode 0600; anything laxer is refused. The secret leaves this module only
+inside a `WatermarkKey`: no message, log line or exception carries it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hammingmark.errors import HammingMarkError, KeyFileError
+from hammingmark.keys import SCHEME, Secret, WatermarkKey
+
+FORMAT = "hammingmark-key"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def to_json(key: WatermarkKey, *, with_secret: bool) -> dict[str, Any]:
+    """The key as plain data; with the secret only for its own file."""
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "scheme": SCHEME,
+        "id": key.id,
+        "created": key.created.isoformat(),
+        "retired": key.retired.isoformat() if key.retired else None,
+        "successor": key.successor,
+        "note": key.note,
+        "encoder": {
+            "name": key.encoder,
+            "fingerprint": key.fingerprint,
+            "dimension": key.dimension,
+        },
+        "bits": key.bits,
+        "threshold": key.threshold,
+    }
+    if with_secret:
+        data["secret"] = key.secret.reveal().hex()
+    return data
+
+
+def from_json(data: Mapping[str, Any]) -> WatermarkKey:
+    """The key that `to_json` wrote.
+
+    Raises:
+        KeyFileError: a field is missing, unknown, of the wrong kind, or the id does not fit.
+    """
+    if data.get("format") != FORMAT:
+        raise KeyFileError(f"This is not a key file: its format is not {FORMAT!r}.")
+    if data.get("scheme") != SCHEME:
+        raise KeyFileError(
+            f"This key is of scheme {data.get('scheme')!r}; this version reads scheme {SCHEME}. "
+            "Use the version of hammingmark that made the key."
+        )
+    try:
+        encoder = data["encoder"]
+        key = WatermarkKey(
+            secret=Secret(bytes.fromhex(_text(data["secret"]))),
+            encoder=_text(encoder["name"]),
+            fingerprint=_text(encoder["fingerprint"]),
+            dimension=_whole(encoder["dimension"]),
+            bits=_whole(data["bits"]),
+            threshold=_whole(data["threshold"]),
+            note=_text(data["note"]),
+            created=datetime.fromisoformat(_text(data["created"])),
+            retired=datetime.fromisoformat(data["retired"]) if data.get("retired") else None,
+            successor=data.get("successor"),
+        )
+    except HammingMarkError as error:
+        raise KeyFileError(f"The key file is damaged: {error}") from None
+    except (LookupError, TypeError, ValueError) as error:
+        # The exception may quote the file, so only its kind is passed on.
+        raise KeyFileError(
+            f"The key file is damaged ({type(error).__name__} while reading its fields); "
+            "restore it from a copy."
+        ) from None
+    if key.id != data.get("id"):
+        raise KeyFileError(
+            "The key file is damaged: its id does not fit its secret. Restore it from a copy."
+        )
+    return key
+
+
+def load(path: Path) -> WatermarkKey:
+    """Read one key file.
+
+    Raises:
+        KeyFileError: it is absent, others may read it, or it is no key.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if os.name == "posix" and mode & 0o077:
+                raise KeyFileError(
+                    f"{path} can be read by others (mode {mode:04o}); close it with: "
+                    f"chmod 600 {path}"
+                )
+            content = file.read(1 << 20)
+    except OSError as error:
+        raise KeyFileError(f"Cannot read the key {path}: {error.strerror}.") from None
+    try:
+        data = json.loads(content)
+    except ValueError:
+        raise KeyFileError(f"{path} is not a key file: it is not JSON.") from None
+    if not isinstance(data, dict):
+        raise KeyFileError(f"{path} is not a key file: it holds no JSON object.")
+    try:
+        return from_json(data)
+    except KeyFileError as error:
+        raise KeyFileError(f"{path}: {error}") from None
+
+
+def save(key: WatermarkKey, path: Path, *, replace: bool = False) -> None:
+    """Write one key file of mode 0600, whole or not at all.
+
+    Raises:
+        KeyFileError: the file exists and ``replace`` is off, or it cannot be written.
+    """
+    content = json.dumps(to_json(key, with_secret=True), indent=2) + "\n"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            if replace:
+                Path(temporary).replace(path)
+            else:
+                os.link(temporary, path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+    except FileExistsError:
+        raise KeyFileError(
+            f"{path} exists; choose another name, since a lost key cannot be made again."
+        ) from None
+    except OSError as error:
+        raise KeyFileError(f"Cannot write the key {path}: {error.strerror}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of a keyring and where it lies."""
+
+    name: str
+    path: Path
+    key: WatermarkKey
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """A folder of key files, one key a file, named ``NAME.json``."""
+
+    folder: Path
+
+    def add(self, key: WatermarkKey, *, name: str | None = None) -> Entry:
+        """Store a key under a name, its id by default."""
+        name = name or key.id
+        if not _NAME.fullmatch(name):
+            raise KeyFileError(
+                f"{name!r} cannot name a key: use letters, digits, '.', '_' and '-'."
+            )
+        path = self.folder / f"{name}.json"
+        save(key, path)
+        return Entry(name, path, key)
+
+    def entries(self) -> list[Entry]:
+        """Every key of the folder, oldest first."""
+        if not self.folder.is_dir():
+            return []
+        paths = sorted(path for path in self.folder.glob("*.json") if path.is_file())
+        entries = [Entry(path.stem, path, load(path)) for path in paths]
+        return sorted(entries, key=lambda entry: (entry.key.created, entry.name))
+
+    def find(self, reference: str) -> Entry:
+        """The key meant by a path, a name, an id, or the beginning of an id.
+
+        Raises:
+            KeyFileError: there is none, or more than one.
+        """
+        path = Path(reference)
+        if path.suffix == ".json" or path.is_file() or len(path.parts) > 1:
+            return Entry(path.stem, path, load(path))
+        named = self.folder / f"{reference}.json"
+        if _NAME.fullmatch(reference) and named.is_file():
+            return Entry(reference, named, load(named))
+        found = [entry for entry in self.entries() if entry.key.id.startswith(reference)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise KeyFileError(
+                f"{reference!r} fits {len(found)} keys: "
+                f"{', '.join(entry.key.id for entry in found)}. Give more of the id."
+            )
+        raise KeyFileError(
+            f"No key {reference!r} in {self.folder}. `hammingmark keys list` shows the keys there; "
+            f"`hammingmark keys new --name {reference}` makes one."
+        )
+
+    def rotate(self, reference: str, *, name: str | None = None) -> tuple[Entry, Entry]:
+        """Retire a key and make one like it beside it; the old file goes on detecting."""
+        old = self.find(reference)
+        if old.key.retired:
+            raise KeyFileError(
+                f"{old.key.id} was retired on {old.key.retired:%Y-%m-%d}; "
+                f"its successor is {old.key.successor}."
+            )
+        retired, fresh = old.key.rotate()
+        beside = Keyring(old.path.parent)
+        new = beside.add(fresh, name=name)
+        save(retired, old.path, replace=True)
+        return Entry(old.name, old.path, retired), new
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError
+    return value

@@ -1,0 +1,1 @@
+"""The two flows: text to verdict, prompt to marked text."""

@@ -1,0 +1,180 @@
+"""Text to verdict: split, embed, hash, compare with the reference keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.core.calibration import Calibration
+from hammingmark.errors import InputError
+from hammingmark.pipeline.compare import Comparison, compare
+from hammingmark.protocols import Encoder, SentenceWatermark, Splitter
+from hammingmark.records import Evidence, StatisticName, Verdict
+
+REFERENCES = 4000
+_STOP_AFTER = 100
+_BATCH_SENTENCES = 4096
+
+
+@dataclass(frozen=True)
+class Detector:
+    """Judges texts under one key, or searches several.
+
+    Attributes:
+        splitter: must be the one that marking used.
+        encoder: likewise.
+        families: the method under each key; the keys of one family share their reference keys.
+        level: false-positive rate to keep, over all keys together.
+        statistic: which statistic decides.
+        references: K, the least number of reference keys. If the level or the number of keys
+            demands more, they are drawn by Besag and Clifford's rule.
+        calibration: thresholds to decide by instead of the p-value.
+        threshold: one fixed threshold to decide by instead of the p-value.
+        progress: called with the number of texts just judged.
+    """
+
+    splitter: Splitter
+    encoder: Encoder
+    families: Sequence[Sequence[SentenceWatermark]]
+    level: float = 0.01
+    statistic: StatisticName = "likelihood"
+    references: int = REFERENCES
+    calibration: Calibration | None = None
+    threshold: float | None = None
+    progress: Callable[[int], None] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.level < 1.0:
+            raise InputError(f"The level must lie between 0 and 1, not {self.level}.")
+        if self.references < 1:
+            raise InputError(f"At least one reference key is needed, not {self.references}.")
+        if self.calibration and self.threshold is not None:
+            raise InputError("Give a calibration or a fixed threshold, not both.")
+        if not self.keys:
+            raise InputError("At least one key is needed.")
+
+    @property
+    def keys(self) -> int:
+        """How many keys are searched."""
+        return sum(len(family) for family in self.families)
+
+    def judge(self, text: str) -> Verdict:
+        """Judge one text."""
+        return next(iter(self.judge_many([text])))
+
+    def judge_many(self, texts: Iterable[str]) -> Iterator[Verdict]:
+        """Judge texts in order, embedding the sentences of many at a time."""
+        batch: list[list[str]] = []
+        held = 0
+        for text in texts:
+            batch.append(self.splitter.split(text).carrying)
+            held += len(batch[-1])
+            if held >= _BATCH_SENTENCES or len(batch) >= _BATCH_SENTENCES // 8:
+                yield from self._judge_batch(batch)
+                batch, held = [], 0
+        yield from self._judge_batch(batch)
+
+    def judge_embeddings(
+        self, sentences: Sequence[str], embeddings: NDArray[np.float32]
+    ) -> Verdict:
+        """Judge n sentences whose embeddings (n, d) are known."""
+        watermarks = [watermark for family in self.families for watermark in family]
+        if len(sentences) < 2:
+            return self._too_short(watermarks[0].evidence(embeddings), sentences)
+        limit = max(self.references, math.ceil(40 * self.keys / self.level))
+        comparisons = [
+            comparison
+            for family in self.families
+            for comparison in compare(
+                [w.trial(embeddings, statistic=self.statistic) for w in family],
+                limit=limit,
+                stop_after=_STOP_AFTER if limit > self.references else 0,
+            )
+        ]
+        best = min(range(self.keys), key=lambda i: comparisons[i].p_value)
+        evidence = watermarks[best].evidence(embeddings)
+        verdict = self._by_p_value(comparisons[best], evidence, sentences, watermarks[best].key_id)
+        value = evidence.mean(self.statistic)
+        if self.calibration:
+            return _by_threshold(
+                verdict, value, self.calibration.threshold(len(evidence.transitions))
+            )
+        if self.threshold is not None:
+            return _by_threshold(verdict, value, self.threshold)
+        return verdict
+
+    def _judge_batch(self, batch: list[list[str]]) -> Iterator[Verdict]:
+        every = dict.fromkeys(sentence for sentences in batch for sentence in sentences)
+        row = {sentence: i for i, sentence in enumerate(every)}
+        embeddings = self.encoder.encode(list(every))
+        for sentences in batch:
+            yield self.judge_embeddings(sentences, embeddings[[row[s] for s in sentences]])
+            if self.progress:
+                self.progress(1)
+
+    def _too_short(self, evidence: Evidence, sentences: Sequence[str]) -> Verdict:
+        held = "one sentence" if sentences else "no sentence"
+        return Verdict(
+            watermarked=None,
+            p_value=None,
+            reason=f"The text has {held} that can carry a mark; two are needed to compare.",
+            level=self.level,
+            statistic=self.statistic,
+            evidence=evidence,
+            sentences=tuple(sentences),
+            key_id=None,
+            keys=self.keys,
+        )
+
+    def _by_p_value(
+        self, found: Comparison, evidence: Evidence, sentences: Sequence[str], key_id: str
+    ) -> Verdict:
+        p_value = min(1.0, self.keys * found.p_value)
+        attainable = min(1.0, self.keys * found.attainable)
+        watermarked: bool | None = p_value <= self.level
+        if watermarked:
+            reason = f"The mark is there: p = {p_value:.2g} is at most {self.level:g}."
+        elif attainable > self.level:
+            watermarked = None
+            reason = (
+                f"Too short to tell: with {len(evidence.transitions)} transitions of this "
+                f"similarity no key could give p below {attainable:.2g}."
+            )
+        else:
+            reason = f"No mark found: p = {p_value:.2g} is above {self.level:g}."
+        passages = (
+            replace(window, p_value=min(1.0, self.keys * window.p_value))
+            for window in found.windows
+        )
+        return Verdict(
+            watermarked=watermarked,
+            p_value=p_value,
+            reason=reason,
+            level=self.level,
+            statistic=self.statistic,
+            evidence=evidence,
+            sentences=tuple(sentences),
+            key_id=key_id,
+            keys=self.keys,
+            references=found.references,
+            attainable=attainable,
+            tail_estimate=None
+            if found.tail_estimate is None
+            else min(1.0, self.keys * found.tail_estimate),
+            passages=tuple(passage for passage in passages if passage.p_value <= self.level),
+        )
+
+
+def _by_threshold(verdict: Verdict, value: float, threshold: float) -> Verdict:
+    above = value > threshold
+    relation = "above" if above else "not above"
+    return replace(
+        verdict,
+        watermarked=above,
+        threshold=threshold,
+        reason=f"{verdict.statistic} = {value:.3f} is {relation} the threshold {threshold:.3f}.",
+    )

@@ -1,0 +1,67 @@
+"""How neighbouring sentences match when nothing is demanded of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.core import theory
+from hammingmark.core.statistics import cosines
+from hammingmark.errors import InputError
+from hammingmark.protocols import Encoder, Splitter
+
+
+@dataclass(frozen=True, slots=True)
+class NaturalMatch:
+    """The match counts of natural text.
+
+    Attributes:
+        pairs: how many neighbouring sentences this rests on.
+        law: share of each match count 0 ... m, (m + 1,).
+        cosine: mean similarity of neighbours.
+    """
+
+    pairs: int
+    law: NDArray[np.float64]
+    cosine: float
+
+    @property
+    def mean(self) -> float:
+        """mu, the mean number of matching bits."""
+        return float(self.law @ np.arange(len(self.law)))
+
+    def acceptance(self, threshold: int) -> float:
+        """a(T), the share of pairs that would be accepted."""
+        return float(self.law[threshold:].sum())
+
+
+def natural_match(
+    texts: Sequence[str], *, splitter: Splitter, encoder: Encoder, bits: int
+) -> NaturalMatch:
+    """The match law of a corpus's neighbouring sentences, averaged over all keys.
+
+    At cosine rho a match count is Binomial(m, 1 - arccos(rho) / pi) over keys (the paper's
+    equation 6), so the average over keys needs no key.
+
+    Raises:
+        InputError: no text has two sentences.
+    """
+    documents = [splitter.split(text).carrying for text in texts]
+    embeddings = encoder.encode([sentence for each in documents for sentence in each])
+    similarity: list[NDArray[np.float64]] = []
+    begin = 0
+    for each in documents:
+        similarity.append(cosines(embeddings[begin : begin + len(each)]))
+        begin += len(each)
+    return match_of_cosines(np.concatenate([np.empty(0), *similarity]), bits=bits)
+
+
+def match_of_cosines(similarity: NDArray[np.float64], *, bits: int) -> NaturalMatch:
+    """The match law over all keys of pairs with these cosines (pairs,)."""
+    if not len(similarity):
+        raise InputError("No text has two neighbouring sentences to compare.")
+    law = theory.match_law(bits, theory.match_probability(similarity)).mean(axis=0)
+    return NaturalMatch(len(similarity), law, float(similarity.mean()))

@@ -1,0 +1,136 @@
+"""What each kind of part promises. Rooms on one stair meet here and nowhere else.
+
+A part implements one method and a few properties; the conveniences are derived elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.records import Candidate, Choice, Evidence, Prompt, Sentences, StatisticName
+
+FloatArray = NDArray[np.float32]
+DoubleArray = NDArray[np.float64]
+
+
+@runtime_checkable
+class Splitter(Protocol):
+    """Text to sentences, the same way at generation and at detection."""
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+
+    def split(self, text: str) -> Sentences:
+        """Normalise a text and cut it into units."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Sentences to embeddings."""
+
+    @property
+    def name(self) -> str:
+        """What a user types to get this encoder."""
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of an embedding."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of everything that decides an embedding."""
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        """Embed n sentences: (n, d), float32, rows of length one, in the order given."""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """A language model that proposes next sentences: all that a sentence watermark needs."""
+
+    @property
+    def name(self) -> str:
+        """What a user types to get this backend."""
+
+    def propose(
+        self, prompts: Sequence[Prompt], *, count: int, max_tokens: int, seeds: Sequence[int]
+    ) -> list[list[Candidate]]:
+        """Draw ``count`` continuations of each prompt, in the order in which they were drawn."""
+
+
+@runtime_checkable
+class SteerableBackend(Backend, Protocol):
+    """A backend whose next-token logits can be biased, which token watermarks need."""
+
+    def steer(self, prompt: Prompt, *, bias: TokenWatermark, max_tokens: int, seed: int) -> str:
+        """Continue one prompt while ``bias`` shifts the logits of each step."""
+
+
+class Trial(Protocol):
+    """One text under the secret key and under reference keys, by one function for both.
+
+    The increments under all of them are exchangeable when the text does not know the secret key.
+
+    Attributes:
+        own: what each transition adds to the statistic under the secret key, (n - 1,).
+        best: the most that any key could give each transition, (n - 1,).
+        centre: what to take off each increment before windows are compared, (n - 1,).
+    """
+
+    own: DoubleArray
+    best: DoubleArray
+    centre: DoubleArray
+
+    def reference_blocks(self) -> Iterator[Iterator[DoubleArray]]:
+        """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
+
+
+@runtime_checkable
+class SentenceWatermark(Protocol):
+    """A mark in the choice of sentences, under one key."""
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+
+    @property
+    def key_id(self) -> str:
+        """The public name of the key."""
+
+    def choose(self, previous: FloatArray | None, candidates: FloatArray) -> Choice:
+        """Judge candidates (c, d), in drawing order, after the embedding ``previous`` (d,)."""
+
+    def evidence(self, embeddings: FloatArray) -> Evidence:
+        """What the embeddings (n, d) of one text say under the key."""
+
+    def trial(self, embeddings: FloatArray, *, statistic: StatisticName) -> Trial:
+        """One text, ready to be compared under this key and under reference keys."""
+
+
+@runtime_checkable
+class TokenWatermark(Protocol):
+    """A mark in the choice of tokens."""
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+
+    def bias(self, context: Sequence[int], logits: FloatArray) -> FloatArray:
+        """Shift the logits (V,) of the next token, given the tokens before it."""
+
+
+@runtime_checkable
+class Attack(Protocol):
+    """A change to a text that tries to hurt the mark and keep the meaning."""
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """Attack each text, with all chance drawn from ``rng``."""

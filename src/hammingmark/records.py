@@ -1,0 +1,194 @@
+"""What travels between the rooms: frozen, typed, no behaviour beyond what can be derived.
+
+The letters are fixed here: n sentences, d dimensions, m bits, T bits demanded, K reference keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from hammingmark import report
+
+StatisticName = Literal["edge_vote", "global_bits", "likelihood", "margin"]
+STATISTICS: tuple[StatisticName, ...] = get_args(StatisticName)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One piece of a text: a sentence, or something that stands between sentences.
+
+    Attributes:
+        text: the normalised piece, without white space around it.
+        gap: the white space that follows it: nothing, a space, a line break or a blank line.
+        carries: whether the piece is prose that can carry the mark. Code, tables, headings and
+            bare addresses do not; generation leaves them free and detection skips them.
+    """
+
+    text: str
+    gap: str
+    carries: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """A text cut into units; putting the units together again gives the normalised text."""
+
+    units: tuple[Unit, ...]
+
+    @property
+    def carrying(self) -> list[str]:
+        """The n sentences that can carry the mark, in order."""
+        return [unit.text for unit in self.units if unit.carries]
+
+    @property
+    def text(self) -> str:
+        """The normalised text."""
+        return "".join(unit.text + unit.gap for unit in self.units)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a language model is asked to continue.
+
+    Attributes:
+        text: everything before the next sentence, as the model sees it.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One continuation a language model proposed.
+
+    Attributes:
+        text: what it wrote.
+        tokens: how many tokens that took.
+        finished: whether the model ended its text here.
+    """
+
+    text: str
+    tokens: int
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a watermark says of candidates that were judged in drawing order.
+
+    Attributes:
+        index: the candidate to keep: the first accepted one, otherwise the best.
+        accepted: whether it satisfies the rule.
+        matches: how far each candidate satisfies it, in drawing order.
+    """
+
+    index: int
+    accepted: bool
+    matches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """Two neighbouring sentences under the secret key.
+
+    Attributes:
+        match: how many of the m bits agree.
+        cosine: how similar the two sentences are, which no key decides.
+        valid: whether the match reaches T.
+        expected: the mean match at this similarity over all keys.
+    """
+
+    match: int
+    cosine: float
+    valid: bool
+    expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one text says under the secret key; n - 1 transitions for n sentences.
+
+    Attributes:
+        bits: m.
+        transitions: one for each pair of neighbouring sentences.
+        edge_vote: share of valid transitions (the paper's equation 9), None without any.
+        global_bits: share of matching bits (equation 10), None without any.
+        likelihood: log-likelihood ratio of "marked" against "not", given the similarities.
+        margin: the same with each bit weighed by its distance from its hyperplane.
+    """
+
+    bits: int
+    transitions: tuple[Transition, ...]
+    edge_vote: float | None
+    global_bits: float | None
+    likelihood: float
+    margin: float
+
+    def mean(self, statistic: StatisticName) -> float:
+        """A statistic as its mean over the transitions, on which thresholds are set."""
+        value: float | None = getattr(self, statistic)
+        if value is None or not self.transitions:
+            return 0.0
+        return value if statistic in ("edge_vote", "global_bits") else value / len(self.transitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A run of sentences that carries the mark.
+
+    Attributes:
+        begin: index of its first sentence.
+        end: index after its last sentence.
+        p_value: chance of any window as good anywhere in an unmarked text of this kind.
+    """
+
+    begin: int
+    end: int
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What can be said of one text.
+
+    Attributes:
+        watermarked: True if the p-value is at most the level (or a threshold asked for is
+            exceeded), False if not, None if this text could never have reached it.
+        p_value: exact p-value over reference keys, corrected for the number of keys searched;
+            None if the text has no transition at all.
+        reason: the verdict in words.
+        level: the false-positive rate the verdict keeps.
+        statistic: name of the statistic that decided.
+        evidence: what the text says under the key.
+        sentences: the sentences that were judged.
+        key_id: the key; of several, the one with the smallest p-value; None if there was
+            nothing to compare.
+        keys: how many keys were searched.
+        references: how many reference keys were drawn.
+        attainable: the smallest p-value this text could have given under any key.
+        tail_estimate: an estimate of p-values too small for the reference keys to show; no test.
+        passages: runs of sentences that carry the mark at the level, best first.
+        threshold: the threshold that decided, if one was asked for instead of the p-value.
+    """
+
+    watermarked: bool | None
+    p_value: float | None
+    reason: str
+    level: float
+    statistic: StatisticName
+    evidence: Evidence
+    sentences: tuple[str, ...]
+    key_id: str | None
+    keys: int = 1
+    references: int = 0
+    attainable: float = 1.0
+    tail_estimate: float | None = None
+    passages: tuple[Passage, ...] = field(default=())
+    threshold: float | None = None
+
+    def _repr_html_(self) -> str:
+        return report.as_html(self)
+
+    def __str__(self) -> str:
+        return report.as_text(self)

@@ -1,0 +1,144 @@
+"""A verdict for a person to read, as text and as HTML. Imports nothing but its words."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hammingmark.records import Passage, Transition, Verdict
+
+_HEADLINES = {True: "WATERMARKED", False: "NO WATERMARK FOUND", None: "CANNOT TELL"}
+
+
+def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> str:
+    """Verdict in words, the figures, and a line for each sentence with its match bar."""
+    lines = [f"{_HEADLINES[verdict.watermarked]}. {verdict.reason}"]
+    lines += [f"  {name:<12} {value}" for name, value in _figures(verdict)]
+    lines += [f"  passage      {_passage(passage)}" for passage in verdict.passages]
+    if sentences and verdict.sentences:
+        lines.append("")
+        bits = verdict.evidence.bits
+        room = max(20, width - bits - 22)
+        for i, sentence in enumerate(verdict.sentences):
+            mark = "┃" if _inside(verdict, i) else " "
+            shown = sentence if len(sentence) <= room else sentence[: room - 1] + "…"
+            if i == 0:
+                lines.append(f" {mark}{i + 1:>5} {'':<{bits + 10}} {shown}")
+                continue
+            transition = verdict.evidence.transitions[i - 1]
+            bar = "█" * transition.match + "·" * (bits - transition.match)
+            tick = "✓" if transition.valid else " "
+            lines.append(
+                f" {mark}{i + 1:>5} {bar} {transition.match:>2}/{bits} {tick} "
+                f"{transition.cosine:5.2f} {shown}"[: width + 2]
+            )
+    return "\n".join(lines)
+
+
+def as_html(verdict: Verdict) -> str:
+    """The same as a fragment of HTML, for notebooks and pages."""
+    colour = {True: "#9a3412", False: "#166534", None: "#52525b"}[verdict.watermarked]
+    rows = "".join(_html_row(verdict, i, sentence) for i, sentence in enumerate(verdict.sentences))
+    figures = "".join(
+        f"<tr><td style='text-align:left'>{html.escape(name)}</td>"
+        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+        for name, value in [
+            *_figures(verdict),
+            *(("passage", _passage(passage)) for passage in verdict.passages),
+        ]
+    )
+    return (
+        "<div class='hammingmark'>"
+        f"<p><strong style='color:{colour}'>{_HEADLINES[verdict.watermarked]}</strong> "
+        f"{html.escape(verdict.reason)}</p>"
+        f"<table>{figures}</table>"
+        f"<table style='border-collapse:collapse'>{rows}</table></div>"
+    )
+
+
+def _figures(verdict: Verdict) -> list[tuple[str, str]]:
+    evidence = verdict.evidence
+    figures = []
+    if verdict.p_value is not None:
+        searched = f", corrected for {verdict.keys} keys" if verdict.keys > 1 else ""
+        figures.append(
+            (
+                "p-value",
+                f"{verdict.p_value:.3g} ({verdict.statistic}, exact over "
+                f"{verdict.references:,} reference keys{searched})",
+            )
+        )
+    if verdict.tail_estimate is not None:
+        figures.append(("tail", f"about {verdict.tail_estimate:.1g} (an estimate, not a test)"))
+    if evidence.edge_vote is not None and evidence.global_bits is not None:
+        valid = sum(transition.valid for transition in evidence.transitions)
+        figures.append(
+            ("edge vote", f"{evidence.edge_vote:.3f} ({valid} of {len(evidence.transitions)})")
+        )
+        figures.append(("global bits", f"{evidence.global_bits:.3f}"))
+        figures.append(("likelihood", f"{evidence.likelihood:+.2f}"))
+    if verdict.key_id:
+        figures.append(("key", verdict.key_id))
+    return figures
+
+
+def _passage(passage: Passage) -> str:
+    return f"sentences {passage.begin + 1} to {passage.end}, p = {passage.p_value:.3g}"
+
+
+def _inside(verdict: Verdict, i: int) -> bool:
+    return any(passage.begin <= i < passage.end for passage in verdict.passages)
+
+
+def _html_row(verdict: Verdict, i: int, sentence: str) -> str:
+    edge = "3px solid #ea580c" if _inside(verdict, i) else "3px solid transparent"
+    cells = "<td></td><td></td>"
+    if i:
+        cells = _html_bar(verdict.evidence.transitions[i - 1], verdict.evidence.bits)
+    return (
+        f"<tr style='border-left:{edge}'><td>{i + 1}</td>{cells}"
+        f"<td style='text-align:left'>{html.escape(sentence)}</td></tr>"
+    )
+
+
+def _html_bar(transition: Transition, bits: int) -> str:
+    share = round(100 * transition.match / bits)
+    colour = "#ea580c" if transition.valid else "#a1a1aa"
+    return (
+        "<td><div style='width:64px;background:#e4e4e7'>"
+        f"<div style='width:{share}%;background:{colour}'>&nbsp;</div></div></td>"
+        f"<td title='cosine {transition.cosine:.2f}'>{transition.match}/{bits}</td>"
+    )
+
+
+def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
+    """The same as plain data, for machines."""
+    evidence = verdict.evidence
+    return {
+        "source": source,
+        "sentences": len(verdict.sentences),
+        "p_value": verdict.p_value,
+        "watermarked": verdict.watermarked,
+        "reason": verdict.reason,
+        "level": verdict.level,
+        "statistic": verdict.statistic,
+        "edge_vote": evidence.edge_vote,
+        "global_bits": evidence.global_bits,
+        "likelihood": evidence.likelihood,
+        "margin": evidence.margin,
+        "key_id": verdict.key_id,
+        "keys": verdict.keys,
+        "references": verdict.references,
+        "attainable_p_value": verdict.attainable,
+        "tail_estimate": verdict.tail_estimate,
+        "threshold": verdict.threshold,
+        "passages": [
+            {"begin": passage.begin, "end": passage.end, "p_value": passage.p_value}
+            for passage in verdict.passages
+        ],
+        "transitions": [
+            {"match": each.match, "cosine": round(each.cosine, 6), "valid": each.valid}
+            for each in evidence.transitions
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Text to sentences, by one rule for generation and detection."""

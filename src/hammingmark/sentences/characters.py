@@ -1,0 +1,70 @@
+"""One spelling for each character, so that a text hashes alike however it travelled.
+
+Every set below is spelled out rather than asked of :mod:`unicodedata`: the answer must not depend
+on the Unicode version of the Python that runs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_LINE_ENDS = re.compile("\r\n|[\r\v\f\x85\u2028]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+# No ink of their own: soft hyphen, zero-width characters, bidi controls, BOM, variation
+# selectors, tags, and control characters other than tab and newline.
+_INKLESS = re.compile(
+    "["
+    "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
+    "\xad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "]+"
+)
+_SPACES = re.compile("[ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+_SPACE_AT_EDGE = re.compile("(?:^ | $)", re.MULTILINE)
+_QUOTES = str.maketrans("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f", "''''\"\"\"\"")
+
+# Python sorts a run of combining marks in quadratic time. Unicode's stream-safe format allows
+# thirty of them in a row, and no language comes near; what exceeds it is dropped.
+LONGEST_MARKS = 30
+_MAYBE_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{LONGEST_MARKS + 1},}}")
+
+
+def even_line_ends(text: str) -> str:
+    r"""Leave ``\n`` as the only line end, and no character that cannot be encoded.
+
+    A paragraph separator becomes a blank line; half a surrogate pair becomes U+FFFD.
+    """
+    text = _SURROGATES.sub("\ufffd", text)
+    return _LINE_ENDS.sub("\n", text).replace("\u2029", "\n\n")
+
+
+def clean(text: str) -> str:
+    r"""Respell the characters of a text whose line ends are even, line by line.
+
+    NFC; inkless characters removed; runs of any space become one space, and none at either end
+    of a line; curly quotes become straight. The number of lines stays the same, and
+    ``clean(clean(text)) == clean(text)``.
+    """
+    if not text.isascii():
+        text = _shorten_marks(_INKLESS.sub("", text))
+        text = _shorten_marks(unicodedata.normalize("NFC", text)).translate(_QUOTES)
+    else:
+        text = _INKLESS.sub("", text)
+    return _SPACE_AT_EDGE.sub("", _SPACES.sub(" ", text))
+
+
+def _shorten_marks(text: str) -> str:
+    """Keep the first thirty of each run of combining marks."""
+    return _MAYBE_MARKS.sub(_keep_first_marks, text)
+
+
+def _keep_first_marks(match: re.Match[str]) -> str:
+    kept: list[str] = []
+    marks = 0
+    for character in match.group():
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= LONGEST_MARKS:
+            kept.append(character)
+    return "".join(kept)

@@ -1,0 +1,49 @@
+"""What the environment decides: where files go, and whether the network may be used.
+
+Only the top stair calls :func:`from_environment`; every room below takes its folder as an
+argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_path, user_config_path
+
+CACHE = "HAMMINGMARK_CACHE"
+KEYRING = "HAMMINGMARK_KEYRING"
+OFFLINE = "HAMMINGMARK_OFFLINE"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The choices of one machine and one user.
+
+    Attributes:
+        cache: the folder that holds models; safe to delete.
+        keyring: the folder that holds secret keys; not safe to delete.
+        offline: whether the network is forbidden.
+    """
+
+    cache: Path
+    keyring: Path
+    offline: bool
+
+
+def from_environment(environ: Mapping[str, str]) -> Settings:
+    """The settings that these variables ask for; an empty variable counts as unset.
+
+    ``HAMMINGMARK_CACHE`` and ``HAMMINGMARK_KEYRING`` name folders, ``~`` allowed.
+    ``HAMMINGMARK_OFFLINE`` is on for ``1``, ``true``, ``yes`` and ``on``.
+    """
+    cache = environ.get(CACHE)
+    keyring = environ.get(KEYRING)
+    return Settings(
+        cache=Path(cache).expanduser() if cache else user_cache_path("hammingmark"),
+        keyring=(
+            Path(keyring).expanduser() if keyring else user_config_path("hammingmark") / "keys"
+        ),
+        offline=environ.get(OFFLINE, "").strip().lower() in {"1", "true", "yes", "on"},
+    )

@@ -1,0 +1,1 @@
+"""Model files: what there is, where it comes from, and the proof that it is the right one."""

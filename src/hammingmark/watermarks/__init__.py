@@ -1,0 +1,1 @@
+"""Watermark methods, one file each."""

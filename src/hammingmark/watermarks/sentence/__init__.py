@@ -1,0 +1,1 @@
+"""Methods that mark by the choice of sentences."""

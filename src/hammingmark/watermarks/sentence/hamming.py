@@ -1,0 +1,148 @@
+"""HammingMark (Sun et al. 2026): the next sentence lies in the Hamming ball of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.core import statistics, theory
+from hammingmark.core.hashing import hash_bits, project
+from hammingmark.core.matching import accepts, match_counts, transition_matches
+from hammingmark.core.references import coordinates
+from hammingmark.core.statistics import Alternative, Rule, Scoring
+from hammingmark.keys import ReferenceKeys, WatermarkKey
+from hammingmark.records import STATISTICS, Choice, Evidence, StatisticName, Transition
+
+_CHUNK = 256  # sentences at a time, so that memory does not grow with the text
+
+
+class HammingMark:
+    """The method under one key.
+
+    Args:
+        key: the secret.
+        references: the keys to compare with; by default drawn from this key's own secret.
+        alternative: what marked text is expected to look like when it is judged.
+    """
+
+    name = "hamming"
+
+    def __init__(
+        self,
+        key: WatermarkKey,
+        *,
+        references: ReferenceKeys | None = None,
+        alternative: Alternative | None = None,
+    ) -> None:
+        self.key = key
+        self.rule = Rule(key.bits, key.threshold, alternative or Alternative())
+        self._planes = np.ascontiguousarray(key.planes().T)
+        self._references = references or ReferenceKeys([key.secret], bits=key.bits)
+
+    @classmethod
+    def family(
+        cls, keys: Sequence[WatermarkKey], *, alternative: Alternative | None = None
+    ) -> list[HammingMark]:
+        """The method under several keys of one m and T, which share their reference keys."""
+        references = ReferenceKeys([key.secret for key in keys], bits=keys[0].bits)
+        return [cls(key, references=references, alternative=alternative) for key in keys]
+
+    @property
+    def key_id(self) -> str:
+        """The public name of the key."""
+        return self.key.id
+
+    def choose(
+        self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
+    ) -> Choice:
+        """The first candidate in the ball around the previous sentence, otherwise the nearest.
+
+        Args:
+            previous: embedding (d,) of the sentence before, or None if there is none.
+            candidates: (c, d), in drawing order, at least one.
+        """
+        if previous is None:
+            return Choice(index=0, accepted=True, matches=(self.key.bits,) * len(candidates))
+        codes = self._codes(np.vstack([previous[None], candidates]))
+        matches = match_counts(codes[1:], codes[:1], bits=self.key.bits)[:, 0]
+        valid = accepts(matches, threshold=self.key.threshold)
+        index = int(np.argmax(valid if valid.any() else matches))
+        return Choice(index, bool(valid[index]), tuple(int(match) for match in matches))
+
+    def evidence(self, embeddings: NDArray[np.float32]) -> Evidence:
+        """Matches, votes and likelihoods of a text's embeddings (n, d)."""
+        similarity = statistics.cosines(embeddings)
+        if not len(similarity):
+            return Evidence(self.key.bits, (), None, None, likelihood=0.0, margin=0.0)
+        matches = transition_matches(self._codes(embeddings), bits=self.key.bits)[:, 0]
+        valid = accepts(matches, threshold=self.key.threshold)
+        expected = self.key.bits * theory.match_probability(similarity)
+        own = {name: self.trial(embeddings, statistic=name).own for name in STATISTICS}
+        return Evidence(
+            bits=self.key.bits,
+            transitions=tuple(
+                Transition(int(match), float(cosine), bool(is_valid), float(mean))
+                for match, cosine, is_valid, mean in zip(
+                    matches, similarity, valid, expected, strict=True
+                )
+            ),
+            edge_vote=float(own["edge_vote"].mean()),
+            global_bits=float(own["global_bits"].mean()),
+            likelihood=float(own["likelihood"].sum()),
+            margin=float(own["margin"].sum()),
+        )
+
+    def trial(self, embeddings: NDArray[np.float32], *, statistic: StatisticName) -> HammingTrial:
+        """One text, ready to be compared under this key and under reference keys."""
+        return HammingTrial(
+            embeddings, self._planes, self._references, statistic=statistic, rule=self.rule
+        )
+
+    def _codes(self, embeddings: NDArray[np.float32]) -> NDArray[np.uint8]:
+        return hash_bits(project(embeddings, self._planes, bits=self.key.bits))
+
+
+class HammingTrial:
+    """A text's increments under the secret key and under reference keys, by one function.
+
+    Attributes:
+        own: what each transition adds to the statistic under the secret key, (n - 1,).
+        best: the most that any key could give each transition, (n - 1,).
+        centre: what to take off each increment before windows are compared, (n - 1,).
+    """
+
+    def __init__(
+        self,
+        embeddings: NDArray[np.float32],
+        planes: NDArray[np.float32],
+        references: ReferenceKeys,
+        *,
+        statistic: StatisticName,
+        rule: Rule,
+    ) -> None:
+        self._embeddings = embeddings
+        self._references = references
+        self._bits = rule.bits
+        self._scoring = Scoring(statistics.cosines(embeddings), statistic=statistic, rule=rule)
+        self.best = self._scoring.best
+        self.centre = self._scoring.centre
+        self.own = np.concatenate([part[:, 0] for part in self._increments(embeddings, planes)])
+
+    def reference_blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
+        """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
+        reduced = coordinates(self._embeddings)
+        block = 0
+        while True:
+            planes = self._references.planes(block, reduced.shape[1])
+            yield self._increments(reduced, planes)
+            block += 1
+
+    def _increments(
+        self, embeddings: NDArray[np.float32], planes: NDArray[np.float32]
+    ) -> Iterator[NDArray[np.float64]]:
+        for first in range(0, len(embeddings) - 1, _CHUNK):
+            part = embeddings[first : first + _CHUNK + 1]
+            projections = project(part, planes, bits=self._bits)
+            yield self._scoring.increments(projections, first=first)
