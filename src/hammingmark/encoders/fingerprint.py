@@ -1,0 +1,47 @@
+"""What an encoder is, as one hash: two encoders that could disagree never share it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hammingmark.errors import EncoderError
+
+
+def fingerprint(parts: Mapping[str, Any]) -> str:
+    """SHA-256, in hex, of the canonical JSON of ``parts``: sorted keys, no spaces, ASCII."""
+    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256, in hex, of a file's content.
+
+    Raises:
+        EncoderError: if the file cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+    except OSError as error:
+        raise EncoderError(
+            f"Cannot read the model file {path}: {error.strerror}. "
+            "Fetch the model again, or point at a folder that holds it."
+        ) from error
+    return digest.hexdigest()
+
+
+def known_or_hashed(path: Path, hashes: Mapping[str, str] | None) -> str:
+    """The hash the model store has already proved for a file, or else the file's own.
+
+    Args:
+        path: the file.
+        hashes: file name to SHA-256 in hex.
+    """
+    known = (hashes or {}).get(path.name)
+    return known.lower() if known else file_hash(path)

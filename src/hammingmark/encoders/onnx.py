@@ -1,0 +1,207 @@
+"""Transformer encoders in ONNX form, on the CPU, without torch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+
+from hammingmark.encoders.batching import Progress, plan, run_batches
+from hammingmark.encoders.fingerprint import fingerprint, known_or_hashed
+from hammingmark.encoders.pooling import cls_pool, mean_pool, unit_rows
+from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
+from hammingmark.encoders.tokens import load_tokenizer
+from hammingmark.errors import EncoderError, InputError
+from hammingmark.protocols import FloatArray
+
+GRAPHS = ("model.onnx", "model_optimized.onnx")
+"""The file names a graph may have, in the folder itself or in ``onnx`` below it."""
+
+CHUNK = 4096
+"""Sentences tokenized at once."""
+
+BATCH_TOKENS = 4096
+BATCH_SIZE = 32
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    session: Any
+    tokenizer: Tokenizer
+    inputs: frozenset[str]
+    output: str
+    dimension: int
+
+
+class OnnxEncoder:
+    """Embed sentences with an ONNX graph that gives one vector per token.
+
+    Building one is cheap: files are opened at the first use.
+
+    Args:
+        folder: holds the graph (see ``GRAPHS``) with its external data, if any, and
+            ``tokenizer.json``.
+        name: what a user types to get this encoder.
+        pooling: how token vectors become one: ``"mean"`` or ``"cls"``.
+        prefix: put before each sentence, where the model was trained with one.
+        max_tokens: a longer sentence is cut here, special tokens included.
+        threads: for one batch; 0 leaves the choice to the runtime.
+        hashes: SHA-256 by file name, for files already verified.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        name: str,
+        pooling: Literal["mean", "cls"] = "mean",
+        prefix: str = "",
+        max_tokens: int = 256,
+        threads: int = 0,
+        hashes: Mapping[str, str] | None = None,
+    ) -> None:
+        if pooling not in ("mean", "cls"):
+            raise InputError(f"No pooling called {pooling!r}. Choose 'mean' or 'cls'.")
+        if max_tokens < 3:
+            raise InputError(f"max_tokens is {max_tokens}; a sentence needs at least 3.")
+        self._folder = Path(folder)
+        self._name = name
+        self._pooling = pooling
+        self._prefix = prefix
+        self._max_tokens = max_tokens
+        self._threads = threads
+        self._hashes = dict(hashes or {})
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+
+    def __repr__(self) -> str:
+        return f"OnnxEncoder({str(self._folder)!r}, name={self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """What a user types to get this encoder."""
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of an embedding; loads the model."""
+        return self._load().dimension
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of everything that decides an embedding."""
+        graph = self._graph()
+        data = sorted(self._external(graph))
+        return fingerprint(
+            {
+                "runtime": "onnx",
+                "graph": known_or_hashed(graph, self._hashes),
+                "weights": [known_or_hashed(path, self._hashes) for path in data],
+                "tokenizer": known_or_hashed(self._folder / "tokenizer.json", self._hashes),
+                "pooling": self._pooling,
+                "normalise": "l2",
+                "prefix": self._prefix,
+                "max_tokens": self._max_tokens,
+                "max_characters": MAX_CHARACTERS,
+            }
+        )
+
+    def encode(self, sentences: Sequence[str], *, progress: Progress | None = None) -> FloatArray:
+        """Embed n sentences: (n, d), float32, rows of length one, in the order given."""
+        loaded = self._load()
+        texts = prepare(sentences, prefix=self._prefix)
+        parts = [np.empty((0, loaded.dimension), dtype=np.float32)]
+        for start in range(0, len(texts), CHUNK):
+            encodings = loaded.tokenizer.encode_batch(texts[start : start + CHUNK])
+
+            def run(batch: Sequence[int], encodings: Sequence[Encoding] = encodings) -> FloatArray:
+                return self._run(loaded, [encodings[index] for index in batch])
+
+            lengths = [len(encoding.ids) for encoding in encodings]
+            batches = plan(lengths, max_tokens=BATCH_TOKENS, max_size=BATCH_SIZE)
+            parts.append(run_batches(batches, run, dimension=loaded.dimension, progress=progress))
+        return np.concatenate(parts)
+
+    def _run(self, loaded: _Loaded, encodings: Sequence[Encoding]) -> FloatArray:
+        """One batch of s sentences, padded to its longest: (s, d)."""
+        shape = (len(encodings), max(1, *(len(encoding.ids) for encoding in encodings)))
+        ids = np.zeros(shape, dtype=np.int64)
+        mask = np.zeros(shape, dtype=np.int64)
+        for row, encoding in enumerate(encodings):
+            ids[row, : len(encoding.ids)] = encoding.ids
+            mask[row, : len(encoding.ids)] = 1
+        # A sentence pair never occurs here, so every token is of type 0.
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        feed = {key: value for key, value in feed.items() if key in loaded.inputs}
+        try:
+            (hidden,) = loaded.session.run([loaded.output], feed)
+        except Exception as error:
+            raise EncoderError(
+                f"The encoder {self._name!r} failed on a batch of shape {shape}: "
+                f"{_first_line(error)}. Lower max_tokens if the model reads fewer than "
+                f"{self._max_tokens}, or free some memory."
+            ) from error
+        pooled = mean_pool(hidden, mask) if self._pooling == "mean" else cls_pool(hidden)
+        return unit_rows(pooled)
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._open()
+            return self._loaded
+
+    def _open(self) -> _Loaded:
+        graph = self._graph()
+        tokenizer = load_tokenizer(self._folder, max_tokens=self._max_tokens)
+        import onnxruntime  # slow to import, so only on use
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.log_severity_level = 3
+        try:
+            session = onnxruntime.InferenceSession(
+                str(graph), sess_options=options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:
+            raise EncoderError(
+                f"Cannot load the model {graph}: {_first_line(error)}. The file is damaged or "
+                "its external data is missing; fetch the model again."
+            ) from error
+        inputs = frozenset(given.name for given in session.get_inputs())
+        unknown = inputs - {"input_ids", "attention_mask", "token_type_ids"}
+        tokens = [output for output in session.get_outputs() if len(output.shape) == 3]
+        if unknown or not tokens or not isinstance(tokens[0].shape[2], int):
+            raise EncoderError(
+                f"The model {graph} is no sentence encoder that this package can run: it wants "
+                f"{', '.join(sorted(inputs))} and gives "
+                f"{', '.join(output.name for output in session.get_outputs())}. It should take "
+                "token ids and give one vector per token."
+            )
+        return _Loaded(session, tokenizer, inputs, tokens[0].name, tokens[0].shape[2])
+
+    def _graph(self) -> Path:
+        places = [self._folder / part / name for part in ("", "onnx") for name in GRAPHS]
+        for path in places:
+            if path.is_file():
+                return path
+        raise EncoderError(
+            f"No {' or '.join(GRAPHS)} in {self._folder}. Point at the folder that holds it, or "
+            "fetch the model again."
+        )
+
+    def _external(self, graph: Path) -> list[Path]:
+        """The weights kept beside the graph, by the two names exporters give them."""
+        return [
+            *graph.parent.glob(f"{graph.name}_data*"),
+            *graph.parent.glob(f"{graph.name}.data*"),
+        ]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", maxsplit=1)[0].rstrip(".")[:300]

@@ -1,0 +1,184 @@
+"""Static encoders in model2vec form: a sentence is the mean of its tokens' vectors."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from hammingmark.encoders.batching import Progress, plan, run_batches
+from hammingmark.encoders.fingerprint import fingerprint, known_or_hashed
+from hammingmark.encoders.pooling import unit_rows
+from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
+from hammingmark.encoders.tokens import load_tokenizer
+from hammingmark.errors import EncoderError
+from hammingmark.protocols import FloatArray
+
+BATCH_TOKENS = 65_536
+BATCH_SIZE = 1024
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """Vectors (v, d); optionally a weight and a row for each token id."""
+
+    vectors: FloatArray
+    weights: FloatArray | None
+    rows: NDArray[np.int64] | None
+    tokenizer: Tokenizer
+    unknown: int | None
+
+    @property
+    def dimension(self) -> int:
+        return int(self.vectors.shape[1])
+
+
+class StaticEncoder:
+    """Embed sentences by looking vectors up: fast, and exact whatever the batch.
+
+    Unknown tokens are dropped, as model2vec does. Rows are of length one whatever the model's
+    ``normalize`` flag says, for only the direction matters to a sign.
+
+    Args:
+        folder: holds ``model.safetensors`` with a matrix ``embeddings`` (and, where the
+            vocabulary was quantised, ``weights`` and ``mapping``) and ``tokenizer.json``.
+        name: what a user types to get this encoder.
+        prefix: put before each sentence.
+        max_tokens: a longer sentence is cut here.
+        hashes: SHA-256 by file name, for files already verified.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        name: str,
+        prefix: str = "",
+        max_tokens: int = 512,
+        hashes: Mapping[str, str] | None = None,
+    ) -> None:
+        self._folder = Path(folder)
+        self._name = name
+        self._prefix = prefix
+        self._max_tokens = max_tokens
+        self._hashes = dict(hashes or {})
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+
+    def __repr__(self) -> str:
+        return f"StaticEncoder({str(self._folder)!r}, name={self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """What a user types to get this encoder."""
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of an embedding; loads the model."""
+        return self._load().dimension
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of everything that decides an embedding."""
+        return fingerprint(
+            {
+                "runtime": "static",
+                "weights": known_or_hashed(self._folder / "model.safetensors", self._hashes),
+                "tokenizer": known_or_hashed(self._folder / "tokenizer.json", self._hashes),
+                "pooling": "mean",
+                "normalise": "l2",
+                "prefix": self._prefix,
+                "max_tokens": self._max_tokens,
+                "max_characters": MAX_CHARACTERS,
+            }
+        )
+
+    def encode(self, sentences: Sequence[str], *, progress: Progress | None = None) -> FloatArray:
+        """Embed n sentences: (n, d), float32, rows of length one, in the order given."""
+        loaded = self._load()
+        texts = prepare(sentences, prefix=self._prefix)
+        ids = [
+            [token for token in encoding.ids if token != loaded.unknown]
+            for encoding in loaded.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        ]
+        batches = plan(list(map(len, ids)), max_tokens=BATCH_TOKENS, max_size=BATCH_SIZE)
+        return run_batches(
+            batches,
+            lambda batch: _mean(loaded, [ids[index] for index in batch]),
+            dimension=loaded.dimension,
+            progress=progress,
+        )
+
+    def _load(self) -> _Loaded:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._open()
+            return self._loaded
+
+    def _open(self) -> _Loaded:
+        tokenizer = load_tokenizer(self._folder, max_tokens=self._max_tokens)
+        tensors = _tensors(self._folder / "model.safetensors")
+        vectors = tensors.get("embeddings")
+        if vectors is None or vectors.ndim != 2:
+            raise EncoderError(
+                f"The file {self._folder / 'model.safetensors'} holds no matrix 'embeddings', so "
+                "it is no model2vec model. Point at one that is."
+            )
+        weights, rows = tensors.get("weights"), tensors.get("mapping")
+        if rows is None and len(vectors) < tokenizer.get_vocab_size():
+            raise EncoderError(
+                f"The model in {self._folder} has {len(vectors)} vectors for "
+                f"{tokenizer.get_vocab_size()} tokens: the weights and tokenizer.json do not "
+                "belong together. Fetch the model again."
+            )
+        return _Loaded(
+            vectors.astype(np.float32),
+            None if weights is None else weights.astype(np.float32),
+            None if rows is None else rows.astype(np.int64),
+            tokenizer,
+            _unknown_token(tokenizer),
+        )
+
+
+def _mean(loaded: _Loaded, ids: Sequence[Sequence[int]]) -> FloatArray:
+    """The unit mean of each sentence's token vectors: s lists of ids to (s, d)."""
+    means = np.zeros((len(ids), loaded.dimension), dtype=np.float32)
+    for row, tokens in enumerate(ids):
+        if tokens:
+            taken = loaded.vectors[tokens if loaded.rows is None else loaded.rows[tokens]]
+            if loaded.weights is not None:
+                taken = taken * loaded.weights[tokens][:, None]
+            means[row] = taken.mean(axis=0)
+    return unit_rows(means)
+
+
+def _tensors(path: Path) -> dict[str, NDArray[Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        tensors: dict[str, NDArray[Any]] = load_file(path)
+    except (OSError, SafetensorError, TypeError, ValueError) as error:
+        raise EncoderError(
+            f"Cannot load the model {path}: {error}. Point at a folder with a model in "
+            "model2vec's form, or fetch the model again."
+        ) from error
+    return tensors
+
+
+def _unknown_token(tokenizer: Tokenizer) -> int | None:
+    """The id that stands for unknown words, if the tokenizer has one."""
+    model = json.loads(tokenizer.to_str())["model"]
+    if model.get("unk_token") is not None:
+        return tokenizer.token_to_id(model["unk_token"])
+    unknown = model.get("unk_id")
+    return None if unknown is None else int(unknown)

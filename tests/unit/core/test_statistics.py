@@ -1,0 +1,112 @@
+"""What a transition adds to each statistic."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hammingmark.core import theory
+from hammingmark.core.statistics import Alternative, Rule, Scoring, cosines
+from hammingmark.records import STATISTICS, StatisticName
+
+RULE = Rule(8, 6, Alternative())
+
+
+def projections(n: int = 6, k: int = 50, m: int = 8, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, k, m), dtype=np.float32)
+
+
+def matches(values: np.ndarray) -> np.ndarray:
+    bits = values >= 0
+    return (bits[1:] == bits[:-1]).sum(axis=-1)
+
+
+SIMILARITY = np.array([0.0, 0.2, 0.5, 0.8, -0.3])
+
+
+def test_edge_vote_and_global_bits_are_the_papers() -> None:
+    values = projections()
+    edge = Scoring(SIMILARITY, statistic="edge_vote", rule=RULE).increments(values)
+    bits = Scoring(SIMILARITY, statistic="global_bits", rule=RULE).increments(values)
+    np.testing.assert_array_equal(edge, matches(values) >= 6)
+    np.testing.assert_allclose(bits, matches(values) / 8)
+
+
+def test_likelihood_is_the_closed_form() -> None:
+    values = projections()
+    got = Scoring(SIMILARITY, statistic="likelihood", rule=RULE).increments(values)
+    p = theory.match_probability(SIMILARITY)
+    table = theory.log_likelihood_ratio(8, 6, p, 0.05, 0.05, rest=p)
+    expected = np.take_along_axis(table, matches(values), axis=1)
+    np.testing.assert_allclose(got, expected, atol=0.01)  # p is told apart in 4,096 steps
+
+
+def test_margin_is_the_poisson_binomial_tail() -> None:
+    values = projections(n=2, k=4)
+    got = Scoring(SIMILARITY[:1], statistic="margin", rule=RULE).increments(values)[0]
+    a = RULE.alternative
+    sure = np.tanh(values / a.blur)
+    agree = 0.5 + 0.5 * (1 - 2 * a.flip) * sure[0] * sure[1]
+    for key in range(4):
+        tail = sum(
+            float(np.prod(np.where(pattern, agree[key], 1 - agree[key])))
+            for pattern in product([True, False], repeat=8)
+            if sum(pattern) >= 6
+        )
+        natural = float(theory.acceptance(8, 6, theory.match_probability(SIMILARITY[:1]))[0])
+        expected = np.log(a.free + (1 - a.free) * tail / natural)
+        assert got[key] == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize(("bits", "threshold"), [(8, 6), (4, 3), (16, 12), (5, 0), (7, 7)])
+def test_no_key_does_better_than_the_best(
+    statistic: StatisticName, bits: int, threshold: int
+) -> None:
+    rule = Rule(bits, threshold, Alternative())
+    values = 3 * projections(m=bits, k=500)
+    values[:, 0] = 50.0  # a key under which every bit of every sentence agrees
+    scoring = Scoring(SIMILARITY, statistic=statistic, rule=rule)
+    got = scoring.increments(values)
+    assert np.isfinite(got).all()
+    assert (got <= scoring.best[:, None] + 1e-6).all()
+    if statistic != "margin":
+        np.testing.assert_allclose(got[:, 0], scoring.best, atol=1e-12)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_a_text_in_chunks_gives_the_same(statistic: StatisticName) -> None:
+    values = projections()
+    scoring = Scoring(SIMILARITY, statistic=statistic, rule=RULE)
+    whole = scoring.increments(values)
+    parts = [scoring.increments(values[:3]), scoring.increments(values[2:], first=2)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_unmarked_transitions_pull_windows_down(statistic: StatisticName) -> None:
+    """Over keys, increments less their centre have a negative mean, so that windows can end."""
+    rng = np.random.default_rng(3)
+    cosine = 0.4
+    first = rng.standard_normal((1, 20_000, 8))
+    second = cosine * first + np.sqrt(1 - cosine**2) * rng.standard_normal(first.shape)
+    pair = np.concatenate([first, second]).astype(np.float32)
+    scoring = Scoring(np.array([cosine]), statistic=statistic, rule=RULE)
+    assert float((scoring.increments(pair) - scoring.centre[:, None]).mean()) < -0.05
+
+
+@given(st.floats(-1, 1))
+def test_likelihood_ratios_are_finite_at_any_similarity(cosine: float) -> None:
+    for statistic in STATISTICS:
+        scoring = Scoring(np.array([cosine]), statistic=statistic, rule=RULE)
+        assert np.isfinite(scoring.increments(projections(n=2))).all()
+        assert np.isfinite(scoring.best).all()
+
+
+def test_cosines_of_neighbours() -> None:
+    rows = np.array([[1, 0], [0, 1], [0, 1], [-1, 0]], np.float32)
+    np.testing.assert_allclose(cosines(rows), [0, 1, 0])
+    assert cosines(rows[:1]).shape == (0,)
+    assert cosines(rows[:0]).shape == (0,)

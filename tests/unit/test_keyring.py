@@ -1,0 +1,186 @@
+"""Key files and the folder that holds them."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hammingmark.errors import KeyFileError
+from hammingmark.keyring import Keyring, from_json, load, save, to_json
+from hammingmark.keys import Secret, WatermarkKey
+
+
+def make(note: str = "", **changes: object) -> WatermarkKey:
+    fields = {"encoder": "minilm", "fingerprint": "ab" * 32, "dimension": 384}
+    return WatermarkKey(secret=Secret.fresh(), note=note, **(fields | changes))  # type: ignore[arg-type]
+
+
+@given(
+    note=st.text(),
+    bits=st.integers(1, 64),
+    data=st.data(),
+    value=st.binary(min_size=32, max_size=32),
+)
+def test_json_gives_the_same_key_back(
+    note: str, bits: int, data: st.DataObject, value: bytes
+) -> None:
+    key = WatermarkKey(
+        secret=Secret(value),
+        encoder="minilm",
+        fingerprint="ab" * 32,
+        dimension=data.draw(st.integers(1, 4096)),
+        bits=bits,
+        threshold=data.draw(st.integers(0, bits)),
+        note=note,
+    )
+    there = json.loads(json.dumps(to_json(key, with_secret=True)))
+    assert from_json(there) == key
+
+
+def test_a_file_is_private_and_gives_the_key_back(tmp_path: Path) -> None:
+    key = make("for the blog")
+    path = tmp_path / "ring" / "blog.json"
+    save(key, path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert load(path) == key
+    assert [child.name for child in path.parent.iterdir()] == ["blog.json"]
+
+
+def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    first = make()
+    save(first, path)
+    with pytest.raises(KeyFileError, match="exists"):
+        save(make(), path)
+    assert load(path) == first
+    assert [child.name for child in tmp_path.iterdir()] == ["key.json"]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o666, 0o660])
+def test_a_file_others_can_read_is_refused_with_the_cure(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "key.json"
+    save(make(), path)
+    path.chmod(mode)
+    with pytest.raises(KeyFileError, match=f"chmod 600 {path}"):
+        load(path)
+    path.chmod(0o600)
+    load(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b'"text"', b"\xff\xfe\x00", b'{"format": "other"}', b"1" * 4000],
+)
+def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "key.json"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(KeyFileError, match="key.json"):
+        load(path)
+
+
+def damaged(field: str, value: object) -> dict[str, object]:
+    data = to_json(make(), with_secret=True)
+    if value is None:
+        del data[field]
+    else:
+        data[field] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("secret", None),
+        ("secret", "zz"),
+        ("secret", "00" * 31),
+        ("secret", "00" * 32),
+        ("secret", 5),
+        ("bits", "8"),
+        ("bits", True),
+        ("bits", 1000),
+        ("threshold", 9),
+        ("encoder", []),
+        ("encoder", {"name": "x"}),
+        ("created", "yesterday"),
+        ("scheme", 2),
+        ("note", 3),
+        ("id", "hm-000000000000"),
+    ],
+)
+def test_a_damaged_file_is_refused_without_showing_the_secret(
+    tmp_path: Path, field: str, value: object
+) -> None:
+    data = damaged(field, value)
+    path = tmp_path / "key.json"
+    path.write_text(json.dumps(data))
+    path.chmod(0o600)
+    with pytest.raises(KeyFileError) as caught:
+        load(path)
+    assert caught.value.__cause__ is None
+    assert str(data.get("secret", "missing"))[:16] not in str(caught.value) or value == "zz"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=300))
+def test_any_bytes_are_refused_in_one_way(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "key.json"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(KeyFileError):
+        load(path)
+
+
+def test_a_ring_finds_by_name_id_prefix_and_path(tmp_path: Path) -> None:
+    ring = Keyring(tmp_path)
+    entry = ring.add(make(), name="blog")
+    other = ring.add(make())
+    for reference in ("blog", entry.key.id, entry.key.id[:9], str(entry.path)):
+        assert ring.find(reference).key == entry.key
+    assert {found.key.id for found in ring.entries()} == {entry.key.id, other.key.id}
+    with pytest.raises(KeyFileError, match="fits 2 keys"):
+        ring.find("hm-")
+    with pytest.raises(KeyFileError, match="keys new --name absent"):
+        ring.find("absent")
+    with pytest.raises(KeyFileError, match="Cannot read"):
+        ring.find("no/such/file.json")
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "x" * 65, "a b"])
+def test_names_that_could_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
+    ring = Keyring(tmp_path / "ring")
+    if name == "":
+        assert ring.add(make(), name=name).name.startswith("hm-")
+        return
+    with pytest.raises(KeyFileError, match="cannot name a key"):
+        ring.add(make(), name=name)
+
+
+def test_rotation_retires_the_old_file_and_adds_a_new_one(tmp_path: Path) -> None:
+    ring = Keyring(tmp_path)
+    before = ring.add(make("note"), name="blog")
+    old, fresh = ring.rotate("blog", name="blog-2")
+    again = ring.find("blog").key
+    assert again.secret == before.key.secret
+    assert again.retired is not None
+    assert again.successor == fresh.key.id == ring.find("blog-2").key.id
+    assert old.key == again
+    assert stat.S_IMODE(old.path.stat().st_mode) == 0o600
+    with pytest.raises(KeyFileError, match="was retired"):
+        ring.rotate("blog")
+
+
+def test_an_empty_ring_has_no_keys(tmp_path: Path) -> None:
+    assert Keyring(tmp_path / "absent").entries() == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_gives_one_sentence(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(KeyFileError, match="Cannot write"):
+        save(make(), tmp_path / "key.json")

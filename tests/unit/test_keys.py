@@ -1,0 +1,140 @@
+"""The secret and the numbers that come from it."""
+
+import hashlib
+import pickle
+import traceback
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hammingmark.errors import InputError
+from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
+
+COUNTING = Secret(bytes(range(32)))
+
+
+def key(**changes: object) -> WatermarkKey:
+    fields = {
+        "secret": COUNTING,
+        "encoder": "minilm",
+        "fingerprint": "the encoder's",
+        "dimension": 384,
+    }
+    return WatermarkKey(**(fields | changes))  # type: ignore[arg-type]
+
+
+def sha256(array: np.ndarray) -> str:
+    return hashlib.sha256(array.astype("<f4").tobytes()).hexdigest()
+
+
+def test_published_vectors() -> None:
+    """These numbers are in docs/keys.md; a change here breaks every key ever made."""
+    assert key().id == "hm-1a0b773a61eb"
+    planes = key().planes()
+    assert planes.dtype == np.float32
+    assert [float(value).hex() for value in planes[0, :4]] == [
+        "0x1.ad757a0000000p-3",
+        "-0x1.dfeb180000000p-4",
+        "0x1.a5482c0000000p-1",
+        "-0x1.c5a3640000000p-1",
+    ]
+    assert sha256(planes) == "172fa0212ee4257501a6047ddc397face18822d64bb8943ee9cd26fa93a4dc5c"
+    references = ReferenceKeys([COUNTING], bits=8).planes(0, 2)
+    assert references.shape == (2, 8000)
+    assert sha256(references) == "f0469ec43715136a080a3f6e5234047a9769de1791956ef45c5ed6e3a09a68ec"
+
+
+def test_planes_agree_with_another_inverse_normal() -> None:
+    words = np.frombuffer(COUNTING.stream("planes", 4 * 3072), dtype="<u4")
+    normal = NormalDist()
+    other = [normal.inv_cdf((int(word) + 0.5) / 2**32) for word in words]
+    np.testing.assert_array_equal(key().planes().ravel(), np.array(other, np.float32))
+
+
+def test_normals_are_normal() -> None:
+    from scipy import stats
+
+    sample = Secret(bytes(32)).normals("planes", 200_000)
+    assert stats.kstest(sample, "norm").pvalue > 0.001
+    assert abs(float(np.corrcoef(sample[1:], sample[:-1])[0, 1])) < 0.01
+
+
+def test_extreme_words_stay_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = b"\x00" * 4 + b"\xff" * 4
+    monkeypatch.setattr(Secret, "stream", lambda self, label, size, *, index=0: ends)
+    low, high = COUNTING.normals("planes", 2)
+    assert low == -high
+    assert 6.3 < high < 6.4
+
+
+def test_streams_differ_by_label_and_index() -> None:
+    streams = {
+        COUNTING.stream(label, 16, index=index)
+        for label in ("planes", "reference", "id")
+        for index in range(3)
+    }
+    assert len(streams) == 9
+
+
+def test_longer_streams_begin_alike() -> None:
+    few = ReferenceKeys([COUNTING], bits=8).planes(1, 3)
+    references = ReferenceKeys([COUNTING], bits=8)
+    references.planes(1, 1)
+    np.testing.assert_array_equal(references.planes(1, 5)[:3], few)
+
+
+def test_a_joint_secret_forgets_order_and_differs_from_its_members() -> None:
+    other = Secret(bytes(32))
+    assert Secret.joint([COUNTING, other]) == Secret.joint([other, COUNTING])
+    assert len({Secret.joint([COUNTING]), Secret.joint([COUNTING, other]), COUNTING, other}) == 4
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_the_secret_never_shows(value: bytes) -> None:
+    secret = Secret(value)
+    shown = [repr(secret), str(secret), f"{secret}", repr(key(secret=secret)), str([secret])]
+    for text in shown:
+        assert value.hex() not in text
+        assert repr(value) not in text
+
+
+def test_the_secret_is_in_no_traceback() -> None:
+    try:
+        key(bits=99)
+    except InputError:
+        text = traceback.format_exc()
+    assert COUNTING.reveal().hex() not in text
+    assert "\\x01\\x02" not in text
+
+
+def test_a_key_survives_pickling() -> None:
+    assert pickle.loads(pickle.dumps(key())) == key()
+
+
+def test_fresh_secrets_differ() -> None:
+    assert Secret.fresh() != Secret.fresh()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"bits": 0}, {"bits": 65}, {"threshold": 9}, {"threshold": -1}, {"dimension": 0}]
+)
+def test_nonsense_is_refused(changes: dict[str, int]) -> None:
+    with pytest.raises(InputError):
+        key(**changes)
+
+
+def test_a_short_secret_is_refused() -> None:
+    with pytest.raises(InputError, match="32 bytes"):
+        Secret(b"short")
+
+
+def test_rotation_keeps_the_rule_and_changes_the_secret() -> None:
+    retired, fresh = key(bits=16, threshold=12, note="blog").rotate()
+    assert (fresh.bits, fresh.threshold, fresh.note) == (16, 12, "blog")
+    assert fresh.secret != retired.secret
+    assert retired.successor == fresh.id
+    assert retired.retired is not None
+    assert fresh.retired is None
