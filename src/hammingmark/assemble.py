@@ -6,8 +6,8 @@ are read from the environment.
 
 from __future__ import annotations
 
+import json
 import os
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
 from hammingmark.protocols import Encoder, Splitter
-from hammingmark.records import StatisticName, Verdict
+from hammingmark.records import StatisticName, TopicName, Verdict
 from hammingmark.settings import Settings, from_environment
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER
 from hammingmark.store.models import EncoderCard
@@ -73,9 +73,7 @@ def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None
         return encoder
     folder = Path(spec).expanduser()
     if folder.is_dir():
-        runtime = "onnx" if (folder / "model.onnx").is_file() else "static"
-        if (folder / "modules.json").is_file() and runtime == "static":
-            runtime = "sbert"
+        runtime = _runtime_of(folder)
         part = registry.find("encoders", runtime)
         encoder = part(str(folder)) if runtime == "sbert" else part(folder, name=spec)
         return encoder
@@ -134,7 +132,8 @@ def detector(
     encoder: Encoder | str | None = None,
     splitter: Splitter | None = None,
     level: float = 0.01,
-    statistic: StatisticName = "likelihood",
+    statistic: StatisticName = "margin",
+    topic: TopicName = "given",
     references: int = REFERENCES,
     alternative: Alternative | None = None,
     calibration: Calibration | None = None,
@@ -160,16 +159,14 @@ def detector(
                 f"The calibration was fitted under key {calibration.key_id} and holds for it alone."
             )
         statistic, level = calibration.statistic, calibration.level
-    families = defaultdict(list)
-    for key in distinct:
-        families[key.bits, key.threshold].append(key)
     method = registry.find("sentence_watermarks", "hamming")
     return Detector(
         splitter=splitter or load_splitter(),
         encoder=encoder,
-        families=[method.family(family, alternative=alternative) for family in families.values()],
+        watermarks=[method(key, alternative=alternative) for key in distinct],
         level=level,
         statistic=statistic,
+        topic=topic,
         references=references,
         calibration=calibration,
         threshold=threshold,
@@ -210,6 +207,20 @@ def calibrate_key(
     )
 
 
+def _runtime_of(folder: Path) -> str:
+    """Which encoder reads the model in a folder of the user's own."""
+    onnx = ("model.onnx", "model_optimized.onnx", "onnx/model.onnx")
+    if any((folder / name).is_file() for name in onnx):
+        return "onnx"
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError):
+        config = {}
+    if isinstance(config, dict) and config.get("model_type") == "model2vec":
+        return "static"
+    return "sbert"
+
+
 def _catalogue_encoder(name: str, store: ModelStore) -> Encoder:
     model = CATALOGUE[name]
     card = model.card
@@ -222,7 +233,9 @@ def _catalogue_encoder(name: str, store: ModelStore) -> Encoder:
         return encoder
     hashes = {file.name: file.sha256 for file in model.files}
     if card.runtime == "static":
-        encoder = registry.find("encoders", "static")(folder, name=name, hashes=hashes)
+        encoder = registry.find("encoders", "static")(
+            folder, name=name, prefix=card.prefix, max_tokens=card.max_tokens, hashes=hashes
+        )
         return encoder
     encoder = registry.find("encoders", "onnx")(
         folder,

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
@@ -45,12 +44,6 @@ class Secret:
     def fresh(cls) -> Secret:
         """A secret from the operating system's source of randomness."""
         return cls(secrets.token_bytes(SECRET_BYTES))
-
-    @classmethod
-    def joint(cls, members: Iterable[Secret]) -> Secret:
-        """One secret that nobody knows who lacks any of the members; their order is no matter."""
-        every = b"".join(sorted(member._bytes for member in members))
-        return cls(hashlib.shake_256(_DOMAIN + b"joint\x00" + every).digest(SECRET_BYTES))
 
     def reveal(self) -> bytes:
         """The bytes, for writing a key file. Nothing else should call this."""
@@ -141,8 +134,8 @@ class ReferenceKeys:
     block = 1000
     _kept_blocks = 4
 
-    def __init__(self, owners: Iterable[Secret], *, bits: int) -> None:
-        self._secret = Secret.joint(owners)
+    def __init__(self, secret: Secret, *, bits: int) -> None:
+        self._secret = secret
         self._bits = bits
         self._known: dict[int, NDArray[np.float32]] = {}
 

@@ -11,7 +11,15 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.records import Candidate, Choice, Evidence, Prompt, Sentences, StatisticName
+from hammingmark.records import (
+    Candidate,
+    Choice,
+    Evidence,
+    Prompt,
+    Sentences,
+    StatisticName,
+    TopicName,
+)
 
 FloatArray = NDArray[np.float32]
 DoubleArray = NDArray[np.float64]
@@ -80,11 +88,13 @@ class Trial(Protocol):
         own: what each transition adds to the statistic under the secret key, (n - 1,).
         best: the most that any key could give each transition, (n - 1,).
         centre: what to take off each increment before windows are compared, (n - 1,).
+        is_ratio: whether the increments are log-likelihood ratios.
     """
 
     own: DoubleArray
     best: DoubleArray
     centre: DoubleArray
+    is_ratio: bool
 
     def reference_blocks(self) -> Iterator[Iterator[DoubleArray]]:
         """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
@@ -108,8 +118,17 @@ class SentenceWatermark(Protocol):
     def evidence(self, embeddings: FloatArray) -> Evidence:
         """What the embeddings (n, d) of one text say under the key."""
 
-    def trial(self, embeddings: FloatArray, *, statistic: StatisticName) -> Trial:
-        """One text, ready to be compared under this key and under reference keys."""
+    def trial(
+        self, embeddings: FloatArray, *, statistic: StatisticName, topic: TopicName = "given"
+    ) -> Trial:
+        """One text, ready to be compared under this key and under reference keys.
+
+        Args:
+            embeddings: (n, d).
+            statistic: what is summed over the transitions.
+            topic: whether reference keys share the secret key's view of the text's mean sentence
+                (so that the level holds for this very key) or not (it holds over keys).
+        """
 
 
 @runtime_checkable

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from hammingmark import report
 
 StatisticName = Literal["edge_vote", "global_bits", "likelihood", "margin"]
+TopicName = Literal["given", "free"]
 STATISTICS: tuple[StatisticName, ...] = get_args(StatisticName)
 
 
@@ -154,7 +155,7 @@ class Verdict:
 
     Attributes:
         watermarked: True if the p-value is at most the level (or a threshold asked for is
-            exceeded), False if not, None if this text could never have reached it.
+            exceeded), False if not, None if this text is too short to tell.
         p_value: exact p-value over reference keys, corrected for the number of keys searched;
             None if the text has no transition at all.
         reason: the verdict in words.
@@ -167,6 +168,8 @@ class Verdict:
         keys: how many keys were searched.
         references: how many reference keys were drawn.
         attainable: the smallest p-value this text could have given under any key.
+        power: how often a marked text of these similarities would be found, an estimate; None
+            where the statistic is not a likelihood ratio.
         tail_estimate: an estimate of p-values too small for the reference keys to show; no test.
         passages: runs of sentences that carry the mark at the level, best first.
         threshold: the threshold that decided, if one was asked for instead of the p-value.
@@ -183,6 +186,7 @@ class Verdict:
     keys: int = 1
     references: int = 0
     attainable: float = 1.0
+    power: float | None = None
     tail_estimate: float | None = None
     passages: tuple[Passage, ...] = field(default=())
     threshold: float | None = None

@@ -69,6 +69,10 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
                 f"{verdict.references:,} reference keys{searched})",
             )
         )
+    if verdict.power is not None and not verdict.watermarked:
+        figures.append(
+            ("power", f"about {verdict.power:.0%} of marked texts like this one would be found")
+        )
     if verdict.tail_estimate is not None:
         figures.append(("tail", f"about {verdict.tail_estimate:.1g} (an estimate, not a test)"))
     if evidence.edge_vote is not None and evidence.global_bits is not None:
@@ -77,7 +81,7 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
             ("edge vote", f"{evidence.edge_vote:.3f} ({valid} of {len(evidence.transitions)})")
         )
         figures.append(("global bits", f"{evidence.global_bits:.3f}"))
-        figures.append(("likelihood", f"{evidence.likelihood:+.2f}"))
+        figures.append(("likelihood", f"{evidence.likelihood:+.2f}, margin {evidence.margin:+.2f}"))
     if verdict.key_id:
         figures.append(("key", verdict.key_id))
     return figures
@@ -131,6 +135,7 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
         "keys": verdict.keys,
         "references": verdict.references,
         "attainable_p_value": verdict.attainable,
+        "power": verdict.power,
         "tail_estimate": verdict.tail_estimate,
         "threshold": verdict.threshold,
         "passages": [

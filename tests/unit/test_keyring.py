@@ -80,7 +80,7 @@ def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "key.json"
     path.write_bytes(content)
     path.chmod(0o600)
-    with pytest.raises(KeyFileError, match="key.json"):
+    with pytest.raises(KeyFileError, match=r"key\.json"):
         load(path)
 
 

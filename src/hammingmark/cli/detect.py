@@ -20,7 +20,7 @@ from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keyring import Keyring
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.detect import REFERENCES
-from hammingmark.records import STATISTICS, StatisticName, Verdict
+from hammingmark.records import STATISTICS, StatisticName, TopicName, Verdict
 
 
 @click.command()
@@ -33,9 +33,16 @@ from hammingmark.records import STATISTICS, StatisticName, Verdict
 @click.option(
     "--statistic",
     type=click.Choice(STATISTICS),
-    default="likelihood",
+    default="margin",
     show_default=True,
     help="What decides.",
+)
+@click.option(
+    "--topic",
+    type=click.Choice(["given", "free"]),
+    default="given",
+    show_default=True,
+    help="given: the level holds for this very key on any topic; free: over keys, with more power.",
 )
 @click.option(
     "--references", type=int, default=REFERENCES, show_default=True, help="Reference keys, K."
@@ -58,6 +65,7 @@ def detect(
     field: str,
     level: float,
     statistic: StatisticName,
+    topic: TopicName,
     references: int,
     calibration: Path | None,
     threshold: float | None,
@@ -78,6 +86,7 @@ def detect(
         splitter=load_splitter(splitter, language=language),
         level=level,
         statistic=statistic,
+        topic=topic,
         references=references,
         calibration=_read_calibration(calibration) if calibration else None,
         threshold=threshold,

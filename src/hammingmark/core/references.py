@@ -34,6 +34,36 @@ def coordinates(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.ascontiguousarray((upper * signs[:, None]).T, dtype=np.float32)
 
 
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What the sentences of a text have in common, and the rest.
+
+    Attributes:
+        direction: unit vector of their mean, (d,).
+        along: component of each sentence along it, (n,).
+        rest: what remains, (n, d).
+    """
+
+    direction: NDArray[np.float32]
+    along: NDArray[np.float32]
+    rest: NDArray[np.float32]
+
+
+def split_topic(embeddings: NDArray[np.float32]) -> Topic:
+    """Take the direction of the mean sentence apart: (n, d).
+
+    A key's projection of that direction, R mu, says nothing about a mark, and much about how
+    often all texts on this topic match under this key: it is ancillary. Reference keys that share
+    it with the secret key and are drawn afresh at right angles to it are still exchangeable with
+    it, so the test stays exact, now for keys like this one rather than on average over keys.
+    """
+    mean = embeddings.mean(axis=0, dtype=np.float64)
+    length = float(np.linalg.norm(mean))
+    direction = (mean / length if length > 0.0 else mean).astype(np.float32)
+    along = embeddings @ direction
+    return Topic(direction, along, embeddings - along[:, None] * direction)
+
+
 def reaches(scores: NDArray[np.float64], score: float) -> NDArray[np.bool_]:
     """Which scores are at least ``score``; a tie counts, also one blurred by rounding."""
     return scores >= score - _TIE * max(1.0, abs(score))
@@ -65,6 +95,28 @@ def tail_estimate(scores: NDArray[np.float64], score: float, *, share: float = 0
         return p_value(scores, score)
     estimate = count / len(scores) * float(np.exp(-(score - start) / scale))
     return min(estimate, p_value(scores, score))
+
+
+def power(scores: NDArray[np.float64], *, level: float) -> float:
+    """How often a marked text with these similarities would reach the level: an estimate.
+
+    Given a text, its author's key is the more likely the larger its likelihood ratio. So if the
+    scores are log-likelihood ratios, reference keys weighed by exp(S_k) stand for the keys under
+    which the text would be marked, and the share of that weight above the critical score is the
+    chance that the mark is found.
+
+    Args:
+        scores: log-likelihood ratios under reference keys, (K,).
+        level: the p-value to reach.
+    """
+    allowed = int(level * (len(scores) + 1) + 1e-9) - 1
+    if allowed < 0:
+        return 0.0
+    ordered = np.sort(scores)[::-1]
+    weights = np.exp(ordered - ordered[0])
+    if allowed >= len(scores):
+        return 1.0
+    return float(weights[ordered > ordered[allowed]].sum() / weights.sum())
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +28,17 @@ class Alternative:
     A wrong expectation costs power and nothing else: the p-value is taken over keys.
 
     Attributes:
-        flip: chance that an edit turns a match into a mismatch or back.
+        flip: chance that an edit turns a match into a mismatch or back, wherever the bit lies.
         free: chance that a transition was never constrained (an inserted sentence, a fallback).
-        blur: scale of the noise in a projection, in units of its own spread; a bit nearer to its
-            hyperplane than this is an unreliable witness (margin statistic only).
+        edited: chance that a transition's sentences were reworded (margin statistic only).
+        blur: how far rewording moves a projection, in units of its own spread; a bit nearer to
+            its hyperplane than this is then an unreliable witness (margin statistic only).
     """
 
-    flip: float = 0.05
+    flip: float = 0.02
     free: float = 0.05
-    blur: float = 0.3
+    edited: float = 0.5
+    blur: float = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +76,14 @@ class Scoring:
     def __init__(
         self, similarity: NDArray[np.float64], *, statistic: StatisticName, rule: Rule
     ) -> None:
-        self._statistic = statistic
         self._rule = rule
         self._step = np.rint(theory.match_probability(similarity) * _GRID).astype(np.intp)
+        self._natural: NDArray[np.float64] | None = None
         if statistic == "margin":
-            self.best = np.log(_ratios(np.ones(len(similarity)), self._natural, rule.alternative))
-            self.centre = np.zeros(len(similarity))
-        else:
-            table, best, centre = _tables(statistic, rule)
-            self._table = table
-            self.best = best[self._step]
-            self.centre = centre[self._step]
-
-    @property
-    def _natural(self) -> NDArray[np.float64]:
-        return _acceptance_grid(self._rule.bits, self._rule.threshold)[self._step]
+            self._natural = _acceptance_grid(rule.bits, rule.threshold)[self._step]
+        self._table, best, centre = _tables(statistic, rule)
+        self.best = best[self._step]
+        self.centre = centre[self._step]
 
     def increments(
         self, projections: NDArray[np.float32], *, first: int = 0
@@ -102,12 +98,74 @@ class Scoring:
             (c - 1, k).
         """
         where = slice(first, first + len(projections) - 1)
-        if self._statistic == "margin":
-            tail = _matched_before(projections, self._rule)
-            return np.log(_ratios(tail, self._natural[where, None], self._rule.alternative))
+        if self._natural is not None:
+            accepted = accepted_when_written(projections, rule=self._rule)
+            ratio = _ratio(accepted, self._natural[where, None], self._rule.alternative)
+            logs: NDArray[np.float64] = np.log(ratio)
+            return logs
         matches = transition_matches(hash_bits(projections), bits=self._rule.bits)
         width = self._rule.bits + 1
         return self._table.take(matches + (self._step[where] * width)[:, None])
+
+
+def accepted_when_written(projections: NDArray[np.float32], *, rule: Rule) -> NDArray[np.float32]:
+    """The chance that each transition satisfied the rule before anyone touched the text.
+
+    If nobody reworded it, the matches tell. If it was reworded by logistic noise of scale s, the
+    sign of a projection x was the present one with probability (1 + tanh(|x| / s)) / 2, two
+    neighbouring bits matched with probability (1 + tanh(x / s) tanh(y / s)) / 2, and the number
+    of matches is Poisson-binomial: a bit close to its hyperplane says little either way.
+
+    Args:
+        projections: of n sentences, (n, k, m).
+        rule: m, T and the alternative.
+
+    Returns:
+        (n - 1, k).
+    """
+    alternative = rule.alternative
+    matches = transition_matches(hash_bits(projections), bits=rule.bits)
+    untouched = _accepted_before_flips(rule).take(matches)
+    bits_first = np.ascontiguousarray(np.moveaxis(projections, -1, 0))
+    sure = np.tanh(bits_first * np.float32(1.0 / alternative.blur))
+    agree = sure[:, 1:] * sure[:, :-1]
+    agree *= np.float32(0.5 - alternative.flip)
+    agree += np.float32(0.5)
+    reworded = few_mismatches(agree, rule.bits - rule.threshold)
+    share = np.float32(alternative.edited)
+    accepted: NDArray[np.float32] = (1 - share) * untouched + share * reworded
+    return accepted
+
+
+def few_mismatches(match: NDArray[np.float32], allowed: int) -> NDArray[np.float32]:
+    """P(at most ``allowed`` of m independent bits differ), by a tree of truncated products.
+
+    Args:
+        match: probability that each bit matches, (m, ...).
+        allowed: m - T.
+
+    Returns:
+        (...).
+    """
+    terms = [match, 1.0 - match]  # terms[j]: probability of j mismatches within each group of bits
+    while len(terms[0]) > 1:
+        half = len(terms[0]) // 2
+        degree = min(allowed, 2 * (len(terms) - 1))
+        products = []
+        for total in range(degree + 1):
+            pairs = range(max(0, total - len(terms) + 1), min(total, len(terms) - 1) + 1)
+            summed = None
+            for j in pairs:
+                product = terms[j][:half] * terms[total - j][half : 2 * half]
+                summed = product if summed is None else np.add(summed, product, out=summed)
+            assert summed is not None
+            if len(terms[0]) % 2:
+                odd = terms[total][-1:] if total < len(terms) else np.zeros_like(summed[:1])
+                summed = np.concatenate([summed, odd])
+            products.append(summed)
+        terms = products
+    tail: NDArray[np.float32] = np.add.reduce([term[0] for term in terms[: allowed + 1]])
+    return tail
 
 
 @lru_cache(maxsize=32)
@@ -121,6 +179,10 @@ def _tables(
     """
     probability = np.linspace(0.0, 1.0, _GRID + 1)
     counts = np.arange(rule.bits + 1)
+    if statistic == "margin":
+        natural = _acceptance_grid(rule.bits, rule.threshold)
+        ceiling = np.log(_ratio(np.ones_like(natural), natural, rule.alternative))
+        return np.empty(0), ceiling, np.zeros(len(probability))
     if statistic == "likelihood":
         worth = theory.log_likelihood_ratio(
             rule.bits,
@@ -133,9 +195,9 @@ def _tables(
         return worth.ravel(), worth.max(axis=1), np.zeros(len(probability))
     shares = counts >= rule.threshold if statistic == "edge_vote" else counts / rule.bits
     worth = np.broadcast_to(shares.astype(np.float64), (len(probability), len(counts)))
-    natural = theory.match_law(rule.bits, probability)
+    unmarked = theory.match_law(rule.bits, probability)
     marked = theory.marked_law(rule.bits, rule.threshold, np.clip(probability, 1e-6, 1.0), 0.0)
-    centre: NDArray[np.float64] = ((natural + marked) / 2.0 * worth).sum(axis=1)
+    centre: NDArray[np.float64] = ((unmarked + marked) / 2.0 * worth).sum(axis=1)
     return worth.ravel(), worth.max(axis=1), centre
 
 
@@ -145,35 +207,16 @@ def _acceptance_grid(bits: int, threshold: int) -> NDArray[np.float64]:
     return np.maximum(grid, 1e-12)
 
 
-def _ratios(
-    tail: NDArray[np.float64], natural: NDArray[np.float64], alternative: Alternative
-) -> NDArray[np.float64]:
-    """Likelihood ratio of "M reached T before the edits" against its natural chance."""
-    return alternative.free + (1.0 - alternative.free) * tail / natural
+@lru_cache(maxsize=32)
+def _accepted_before_flips(rule: Rule) -> NDArray[np.float32]:
+    """P(at least T bits matched before the flips | M match now): (m + 1,)."""
+    counts = np.arange(rule.bits + 1)
+    flip = rule.alternative.flip
+    kept = np.where(counts[:, None] > np.arange(rule.bits), 1.0 - flip, flip)
+    return few_mismatches(kept.T.astype(np.float32), rule.bits - rule.threshold)
 
 
-def _matched_before(projections: NDArray[np.float32], rule: Rule) -> NDArray[np.float64]:
-    """P(the match count reached T before the edits | the projections now): (n - 1, k).
-
-    If the noise in a projection x is logistic, the sign it had before is the present one with
-    probability (1 + tanh(|x| / s)) / 2, and two neighbouring bits matched with probability
-    (1 + tanh(x / s) tanh(y / s)) / 2. The number of mismatches is then Poisson-binomial, and its
-    lower tail needs m - T + 1 states only.
-    """
-    alternative = rule.alternative
-    certain = np.tanh(projections * np.float32(1.0 / alternative.blur))
-    agreement = certain[1:] * certain[:-1]
-    agreement *= np.float32(0.5 * (1.0 - 2.0 * alternative.flip))
-    matched = np.moveaxis(agreement + np.float32(0.5), -1, 0).copy()
-    states = [np.ones(matched.shape[1:], np.float32)]
-    for match in matched:
-        mismatch = 1.0 - match
-        moved = [state * mismatch for state in states]
-        states = [state * match for state in states]
-        for j, arrived in enumerate(moved[: rule.bits - rule.threshold], start=1):
-            if j < len(states):
-                states[j] += arrived
-            else:
-                states.append(arrived)
-    tail: NDArray[np.float64] = np.add.reduce(states).astype(np.float64)
-    return tail
+def _ratio(accepted: NDArray[Any], natural: NDArray[Any], alternative: Alternative) -> NDArray[Any]:
+    """Likelihood ratio of a transition that was constrained unless it was free."""
+    ratio: NDArray[Any] = alternative.free + (1.0 - alternative.free) * accepted / natural
+    return ratio

@@ -22,8 +22,9 @@ def mean_pool(hidden: FloatArray, mask: NDArray[np.integer[Any]]) -> FloatArray:
         (n, d); a row without tokens is zero.
     """
     weights = mask.astype(np.float32)[:, :, None]
-    total: FloatArray = (hidden * weights).sum(axis=1, dtype=np.float32)
-    return total / np.maximum(weights.sum(axis=1), np.float32(1))
+    total = (hidden * weights).sum(axis=1)
+    mean: FloatArray = total / np.maximum(weights.sum(axis=1), np.float32(1))
+    return mean
 
 
 def cls_pool(hidden: FloatArray) -> FloatArray:

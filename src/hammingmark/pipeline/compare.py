@@ -1,8 +1,8 @@
-"""One text under its secret keys and under reference keys."""
+"""One text under its secret key and under reference keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,8 @@ class Comparison:
         p_value: of the whole text.
         references: how many reference keys that took.
         attainable: the smallest p-value any key could have had on this text.
+        power: how often a marked text like this one would be found, an estimate; None where the
+            statistic is not a likelihood ratio.
         tail_estimate: an estimate where no reference key reached the score, otherwise None.
         windows: every maximal window with its p-value over all windows, best first.
     """
@@ -30,52 +32,45 @@ class Comparison:
     p_value: float
     references: int
     attainable: float
+    power: float | None
     tail_estimate: float | None
     windows: tuple[Passage, ...]
 
 
-def compare(trials: Sequence[Trial], *, limit: int, stop_after: int = 0) -> list[Comparison]:
-    """Test a text under each of several keys that share their reference keys.
+def compare(trial: Trial, *, limit: int, level: float = 0.01, stop_after: int = 0) -> Comparison:
+    """Test a text of at least two sentences.
 
     Args:
-        trials: the text, of at least two sentences, under each key.
+        trial: the text under the secret key and the reference keys.
         limit: K, the most reference keys to draw.
+        level: the p-value to reach, for the estimate of power.
         stop_after: how many of them may reach a score before its test stops; 0 never stops.
     """
-    windows = [best_windows(trial.own - trial.centre) for trial in trials]
-    whole_tests = [SequentialTest(float(trial.own.sum()), limit, stop_after) for trial in trials]
-    window_tests = [
-        SequentialTest(found[0][2] if found else 0.0, limit, stop_after) for found in windows
-    ]
+    windows = best_windows(trial.own - trial.centre)
+    whole = SequentialTest(float(trial.own.sum()), limit, stop_after)
+    window = SequentialTest(windows[0][2] if windows else 0.0, limit, stop_after)
     wholes: list[NDArray[np.float64]] = []
     scans: list[NDArray[np.float64]] = []
-    draws = _reference_scores(trials[0])
-    while not all(test.stopped for test in (*whole_tests, *window_tests)):
-        whole, scan = next(draws)
-        wholes.append(whole)
-        scans.append(scan)
-        for test in whole_tests:
-            test.update(whole)
-        for test in window_tests:
-            test.update(scan)
+    draws = _reference_scores(trial)
+    while not (whole.stopped and window.stopped):
+        sums, bests = next(draws)
+        wholes.append(sums)
+        scans.append(bests)
+        whole.update(sums)
+        window.update(bests)
     every_whole = np.concatenate(wholes)[:limit]
     every_scan = np.concatenate(scans)[:limit]
-    attainable = references.p_value(every_whole, float(trials[0].best.sum()))
-    return [
-        Comparison(
-            p_value=test.p_value,
-            references=test.drawn,
-            attainable=min(attainable, test.p_value),
-            tail_estimate=None
-            if test.reached
-            else references.tail_estimate(every_whole, test.score),
-            windows=tuple(
-                Passage(begin, end + 1, references.p_value(every_scan, score))
-                for begin, end, score in found
-            ),
-        )
-        for test, found in zip(whole_tests, windows, strict=True)
-    ]
+    return Comparison(
+        p_value=whole.p_value,
+        references=whole.drawn,
+        attainable=min(whole.p_value, references.p_value(every_whole, float(trial.best.sum()))),
+        power=references.power(every_whole, level=level) if trial.is_ratio else None,
+        tail_estimate=None if whole.reached else references.tail_estimate(every_whole, whole.score),
+        windows=tuple(
+            Passage(begin, end + 1, references.p_value(every_scan, score))
+            for begin, end, score in windows
+        ),
+    )
 
 
 def _reference_scores(

@@ -13,10 +13,11 @@ from hammingmark.core.calibration import Calibration
 from hammingmark.errors import InputError
 from hammingmark.pipeline.compare import Comparison, compare
 from hammingmark.protocols import Encoder, SentenceWatermark, Splitter
-from hammingmark.records import Evidence, StatisticName, Verdict
+from hammingmark.records import Evidence, StatisticName, TopicName, Verdict
 
 REFERENCES = 4000
 _STOP_AFTER = 100
+_LEAST_POWER = 0.1  # a text that would show a mark less often than this says nothing by silence
 _BATCH_SENTENCES = 4096
 
 
@@ -27,9 +28,10 @@ class Detector:
     Attributes:
         splitter: must be the one that marking used.
         encoder: likewise.
-        families: the method under each key; the keys of one family share their reference keys.
+        watermarks: the method under each key.
         level: false-positive rate to keep, over all keys together.
         statistic: which statistic decides.
+        topic: whether the level holds for this very key on any topic, or over keys.
         references: K, the least number of reference keys. If the level or the number of keys
             demands more, they are drawn by Besag and Clifford's rule.
         calibration: thresholds to decide by instead of the p-value.
@@ -39,9 +41,10 @@ class Detector:
 
     splitter: Splitter
     encoder: Encoder
-    families: Sequence[Sequence[SentenceWatermark]]
+    watermarks: Sequence[SentenceWatermark]
     level: float = 0.01
-    statistic: StatisticName = "likelihood"
+    statistic: StatisticName = "margin"
+    topic: TopicName = "given"
     references: int = REFERENCES
     calibration: Calibration | None = None
     threshold: float | None = None
@@ -60,7 +63,7 @@ class Detector:
     @property
     def keys(self) -> int:
         """How many keys are searched."""
-        return sum(len(family) for family in self.families)
+        return len(self.watermarks)
 
     def judge(self, text: str) -> Verdict:
         """Judge one text."""
@@ -82,22 +85,22 @@ class Detector:
         self, sentences: Sequence[str], embeddings: NDArray[np.float32]
     ) -> Verdict:
         """Judge n sentences whose embeddings (n, d) are known."""
-        watermarks = [watermark for family in self.families for watermark in family]
         if len(sentences) < 2:
-            return self._too_short(watermarks[0].evidence(embeddings), sentences)
+            return self._too_short(self.watermarks[0].evidence(embeddings), sentences)
         limit = max(self.references, math.ceil(40 * self.keys / self.level))
         comparisons = [
-            comparison
-            for family in self.families
-            for comparison in compare(
-                [w.trial(embeddings, statistic=self.statistic) for w in family],
+            compare(
+                watermark.trial(embeddings, statistic=self.statistic, topic=self.topic),
                 limit=limit,
+                level=self.level / self.keys,
                 stop_after=_STOP_AFTER if limit > self.references else 0,
             )
+            for watermark in self.watermarks
         ]
         best = min(range(self.keys), key=lambda i: comparisons[i].p_value)
-        evidence = watermarks[best].evidence(embeddings)
-        verdict = self._by_p_value(comparisons[best], evidence, sentences, watermarks[best].key_id)
+        watermark = self.watermarks[best]
+        evidence = watermark.evidence(embeddings)
+        verdict = self._by_p_value(comparisons[best], evidence, sentences, watermark.key_id)
         value = evidence.mean(self.statistic)
         if self.calibration:
             return _by_threshold(
@@ -144,6 +147,12 @@ class Detector:
                 f"Too short to tell: with {len(evidence.transitions)} transitions of this "
                 f"similarity no key could give p below {attainable:.2g}."
             )
+        elif found.power is not None and found.power < _LEAST_POWER:
+            watermarked = None
+            reason = (
+                f"Too short to tell: of marked texts like this one, about {found.power:.0%} "
+                f"would be found at the level {self.level:g}."
+            )
         else:
             reason = f"No mark found: p = {p_value:.2g} is above {self.level:g}."
         passages = (
@@ -162,6 +171,7 @@ class Detector:
             keys=self.keys,
             references=found.references,
             attainable=attainable,
+            power=found.power,
             tail_estimate=None
             if found.tail_estimate is None
             else min(1.0, self.keys * found.tail_estimate),

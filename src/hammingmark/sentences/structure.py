@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from hammingmark.sentences.characters import clean, even_line_ends
@@ -56,6 +56,8 @@ _ITEM = re.compile(r"((?:[-*+]|(\d{1,9})[.)]))(?: |$)", re.ASCII)
 _HEADING = re.compile(r"#{1,6}(?: |$)")
 _RULE = re.compile(r"-(?: ?-){2,}|\*(?: ?\*){2,}|_(?: ?_){2,}|={3,}")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
+# Below a title, reStructuredText's underline rather than the start of code.
+_UNDERLINE = re.compile("~{3,}")
 _SPECIAL = frozenset("#|>-*+_=`~0123456789")
 # Scripts written without spaces: a line break between two such characters is no space.
 _UNSPACED = re.compile(
@@ -165,6 +167,7 @@ def _walk(text: str) -> Iterator[_Found | None]:
     paragraph: _Paragraph | None = None
     code: tuple[_Line, list[str]] | None = None
     expected: set[int] = set()
+    below = False  # directly below a block that is not code
     for raw, tidy in zip(raw_lines, clean(text).split("\n"), strict=True):
         line = _read(tidy) if tidy else None
         if code is not None:
@@ -174,7 +177,7 @@ def _walk(text: str) -> Iterator[_Found | None]:
                 inside.append(raw)
                 continue
             yield _code(opening, [*inside, tidy] if closes else inside)
-            code = None
+            code, below = None, False
             if closes:
                 continue
         if line is None or not (line.body or line.mark):
@@ -182,8 +185,11 @@ def _walk(text: str) -> Iterator[_Found | None]:
                 yield paragraph.close()
                 paragraph = None
             expected.clear()
+            below = False
             yield None
             continue
+        if below and line.kind is Kind.CODE and _UNDERLINE.fullmatch(line.body):
+            line = replace(line, kind=Kind.RULE)
         if paragraph is not None:
             if paragraph.goes_on_with(line, expected):
                 paragraph.add(line)
@@ -192,6 +198,7 @@ def _walk(text: str) -> Iterator[_Found | None]:
             paragraph = None
         if line.number is not None:
             expected.add(line.number + 1)
+        below = line.kind is not Kind.CODE
         if line.kind is Kind.CODE:
             code = (line, [])
         elif line.kind is Kind.PROSE and line.body:

@@ -1,5 +1,7 @@
 """Windows, against trying them all."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,7 +29,7 @@ def test_the_first_window_is_the_best_of_all(values: list[float]) -> None:
 def test_windows_are_disjoint_positive_and_cannot_be_improved(values: list[float]) -> None:
     found = best_windows(np.array(values))
     taken = sorted((begin, end) for begin, end, _ in found)
-    for (_, end), (begin, _) in zip(taken, taken[1:], strict=False):
+    for (_, end), (begin, _) in pairwise(taken):
         assert end <= begin
     for begin, end, total in found:
         assert total == pytest.approx(sum(values[begin:end]))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from hammingmark.core import theory
-from hammingmark.core.statistics import Alternative, Rule, Scoring, cosines
+from hammingmark.core.statistics import Alternative, Rule, Scoring, cosines, few_mismatches
 from hammingmark.records import STATISTICS, StatisticName
 
 RULE = Rule(8, 6, Alternative())
@@ -38,26 +39,44 @@ def test_likelihood_is_the_closed_form() -> None:
     values = projections()
     got = Scoring(SIMILARITY, statistic="likelihood", rule=RULE).increments(values)
     p = theory.match_probability(SIMILARITY)
-    table = theory.log_likelihood_ratio(8, 6, p, 0.05, 0.05, rest=p)
+    table = theory.log_likelihood_ratio(8, 6, p, 0.02, 0.05, rest=p)
     expected = np.take_along_axis(table, matches(values), axis=1)
     np.testing.assert_allclose(got, expected, atol=0.01)  # p is told apart in 4,096 steps
 
 
-def test_margin_is_the_poisson_binomial_tail() -> None:
+@pytest.mark.parametrize("cosine", [0.0, 0.4, 0.8])
+def test_margin_is_its_formula(cosine: float) -> None:
     values = projections(n=2, k=4)
-    got = Scoring(SIMILARITY[:1], statistic="margin", rule=RULE).increments(values)[0]
+    got = Scoring(np.array([cosine]), statistic="margin", rule=RULE).increments(values)[0]
     a = RULE.alternative
     sure = np.tanh(values / a.blur)
     agree = 0.5 + 0.5 * (1 - 2 * a.flip) * sure[0] * sure[1]
+    match = (values[0] >= 0) == (values[1] >= 0)
+    untouched = np.where(match, 1 - a.flip, a.flip)
+    natural = float(stats.binom.sf(5, 8, 1 - np.arccos(cosine) / np.pi))
     for key in range(4):
-        tail = sum(
-            float(np.prod(np.where(pattern, agree[key], 1 - agree[key])))
-            for pattern in product([True, False], repeat=8)
-            if sum(pattern) >= 6
-        )
-        natural = float(theory.acceptance(8, 6, theory.match_probability(SIMILARITY[:1]))[0])
-        expected = np.log(a.free + (1 - a.free) * tail / natural)
-        assert got[key] == pytest.approx(expected, abs=1e-3)
+        accepted = (1 - a.edited) * tail(untouched[key]) + a.edited * tail(agree[key])
+        expected = np.log(a.free + (1 - a.free) * accepted / natural)
+        assert got[key] == pytest.approx(expected, abs=0.01)  # p is told apart in 4,096 steps
+
+
+def tail(match: np.ndarray) -> float:
+    """P(at least 6 of 8 match), by trying every pattern."""
+    return sum(
+        float(np.prod(np.where(pattern, match, 1 - match)))
+        for pattern in product([True, False], repeat=8)
+        if sum(pattern) >= 6
+    )
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=11), st.integers(0, 11))
+def test_few_mismatches_is_the_poisson_binomial_tail(match: list[float], allowed: int) -> None:
+    allowed = min(allowed, len(match))
+    law = np.ones(1)
+    for p in match:
+        law = np.convolve(law, [p, 1 - p])
+    got = few_mismatches(np.array(match, np.float32)[:, None], allowed)
+    assert float(got[0]) == pytest.approx(float(law[: allowed + 1].sum()), abs=1e-5)
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from hammingmark.core import statistics, theory
 from hammingmark.core.hashing import hash_bits, project
 from hammingmark.core.matching import accepts, match_counts, transition_matches
-from hammingmark.core.references import coordinates
+from hammingmark.core.references import coordinates, split_topic
 from hammingmark.core.statistics import Alternative, Rule, Scoring
 from hammingmark.keys import ReferenceKeys, WatermarkKey
-from hammingmark.records import STATISTICS, Choice, Evidence, StatisticName, Transition
+from hammingmark.records import STATISTICS, Choice, Evidence, StatisticName, TopicName, Transition
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
 
@@ -23,31 +23,16 @@ class HammingMark:
 
     Args:
         key: the secret.
-        references: the keys to compare with; by default drawn from this key's own secret.
         alternative: what marked text is expected to look like when it is judged.
     """
 
     name = "hamming"
 
-    def __init__(
-        self,
-        key: WatermarkKey,
-        *,
-        references: ReferenceKeys | None = None,
-        alternative: Alternative | None = None,
-    ) -> None:
+    def __init__(self, key: WatermarkKey, *, alternative: Alternative | None = None) -> None:
         self.key = key
         self.rule = Rule(key.bits, key.threshold, alternative or Alternative())
         self._planes = np.ascontiguousarray(key.planes().T)
-        self._references = references or ReferenceKeys([key.secret], bits=key.bits)
-
-    @classmethod
-    def family(
-        cls, keys: Sequence[WatermarkKey], *, alternative: Alternative | None = None
-    ) -> list[HammingMark]:
-        """The method under several keys of one m and T, which share their reference keys."""
-        references = ReferenceKeys([key.secret for key in keys], bits=keys[0].bits)
-        return [cls(key, references=references, alternative=alternative) for key in keys]
+        self._references = ReferenceKeys(key.secret, bits=key.bits)
 
     @property
     def key_id(self) -> str:
@@ -94,10 +79,21 @@ class HammingMark:
             margin=float(own["margin"].sum()),
         )
 
-    def trial(self, embeddings: NDArray[np.float32], *, statistic: StatisticName) -> HammingTrial:
+    def trial(
+        self,
+        embeddings: NDArray[np.float32],
+        *,
+        statistic: StatisticName,
+        topic: TopicName = "given",
+    ) -> HammingTrial:
         """One text, ready to be compared under this key and under reference keys."""
         return HammingTrial(
-            embeddings, self._planes, self._references, statistic=statistic, rule=self.rule
+            embeddings,
+            self._planes,
+            self._references,
+            statistic=statistic,
+            topic=topic,
+            rule=self.rule,
         )
 
     def _codes(self, embeddings: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -111,6 +107,7 @@ class HammingTrial:
         own: what each transition adds to the statistic under the secret key, (n - 1,).
         best: the most that any key could give each transition, (n - 1,).
         centre: what to take off each increment before windows are compared, (n - 1,).
+        is_ratio: whether the increments are log-likelihood ratios.
     """
 
     def __init__(
@@ -120,29 +117,45 @@ class HammingTrial:
         references: ReferenceKeys,
         *,
         statistic: StatisticName,
+        topic: TopicName,
         rule: Rule,
     ) -> None:
         self._embeddings = embeddings
+        self._planes = planes
         self._references = references
+        self._topic = topic
         self._bits = rule.bits
         self._scoring = Scoring(statistics.cosines(embeddings), statistic=statistic, rule=rule)
+        self.is_ratio = statistic in ("likelihood", "margin")
         self.best = self._scoring.best
         self.centre = self._scoring.centre
         self.own = np.concatenate([part[:, 0] for part in self._increments(embeddings, planes)])
 
     def reference_blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
         """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
-        reduced = coordinates(self._embeddings)
+        shared: NDArray[np.float32] | None = None
+        free = self._embeddings
+        if self._topic == "given":
+            topic = split_topic(self._embeddings)
+            shared = topic.along[:, None] * (topic.direction @ self._planes)
+            free = topic.rest
+        reduced = coordinates(free)
         block = 0
         while True:
             planes = self._references.planes(block, reduced.shape[1])
-            yield self._increments(reduced, planes)
+            yield self._increments(reduced, planes, shared)
             block += 1
 
     def _increments(
-        self, embeddings: NDArray[np.float32], planes: NDArray[np.float32]
+        self,
+        embeddings: NDArray[np.float32],
+        planes: NDArray[np.float32],
+        shared: NDArray[np.float32] | None = None,
     ) -> Iterator[NDArray[np.float64]]:
+        """Chunk by chunk; ``shared`` (n, m) is what every key has in common, if anything."""
         for first in range(0, len(embeddings) - 1, _CHUNK):
-            part = embeddings[first : first + _CHUNK + 1]
-            projections = project(part, planes, bits=self._bits)
+            part = slice(first, first + _CHUNK + 1)
+            projections = project(embeddings[part], planes, bits=self._bits)
+            if shared is not None:
+                projections += shared[part, None, :]
             yield self._scoring.increments(projections, first=first)

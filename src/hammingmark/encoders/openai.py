@@ -1,0 +1,152 @@
+"""Encoders behind an OpenAI-compatible ``/embeddings`` endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import httpx
+import numpy as np
+
+from hammingmark.encoders.batching import Progress, run_batches
+from hammingmark.encoders.fingerprint import fingerprint
+from hammingmark.encoders.pooling import unit_rows
+from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
+from hammingmark.encoders.retrying import Endpoint
+from hammingmark.errors import EncoderError, InputError
+from hammingmark.protocols import FloatArray
+
+
+class OpenAIEncoder:
+    """Embed sentences with a model that somebody else runs.
+
+    The weights of a remote model cannot be hashed, so the fingerprint rests on its name and
+    dimension: if the provider changes the model under the same name, marks made before are lost
+    and nothing here will notice.
+
+    Args:
+        base_url: such as ``http://127.0.0.1:8080/v1``; ``/embeddings`` is added.
+        model: the name the endpoint knows.
+        api_key: sent as a bearer token; never shown.
+        dimension: d. If given, it is asked of the endpoint and checked; otherwise it is taken
+            from the first answer.
+        timeout: seconds for one request.
+        retries: further tries after a request that failed for a passing reason.
+        batch: sentences in a request.
+        backoff: seconds before the first retry, doubled each time.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        dimension: int | None = None,
+        timeout: float = 60.0,
+        retries: int = 5,
+        batch: int = 64,
+        backoff: float = 0.5,
+    ) -> None:
+        if batch < 1:
+            raise InputError(f"batch is {batch}; a request needs at least one sentence.")
+        if retries < 0:
+            raise InputError(f"retries is {retries}; it cannot be negative.")
+        if dimension is not None and dimension < 1:
+            raise InputError(f"dimension is {dimension}; it must be at least 1.")
+        self._endpoint = Endpoint(
+            f"{base_url.rstrip('/')}/embeddings",
+            api_key=api_key,
+            timeout=timeout,
+            retries=retries,
+            backoff=backoff,
+        )
+        self._model = model
+        self._asked = dimension
+        self._batch = batch
+
+    def __repr__(self) -> str:
+        return f"OpenAIEncoder({self._endpoint.url!r}, {self._model!r})"
+
+    @property
+    def name(self) -> str:
+        """What a user types to get this encoder."""
+        return self._model
+
+    @cached_property
+    def dimension(self) -> int:
+        """d, the length of an embedding; asks the endpoint unless it was given."""
+        return self._asked or int(self._request(["dimension"]).shape[1])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of the model's name and dimension."""
+        return fingerprint(
+            {
+                "runtime": "openai",
+                "model": self._model,
+                "dimension": self.dimension,
+                "normalise": "l2",
+                "max_characters": MAX_CHARACTERS,
+            }
+        )
+
+    def encode(self, sentences: Sequence[str], *, progress: Progress | None = None) -> FloatArray:
+        """Embed n sentences: (n, d), float32, rows of length one, in the order given."""
+        texts = prepare(sentences)
+        batches = [
+            range(start, min(start + self._batch, len(texts)))
+            for start in range(0, len(texts), self._batch)
+        ]
+        return run_batches(
+            batches,
+            lambda batch: unit_rows(self._checked([texts[index] for index in batch])),
+            dimension=self.dimension,
+            progress=progress,
+        )
+
+    def close(self) -> None:
+        """Let go of the connections; a later call opens new ones."""
+        self._endpoint.close()
+
+    def _checked(self, texts: list[str]) -> FloatArray:
+        vectors = self._request(texts)
+        if vectors.shape[1] != self.dimension:
+            raise EncoderError(
+                f"{self._endpoint.url} gave embeddings of {vectors.shape[1]} numbers, not "
+                f"{self.dimension}. Set the dimension to what the model {self._model!r} gives."
+            )
+        return vectors
+
+    def _request(self, texts: list[str]) -> FloatArray:
+        """One request: s texts to (s, d), not yet scaled."""
+        body: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
+        if self._asked is not None:
+            body["dimensions"] = self._asked
+        response = self._endpoint.post(body)
+        try:
+            return _read(response, len(texts))
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise EncoderError(
+                f"{self._endpoint.url} did not answer with {len(texts)} embeddings. Check that "
+                f"it is an OpenAI-compatible endpoint and that {self._model!r} is an embedding "
+                "model."
+            ) from error
+
+
+def _read(response: httpx.Response, count: int) -> FloatArray:
+    """The embeddings of an answer, ordered by their ``index``."""
+    items = response.json()["data"]
+    rows: list[Any] = [None] * count
+    if len(items) != count:
+        raise ValueError(f"{len(items)} embeddings for {count} sentences")
+    for place, item in enumerate(items):
+        index = int(item.get("index", place))
+        if index < 0 or rows[index] is not None:
+            raise ValueError(f"index {index} is doubled or negative")
+        rows[index] = item["embedding"]
+    vectors = np.array(rows, dtype=np.float32)
+    if vectors.ndim != 2 or vectors.shape[1] == 0:
+        raise ValueError(f"embeddings of shape {vectors.shape}")
+    return vectors
