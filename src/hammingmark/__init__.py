@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from hammingmark.assemble import (
         detect,
         detector,
+        generate,
         load_encoder,
         load_key,
         load_splitter,
         new_key,
+        writer,
     )
     from hammingmark.errors import HammingMarkError
     from hammingmark.keys import WatermarkKey
-    from hammingmark.records import Evidence, Passage, Transition, Verdict
+    from hammingmark.records import Draft, Evidence, Passage, Transition, Verdict
 
 __all__ = [
+    "Draft",
     "Evidence",
     "HammingMarkError",
     "Passage",
@@ -36,13 +39,16 @@ __all__ = [
     "__version__",
     "detect",
     "detector",
+    "generate",
     "load_encoder",
     "load_key",
     "load_splitter",
     "new_key",
+    "writer",
 ]
 
 _HOMES = {
+    "Draft": "records",
     "HammingMarkError": "errors",
     "WatermarkKey": "keys",
     "Evidence": "records",

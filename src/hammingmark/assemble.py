@@ -20,14 +20,17 @@ from hammingmark.keyring import Keyring
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
-from hammingmark.protocols import Encoder, Splitter
-from hammingmark.records import StatisticName, TopicName, Verdict
+from hammingmark.pipeline.generate import PAPER, Writer
+from hammingmark.pipeline.generate import Settings as WritingSettings
+from hammingmark.protocols import Backend, Encoder, Splitter
+from hammingmark.records import Draft, Prompt, StatisticName, TopicName, Verdict
 from hammingmark.settings import Settings, from_environment
-from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER
-from hammingmark.store.models import EncoderCard
+from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR
+from hammingmark.store.models import EncoderCard, GeneratorCard
 from hammingmark.store.store import ModelStore, Report
 
 DEFAULT_SPLITTER = "sentencex"
+PRESETS = {"default": WritingSettings(), "paper": PAPER}
 
 
 def settings_now() -> Settings:
@@ -84,6 +87,71 @@ def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None
         f"No encoder called {spec!r}: name one of {known}, a folder, sbert:NAME or "
         "openai:MODEL@URL."
     )
+
+
+def load_backend(spec: str = DEFAULT_GENERATOR, *, store: ModelStore | None = None) -> Backend:
+    """A language model by what a user types: a name of the catalogue, or a GGUF file."""
+    part = registry.find("backends", "llamacpp")
+    backend: Backend
+    if spec in CATALOGUE:
+        model = CATALOGUE[spec]
+        if not isinstance(model.card, GeneratorCard):
+            raise InputError(f"{spec!r} is a {model.role}, not a language model.")
+        folder = (store or model_store()).ensure(spec)
+        backend = part(folder / model.card.file, name=spec)
+        return backend
+    file = Path(spec).expanduser()
+    if file.suffix == ".gguf":
+        backend = part(file, name=spec)
+        return backend
+    known = ", ".join(name for name, model in CATALOGUE.items() if model.role == "generator")
+    raise InputError(f"No language model called {spec!r}: name one of {known}, or a .gguf file.")
+
+
+def writer(
+    key: WatermarkKey | str | Path | None,
+    *,
+    backend: Backend | str = DEFAULT_GENERATOR,
+    encoder: Encoder | str | None = None,
+    splitter: Splitter | None = None,
+    settings: WritingSettings | None = None,
+) -> Writer:
+    """A writer of marked text; without a key, of unmarked text by the same means.
+
+    Raises:
+        KeyMismatch: the key was made for another encoder, or has been retired.
+    """
+    loaded = load_key(key) if isinstance(key, (str, Path)) else key
+    if loaded and loaded.retired:
+        raise KeyMismatch(
+            f"Key {loaded.id} was retired on {loaded.retired:%Y-%m-%d} and no longer marks; "
+            f"use its successor {loaded.successor}."
+        )
+    if encoder is None or isinstance(encoder, str):
+        encoder = load_encoder(encoder or (loaded.encoder if loaded else DEFAULT_ENCODER))
+    if loaded:
+        require_fit(loaded, encoder)
+    return Writer(
+        backend=load_backend(backend) if isinstance(backend, str) else backend,
+        splitter=splitter or load_splitter(),
+        encoder=encoder,
+        watermark=registry.find("sentence_watermarks", "hamming")(loaded) if loaded else None,
+        settings=settings or WritingSettings(),
+    )
+
+
+def generate(
+    prompt: str | Prompt,
+    *,
+    key: WatermarkKey | str | Path | None,
+    max_tokens: int = 200,
+    seed: int = 0,
+    backend: Backend | str = DEFAULT_GENERATOR,
+) -> Draft:
+    """Continue a prompt with marked text. For many, make one `writer`."""
+    asked = Prompt(prompt) if isinstance(prompt, str) else prompt
+    made = writer(key, backend=backend, settings=WritingSettings(max_tokens=max_tokens))
+    return made.write(asked, seed=seed)
 
 
 def new_key(

@@ -108,7 +108,7 @@ def load(path: Path) -> WatermarkKey:
         raise KeyFileError(f"Cannot read the key {path}: {error.strerror}.") from None
     try:
         data = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise KeyFileError(f"{path} is not a key file: it is not JSON.") from None
     if not isinstance(data, dict):
         raise KeyFileError(f"{path} is not a key file: it holds no JSON object.")
@@ -188,7 +188,7 @@ class Keyring:
             KeyFileError: there is none, or more than one.
         """
         path = Path(reference)
-        if path.suffix == ".json" or path.is_file() or len(path.parts) > 1:
+        if path.suffix == ".json" or len(path.parts) > 1 or _is_file(path):
             return Entry(path.stem, path, load(path))
         named = self.folder / f"{reference}.json"
         if _NAME.fullmatch(reference) and named.is_file():
@@ -219,6 +219,13 @@ class Keyring:
         new = beside.add(fresh, name=name)
         save(retired, old.path, replace=True)
         return Entry(old.name, old.path, retired), new
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name too long to be one
+        return False
 
 
 def _text(value: object) -> str:

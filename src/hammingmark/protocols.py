@@ -16,6 +16,8 @@ from hammingmark.records import (
     Choice,
     Evidence,
     Prompt,
+    Request,
+    Sampling,
     Sentences,
     StatisticName,
     TopicName,
@@ -57,6 +59,26 @@ class Encoder(Protocol):
         """Embed n sentences: (n, d), float32, rows of length one, in the order given."""
 
 
+class Session(Protocol):
+    """Candidates being drawn: asked for, cancelled, and handed back as they finish."""
+
+    def submit(self, request: Request) -> None:
+        """Ask for one candidate."""
+
+    def cancel(self, number: int) -> None:
+        """Give up on one; it may still come back."""
+
+    def wait(self) -> list[Candidate]:
+        """Every candidate that has finished since the last call; waits for at least one.
+
+        Raises:
+            BackendError: the model cannot go on.
+        """
+
+    def close(self) -> None:
+        """Give up on all of them."""
+
+
 @runtime_checkable
 class Backend(Protocol):
     """A language model that proposes next sentences: all that a sentence watermark needs."""
@@ -65,10 +87,16 @@ class Backend(Protocol):
     def name(self) -> str:
         """What a user types to get this backend."""
 
-    def propose(
-        self, prompts: Sequence[Prompt], *, count: int, max_tokens: int, seeds: Sequence[int]
-    ) -> list[list[Candidate]]:
-        """Draw ``count`` continuations of each prompt, in the order in which they were drawn."""
+    @property
+    def parallel(self) -> int:
+        """How many candidates it draws at once, of all texts together."""
+
+    @property
+    def width(self) -> int:
+        """How many candidates of one text are worth drawing at once."""
+
+    def open(self, sampling: Sampling) -> Session:
+        """Begin to draw."""
 
 
 @runtime_checkable

@@ -5,6 +5,7 @@ The letters are fixed here: n sentences, d dimensions, m bits, T bits demanded, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -49,14 +50,65 @@ class Sentences:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """What a language model is asked to continue.
+class Message:
+    """One turn of a chat.
 
     Attributes:
-        text: everything before the next sentence, as the model sees it.
+        role: who speaks: ``system``, ``user`` or ``assistant``.
+        content: what is said.
     """
 
-    text: str
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a language model is asked to continue: a text, or a chat.
+
+    Attributes:
+        text: the text to continue; empty for a chat.
+        messages: the turns of a chat; empty for a text.
+    """
+
+    text: str = ""
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a language model draws its next token.
+
+    Attributes:
+        temperature: 1 is the model's own distribution.
+        top_k: only the k likeliest tokens; 0 for all.
+        top_p: only the likeliest tokens of this total probability.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One candidate to be drawn.
+
+    Attributes:
+        number: by which the caller knows it again.
+        prompt: what was asked.
+        written: what has been written since; the candidate continues it.
+        seed: decides the draw.
+        max_tokens: at most so many tokens.
+        enough: told the candidate's text so far, says whether it need not go on.
+    """
+
+    number: int
+    prompt: Prompt
+    written: str
+    seed: int
+    max_tokens: int
+    enough: Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +116,19 @@ class Candidate:
     """One continuation a language model proposed.
 
     Attributes:
-        text: what it wrote.
-        tokens: how many tokens that took.
+        number: the request's.
+        pieces: what it wrote, token by token as far as the model tells.
         finished: whether the model ended its text here.
     """
 
-    text: str
-    tokens: int
+    number: int
+    pieces: tuple[str, ...]
     finished: bool
+
+    @property
+    def text(self) -> str:
+        """What it wrote."""
+        return "".join(self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +253,83 @@ class Verdict:
 
     def __str__(self) -> str:
         return report.as_text(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One step of writing: a sentence, with whatever stood before it that cannot carry a mark.
+
+    Attributes:
+        document: number of the prompt it answers.
+        text: exactly what was added, white space before it included.
+        sentence: the sentence, normalised; empty if only unmarkable text was added.
+        accepted: whether it satisfies the rule; None if nothing was asked of it.
+        match: how many bits it shares with the sentence before, None if it has none before it.
+        candidates: how many candidates were judged for it.
+        tokens: tokens of the text that was added.
+        drawn_tokens: tokens of all candidates that were drawn for it.
+    """
+
+    document: int
+    text: str
+    sentence: str
+    accepted: bool | None
+    match: int | None
+    candidates: int
+    tokens: int
+    drawn_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one text cost.
+
+    Attributes:
+        candidates: candidates judged.
+        tokens: tokens emitted.
+        drawn_tokens: tokens drawn, in all candidates.
+        fallbacks: sentences for which the budget was spent in vain.
+        constrained: sentences of which something was asked.
+        tried: candidates that were judged by the rule.
+        passed: those that satisfied it.
+        repeats: candidates refused as near-copies of what was there.
+        misfits: candidates refused because the text would not split into the same sentences.
+        seconds: wall time.
+        encoder_seconds: of these, embedding.
+    """
+
+    candidates: int = 0
+    tokens: int = 0
+    drawn_tokens: int = 0
+    fallbacks: int = 0
+    constrained: int = 0
+    tried: int = 0
+    passed: int = 0
+    repeats: int = 0
+    misfits: int = 0
+    seconds: float = 0.0
+    encoder_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A finished text and how it came about.
+
+    Attributes:
+        text: what was written after the prompt.
+        steps: one for each sentence.
+        cost: what it took.
+        stopped: ``end`` (the model ended), ``tokens``, ``sentences`` or ``error``.
+        error: what went wrong, if something did; the text is what had been accepted by then.
+    """
+
+    text: str
+    steps: tuple[Written, ...]
+    cost: Cost
+    stopped: str
+    error: str | None = None
+
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences that can carry a mark."""
+        return [step.sentence for step in self.steps if step.sentence]

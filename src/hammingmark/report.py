@@ -24,7 +24,7 @@ def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> st
             mark = "┃" if _inside(verdict, i) else " "
             shown = sentence if len(sentence) <= room else sentence[: room - 1] + "…"
             if i == 0:
-                lines.append(f" {mark}{i + 1:>5} {'':<{bits + 10}} {shown}")
+                lines.append(f" {mark}{i + 1:>5} {'':<{bits + 12 + len(str(bits))}} {shown}")
                 continue
             transition = verdict.evidence.transitions[i - 1]
             bar = "█" * transition.match + "·" * (bits - transition.match)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ import click
 from hammingmark._version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "demo": ("hammingmark.cli.demo:demo", "See it work: write, detect, compare."),
+    "generate": ("hammingmark.cli.generate:generate", "Write marked text."),
     "detect": ("hammingmark.cli.detect:detect", "Judge texts: is the mark there, and where?"),
     "keys": ("hammingmark.cli.keys:keys", "Make, show, list and rotate secret keys."),
     "models": ("hammingmark.cli.models:models", "List, pull and verify model files."),
@@ -52,6 +55,9 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command; what a user can mend becomes one sentence, never a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A match bar, or a file name in another encoding, must not end in a traceback.
+        sys.stdout.reconfigure(errors="replace")
     try:
         cli(standalone_mode=False)
     except click.exceptions.Exit as stop:

@@ -13,6 +13,7 @@ from hammingmark._version import __version__
 from hammingmark.assemble import DEFAULT_SPLITTER, calibrate_key, load_key, load_splitter
 from hammingmark.cli.inputs import read_texts
 from hammingmark.cli.progress import fetch_encoder
+from hammingmark.errors import InputError
 from hammingmark.records import STATISTICS, StatisticName
 
 
@@ -67,7 +68,10 @@ def calibrate(
             "version": __version__,
         },
     )
-    out.write_text(json.dumps(fitted.to_json(), indent=2) + "\n", encoding="utf-8")
+    try:
+        out.write_text(json.dumps(fitted.to_json(), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"Cannot write {out}: {error.strerror}.") from None
     click.echo(f"{statistic} at {level:g}, from {len(texts)} texts, written to {out}")
     click.echo("transitions  threshold  windows")
     for length, value, windows in zip(

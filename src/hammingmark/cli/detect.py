@@ -133,7 +133,7 @@ def _read_calibration(path: Path) -> Calibration:
         data = json.loads(path.read_bytes())
     except OSError as error:
         raise CalibrationError(f"Cannot read {path}: {error.strerror}.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CalibrationError(f"{path} is not a calibration file: it is not JSON.") from None
     return Calibration.from_json(data)
 

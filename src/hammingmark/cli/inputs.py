@@ -50,7 +50,7 @@ def read_sources(paths: Sequence[str], *, field: str) -> Iterator[Source]:
             yield Source("-", decode(sys.stdin.buffer.read()))
             continue
         path = Path(name)
-        if path.is_dir():
+        if _is_folder(path):
             suffixes = _TEXT_SUFFIXES | _LINES_SUFFIXES
             found = [
                 child
@@ -77,6 +77,13 @@ def read_texts(paths: Sequence[str], *, field: str) -> list[str]:
             raise InputError(source.error)
         texts.append(source.text)
     return texts
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name too long to be one
+        return False
 
 
 def _read_file(path: Path, *, field: str) -> Iterator[Source]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hammingmark.assemble import load_encoder, model_store
-from hammingmark.protocols import Encoder
+from hammingmark.assemble import load_backend, load_encoder, model_store
+from hammingmark.protocols import Backend, Encoder
 
 
 def fetch_encoder(spec: str) -> Encoder:
@@ -15,6 +15,14 @@ def fetch_encoder(spec: str) -> Encoder:
 
     with shown_progress() as report:
         return load_encoder(spec, store=model_store(progress=report))
+
+
+def fetch_backend(spec: str) -> Backend:
+    """A language model by what a user types; a first use pulls its file and says so."""
+    from hammingmark.cli.models import shown_progress
+
+    with shown_progress() as report:
+        return load_backend(spec, store=model_store(progress=report))
 
 
 @contextmanager

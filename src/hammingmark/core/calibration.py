@@ -56,6 +56,8 @@ class Calibration:
         Raises:
             CalibrationError: too few texts for any threshold at this level.
         """
+        if not 0.0 < self.level < 1.0:
+            raise CalibrationError(f"The level must lie between 0 and 1, not {self.level}.")
         needed = math.ceil(1.0 / self.level) - 1
         self.lengths_, self.thresholds_, self.windows_ = [], [], []
         for length in LENGTHS:

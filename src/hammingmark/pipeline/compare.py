@@ -14,6 +14,10 @@ from hammingmark.core.references import SequentialTest
 from hammingmark.protocols import Trial
 from hammingmark.records import Passage
 
+# Rounding may blur a tie by this much a transition. Where every reference key ties with the secret
+# one (a sentence said over and over), a blurred tie would pass for the smallest p-value there is.
+_BLUR = 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -47,8 +51,9 @@ def compare(trial: Trial, *, limit: int, level: float = 0.01, stop_after: int = 
         stop_after: how many of them may reach a score before its test stops; 0 never stops.
     """
     windows = best_windows(trial.own - trial.centre)
-    whole = SequentialTest(float(trial.own.sum()), limit, stop_after)
-    window = SequentialTest(windows[0][2] if windows else 0.0, limit, stop_after)
+    blur = _BLUR * len(trial.own)
+    whole = SequentialTest(float(trial.own.sum()) - blur, limit, stop_after)
+    window = SequentialTest(windows[0][2] - blur if windows else 0.0, limit, stop_after)
     wholes: list[NDArray[np.float64]] = []
     scans: list[NDArray[np.float64]] = []
     draws = _reference_scores(trial)
@@ -63,11 +68,13 @@ def compare(trial: Trial, *, limit: int, level: float = 0.01, stop_after: int = 
     return Comparison(
         p_value=whole.p_value,
         references=whole.drawn,
-        attainable=min(whole.p_value, references.p_value(every_whole, float(trial.best.sum()))),
+        attainable=min(
+            whole.p_value, references.p_value(every_whole, float(trial.best.sum()) - blur)
+        ),
         power=references.power(every_whole, level=level) if trial.is_ratio else None,
         tail_estimate=None if whole.reached else references.tail_estimate(every_whole, whole.score),
         windows=tuple(
-            Passage(begin, end + 1, references.p_value(every_scan, score))
+            Passage(begin, end + 1, references.p_value(every_scan, score - blur))
             for begin, end, score in windows
         ),
     )

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from hammingmark.core import theory
 from hammingmark.core.statistics import cosines
 from hammingmark.errors import InputError
-from hammingmark.protocols import Encoder, Splitter
+from hammingmark.pipeline.document import Page, last_sentence
+from hammingmark.protocols import Backend, Encoder, Splitter
+from hammingmark.records import Prompt, Request, Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,46 @@ def natural_match(
         similarity.append(cosines(embeddings[begin : begin + len(each)]))
         begin += len(each)
     return match_of_cosines(np.concatenate([np.empty(0), *similarity]), bits=bits)
+
+
+def natural_candidates(
+    prompts: Sequence[str],
+    *,
+    backend: Backend,
+    splitter: Splitter,
+    encoder: Encoder,
+    bits: int,
+    count: int,
+    seed: int,
+) -> NaturalMatch:
+    """The match law between each prompt's last sentence and the sentences a model would add.
+
+    Raises:
+        InputError: no prompt ends with a whole sentence, or no candidate has one.
+    """
+    pages = [Page(Prompt(text.rstrip()), splitter) for text in prompts]
+    centres = [last_sentence(page.prompt, splitter) for page in pages]
+    asked = [i for i in range(len(pages)) if centres[i] for _ in range(count)]
+    dice = np.random.default_rng(seed).integers(1 << 31, size=len(asked))
+    session = backend.open(Sampling())
+    pairs: list[tuple[str, str]] = []
+    try:
+        for number, i in enumerate(asked):
+            page = pages[i]
+            session.submit(Request(number, page.prompt, "", int(dice[number]), 128, page.enough()))
+        left = len(asked)
+        while left:
+            for candidate in session.wait():
+                left -= 1
+                i = asked[candidate.number]
+                addition = pages[i].read(candidate, cut=False)
+                centre = centres[i]
+                if addition and addition.sentence and centre:
+                    pairs.append((centre, addition.sentence))
+    finally:
+        session.close()
+    embeddings = encoder.encode([sentence for pair in pairs for sentence in pair])
+    return match_of_cosines(cosines(embeddings)[::2], bits=bits)
 
 
 def match_of_cosines(similarity: NDArray[np.float64], *, bits: int) -> NaturalMatch:

@@ -1,0 +1,306 @@
+"""What detection costs, as ratios of things measured in the same run.
+
+Absolute times differ from machine to machine; a ratio to the bare encoder, or to an empty Python,
+carries over. Run it on a machine that has nothing else to do::
+
+    python benchmarks/detection.py            # about ten minutes on two cores
+    python benchmarks/detection.py --quick    # under two
+    python benchmarks/detection.py --json result.json
+
+It needs the default encoder and the corpus ``wiki100``, and pulls them if they are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import hammingmark
+from hammingmark.assemble import detector, load_encoder, load_splitter, model_store, new_key
+from hammingmark.core.hashing import project
+from hammingmark.keys import WatermarkKey
+from hammingmark.pipeline.compare import compare
+from hammingmark.pipeline.detect import Detector
+from hammingmark.protocols import Encoder, FloatArray, Splitter
+from hammingmark.records import STATISTICS, Sentences
+from hammingmark.watermarks.sentence.hamming import HammingMark
+
+REFERENCES = 4000
+SENTENCES = 10
+LEAST_RATIO = 0.9
+ROUND = 25  # texts; short rounds, so that a burst of other work hits every contender
+Result = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--texts", type=int, default=1000, help="texts to judge (default 1000)")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the texts, fewer repeats")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    options = parser.parse_args()
+    count = max(8, options.texts // 10) if options.quick else options.texts
+    repeats = 3 if options.quick else 5
+
+    encoder, splitter, key = load_encoder(), load_splitter(), new_key()
+    documents = list(islice(human_documents(splitter), count))
+    encoder.encode(documents[0])
+    result: Result = {"machine": machine(), "texts": len(documents), "references": REFERENCES}
+    say("machine", ", ".join(f"{name} {value}" for name, value in result["machine"].items()))
+    result["throughput"] = throughput(documents, encoder, splitter, key)
+    result["one_process"] = one_process(documents, encoder, splitter, key)
+    result["p_values"] = p_values(documents, encoder, key, repeats=repeats)
+    result["starts"] = starts(documents[0], repeats=repeats)
+    result["threads"] = threads(repeats=100 * repeats)
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def human_documents(splitter: Splitter) -> Iterator[list[str]]:
+    """Wikipedia articles in runs of ten neighbouring sentences, article after article in turn."""
+    path = model_store().ensure("wiki100") / "wiki100.jsonl"
+    with path.open(encoding="utf-8") as lines:
+        articles = [splitter.split(json.loads(line)["text"]).carrying for line in lines]
+    for start in range(0, max(map(len, articles)), SENTENCES):
+        for article in articles:
+            run = article[start : start + SENTENCES]
+            if len(run) == SENTENCES:
+                yield run
+
+
+def throughput(
+    documents: Sequence[list[str]], encoder: Encoder, splitter: Splitter, key: WatermarkKey
+) -> list[Result]:
+    """Detection against the bare encoder on the same sentences.
+
+    In each round every contender takes the same texts, and the order turns from round to round.
+    """
+    texts = [" ".join(document) for document in documents]
+    ready = partial(detector, key, encoder=encoder, splitter=splitter, references=REFERENCES)
+    judges = {name: ready(statistic=name) for name in STATISTICS}
+    times: dict[str, list[float]] = {name: [] for name in ("encoder", *STATISTICS)}
+    for turn, start in enumerate(range(0, len(texts), ROUND)):
+        part = texts[start : start + ROUND]
+        # What the detector encodes: each different sentence once.
+        sentences = list(dict.fromkeys(s for text in part for s in splitter.split(text).carrying))
+        arms: dict[str, Callable[[], object]] = {"encoder": partial(encoder.encode, sentences)}
+        for name, judge in judges.items():
+            arms[name] = partial(judge_all, judge, part)
+        order = list(arms)
+        for arm in order[turn % len(order) :] + order[: turn % len(order)]:
+            times[arm].append(timed(arms[arm]))
+    head("detection over the bare encoder, 4,000 reference keys", "of totals", "median", "lowest")
+    rows = []
+    for name in reversed(STATISTICS):
+        each = [bare / own for bare, own in zip(times["encoder"], times[name], strict=True)]
+        ratio = sum(times["encoder"]) / sum(times[name])
+        figures: Result = {"ratio": ratio, "median": median(each), "lowest": min(each)}
+        rows.append({"statistic": name, **figures, "rounds": each, "seconds": times[name]})
+        verdict = "" if ratio >= LEAST_RATIO else f"   below {LEAST_RATIO}"
+        line(name, f"{ratio:.3f}", f"{median(each):.3f}", f"{min(each):.3f}", end=verdict)
+    speed = sum(map(len, documents)) / sum(times["encoder"])
+    say("bare encoder", f"{speed:,.0f} sentences/s")
+    return rows
+
+
+def one_process(
+    documents: Sequence[list[str]], encoder: Encoder, splitter: Splitter, key: WatermarkKey
+) -> Result:
+    """All texts through one detector: how fast, and where the time goes."""
+    cut, embed = TimedSplitter(splitter), TimedEncoder(encoder)
+    judge = detector(key, encoder=embed, splitter=cut, references=REFERENCES)
+    texts = [" ".join(document) for document in documents]
+    total = timed(partial(judge_all, judge, texts))
+    shares = {"splitting": cut.seconds / total, "encoding": embed.seconds / total}
+    shares["comparing"] = 1.0 - sum(shares.values())
+    head(f"{len(texts):,} texts of {SENTENCES} sentences in one process", "")
+    line("texts/s", f"{len(texts) / total:.1f}")
+    for name, share in shares.items():
+        line(name, f"{share:.1%}")
+    return {"texts_per_second": len(texts) / total, "seconds": total, "shares": shares}
+
+
+def p_values(
+    documents: Sequence[list[str]], encoder: Encoder, key: WatermarkKey, *, repeats: int
+) -> list[Result]:
+    """One text's p-value under the default statistic, and its share of encoding plus p-value."""
+    method = HammingMark(key)
+    sentences = [sentence for document in documents for sentence in document]
+    embeddings = encoder.encode(sentences[: repeats * 500])
+    plans = {"1,000": (1000, 0), "4,000": (4000, 0), "16,000": (16000, 0)}
+    plans["16,000, stopping"] = (16000, 100)  # Besag and Clifford's rule, as for several keys
+    head("a p-value (margin) of one text, by K", *plans)
+    rows = []
+    for n in (5, 10, 50, 500):
+        starts = range(0, n * max(1, min(repeats, len(embeddings) // n)), n)
+        encoding = median(timed(partial(encoder.encode, sentences[i : i + n])) for i in starts)
+        cells = []
+        for name, (limit, stop) in plans.items():
+            once = partial(one_p_value, method, limit=limit, stop_after=stop)
+            once(embeddings[:n])  # reference keys are drawn once a process
+            cost = median(timed(partial(once, embeddings[i : i + n])) for i in starts)
+            share = cost / (cost + encoding)
+            rows.append({"sentences": n, "references": name, "ms": 1e3 * cost, "share": share})
+            cells.append(f"{1e3 * cost:.1f} ms {share:.1%}")
+        line(f"{n} sentences", *cells)
+    return rows
+
+
+def starts(document: Sequence[str], *, repeats: int) -> Result:
+    """How long a fresh process takes, and how often an empty Python fits into that."""
+    run = "from hammingmark.cli import main; main()"
+    with tempfile.TemporaryDirectory() as folder:
+        key, text = Path(folder) / "key.json", Path(folder) / "text.txt"
+        text.write_text(" ".join(document), encoding="utf-8")
+        python("-c", run, "keys", "new", "--out", str(key))
+        commands = {
+            "python -c pass": ("-c", "pass"),
+            "import hammingmark": ("-c", "import hammingmark"),
+            "hammingmark --help": ("-c", run, "--help"),
+            "import numpy": ("-c", "import numpy"),
+            "hammingmark detect, one text": ("-c", run, "detect", "--key", str(key), str(text)),
+        }
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(repeats):
+            for name, command in commands.items():
+                times[name].append(timed(partial(python, *command)))
+    empty = median(times["python -c pass"])
+    head(f"a fresh process, median of {repeats}", "ms", "over python -c pass")
+    result = {}
+    for name, each in times.items():
+        ratio = median(each) / empty
+        result[name] = {"ms": 1e3 * median(each), "ratio": ratio}
+        line(name, f"{1e3 * median(each):.0f}", f"{ratio:.1f}")
+    return result
+
+
+def threads(*, repeats: int) -> list[Result]:
+    """Projection in small products against one that the library shares among its threads."""
+    rng = np.random.default_rng(1)
+    embeddings = rng.standard_normal((SENTENCES, SENTENCES), dtype=np.float32)
+    planes = rng.standard_normal((SENTENCES, 8000), dtype=np.float32)
+    contenders = {
+        "project(), small products": partial(project, embeddings, planes, bits=8),
+        "one product": partial(np.matmul, embeddings, planes),
+    }
+    rows: list[Result] = []
+    for state, neighbours in (("calm", 0), ("busy", os.cpu_count() or 1)):
+        times: dict[str, list[float]] = {name: [] for name in contenders}
+        with busy(neighbours):
+            for _ in range(repeats):
+                for name, work in contenders.items():
+                    times[name].append(timed(work))
+        head(f"10 sentences x 1,000 keys, {state} machine", "median us", "mean us", "worst us")
+        for name, each in times.items():
+            figures = [1e6 * value for value in (median(each), sum(each) / len(each), max(each))]
+            rows.append({"state": state, "name": name, "median_mean_worst_us": figures})
+            line(name, *(f"{value:.0f}" for value in figures))
+        small, big = (sum(each) for each in times.values())
+        line("one product over small products, on average", f"{big / small:.2f}")
+    return rows
+
+
+@contextmanager
+def busy(neighbours: int) -> Iterator[None]:
+    """Other processes that leave no core idle."""
+    running = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(neighbours)
+    ]
+    try:
+        time.sleep(0.2 if running else 0.0)
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+class TimedSplitter:
+    """A splitter that adds up its time."""
+
+    def __init__(self, inner: Splitter) -> None:
+        self._inner, self.name, self.seconds = inner, inner.name, 0.0
+
+    def split(self, text: str) -> Sentences:
+        """Split, with the clock running."""
+        begin = time.perf_counter()
+        sentences = self._inner.split(text)
+        self.seconds += time.perf_counter() - begin
+        return sentences
+
+
+class TimedEncoder:
+    """An encoder that adds up its time."""
+
+    def __init__(self, inner: Encoder) -> None:
+        self._inner, self.name, self.seconds = inner, inner.name, 0.0
+        self.dimension, self.fingerprint = inner.dimension, inner.fingerprint
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        """Embed, with the clock running."""
+        begin = time.perf_counter()
+        embeddings = self._inner.encode(sentences)
+        self.seconds += time.perf_counter() - begin
+        return embeddings
+
+
+def judge_all(judge: Detector, texts: Sequence[str]) -> object:
+    return list(judge.judge_many(texts))
+
+
+def one_p_value(
+    method: HammingMark, embeddings: FloatArray, *, limit: int, stop_after: int
+) -> object:
+    trial = method.trial(embeddings, statistic="margin")
+    return compare(trial, limit=limit, stop_after=stop_after)
+
+
+def timed(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def python(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+
+
+def machine() -> Result:
+    load = f"{os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "?"
+    return {
+        "cores": os.cpu_count(),
+        "load": load,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "hammingmark": hammingmark.__version__,
+    }
+
+
+def head(title: str, *columns: str) -> None:
+    print(f"\n{title:<54}" + "".join(f"{column:>18}" for column in columns), flush=True)
+
+
+def line(name: str, *cells: str, end: str = "") -> None:
+    print(f"  {name:<52}" + "".join(f"{cell:>18}" for cell in cells) + end, flush=True)
+
+
+def say(name: str, words: str) -> None:
+    print(f"{name}: {words}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

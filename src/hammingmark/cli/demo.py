@@ -1,0 +1,81 @@
+"""``hammingmark demo``: the whole thing once, on the embedded models."""
+
+from __future__ import annotations
+
+import click
+
+from hammingmark.assemble import detector, new_key, writer
+from hammingmark.cli.progress import fetch_backend, fetch_encoder
+from hammingmark.pipeline.generate import Settings
+from hammingmark.records import Draft, Prompt, Verdict
+from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
+
+_PROMPT = (
+    "The harbour town had lived from fishing for three hundred years. "
+    "Last spring the council decided to build a museum on the old pier."
+)
+
+
+@click.command()
+@click.option("--max-tokens", type=int, default=400, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True)
+def demo(max_tokens: int, seed: int) -> None:
+    """Make two keys, write one marked and one plain text, and judge both under both keys."""
+    encoder = fetch_encoder(DEFAULT_ENCODER)
+    backend = fetch_backend(DEFAULT_GENERATOR)
+    key, other = new_key(encoder), new_key(encoder)
+    click.echo(f"Two fresh keys, kept in memory only: {key.id} and {other.id}.\n")
+    click.echo(click.style("Prompt. ", bold=True) + _PROMPT + "\n")
+    drafts: dict[str, Draft] = {}
+    for title, marked in (("Marked text", True), ("Plain text", False)):
+        made = writer(
+            key if marked else None,
+            backend=backend,
+            encoder=encoder,
+            settings=Settings(max_tokens=max_tokens),
+        )
+        click.echo(click.style(f"{title}. ", bold=True), nl=False)
+        run = made.stream(Prompt(_PROMPT), seed=seed)
+        for step in run:
+            click.echo(step.text, nl=False)
+        drafts[title] = run.drafts()[0]
+        click.echo("\n")
+    _table(
+        {
+            (title, name): detector(which, encoder=encoder).judge(draft.text)
+            for title, draft in drafts.items()
+            for name, which in (("the right key", key), ("a wrong key", other))
+        }
+    )
+    cost = drafts["Marked text"].cost
+    sentences = max(1, len(drafts["Marked text"].sentences))
+    click.echo(
+        f"\nThe mark took {cost.candidates / sentences:.1f} candidates a sentence; "
+        f"{cost.fallbacks} sentences could not be marked."
+    )
+    click.echo(
+        "\nNext:\n"
+        "  hammingmark keys new --name mine\n"
+        '  hammingmark generate --key mine --prompt "Once upon a time there was a lighthouse." '
+        "> story.txt\n"
+        "  hammingmark detect --key mine story.txt"
+    )
+
+
+def _table(verdicts: dict[tuple[str, str], Verdict]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("text", "judged with", "sentences", "matching", "p-value", "verdict")
+    words = {True: "watermarked", False: "no mark found", None: "cannot tell"}
+    for (title, name), verdict in verdicts.items():
+        valid = sum(each.valid for each in verdict.evidence.transitions)
+        table.add_row(
+            title,
+            name,
+            str(len(verdict.sentences)),
+            f"{valid} of {len(verdict.evidence.transitions)}",
+            "-" if verdict.p_value is None else f"{verdict.p_value:.4f}",
+            words[verdict.watermarked],
+        )
+    Console().print(table)

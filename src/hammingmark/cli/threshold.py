@@ -1,0 +1,117 @@
+"""``hammingmark threshold``: what the rule would cost and prove on natural text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import click
+
+from hammingmark.assemble import DEFAULT_SPLITTER, load_splitter
+from hammingmark.cli.inputs import read_texts
+from hammingmark.cli.progress import fetch_backend, fetch_encoder
+from hammingmark.core import theory
+from hammingmark.errors import InputError
+from hammingmark.pipeline.natural import NaturalMatch, natural_candidates, natural_match
+from hammingmark.store.catalogue import DEFAULT_ENCODER
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True)
+@click.option("--bits", "-m", type=int, default=8, show_default=True, help="Bits of a hash, m.")
+@click.option(
+    "--strength",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Bits of evidence a transition should carry at least.",
+)
+@click.option(
+    "--backend",
+    help="Language model whose candidates to look at; FILES are then its prompts. "
+    "Without it, the neighbouring sentences of FILES themselves.",
+)
+@click.option("--candidates", type=int, default=8, show_default=True, help="Draws for a prompt.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--encoder", default=DEFAULT_ENCODER, show_default=True)
+@click.option("--field", default="text", show_default=True, help="Field of a JSONL line to read.")
+@click.option("--splitter", default=DEFAULT_SPLITTER, show_default=True)
+@click.option("--language", default="en", show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def threshold(
+    files: tuple[str, ...],
+    bits: int,
+    strength: float,
+    backend: str | None,
+    candidates: int,
+    seed: int,
+    encoder: str,
+    field: str,
+    splitter: str,
+    language: str,
+    as_json: bool,
+) -> None:
+    """Estimate the natural match, acceptance a(T) and the threshold T from FILES.
+
+    The figures are averages over all keys, so they need none.
+    """
+    texts = read_texts(files, field=field)
+    cutter = load_splitter(splitter, language=language)
+    fitted = fetch_encoder(encoder)
+    if backend:
+        natural = natural_candidates(
+            texts,
+            backend=fetch_backend(backend),
+            splitter=cutter,
+            encoder=fitted,
+            bits=bits,
+            count=candidates,
+            seed=seed,
+        )
+    else:
+        natural = natural_match(texts, splitter=cutter, encoder=fitted, bits=bits)
+    record = _record(natural, bits=bits, strength=strength)
+    if as_json:
+        click.echo(json.dumps(record))
+        return
+    click.echo(
+        f"{natural.pairs} neighbouring sentences, mean cosine {natural.cosine:.3f}, "
+        f"mean match {natural.mean:.2f} of {bits}\n"
+    )
+    click.echo(" T  accepted  candidates  bits of evidence")
+    for T in range(bits // 2, bits + 1):
+        a = natural.acceptance(T)
+        click.echo(
+            f"{T:>2}  {a:8.3f}  {float(theory.expected_candidates(a)):10.2f}  "
+            f"{float(theory.strength(a)):16.2f}"
+        )
+    click.echo(
+        f"\nFor {strength:g} bits a transition: T = {record['exact_threshold']} by the exact rule, "
+        f"{record['estimated_threshold']} by the binomial estimate, "
+        f"{record['normal_threshold']} by the normal one."
+    )
+
+
+def _or_none(rule: Callable[[], int]) -> int | None:
+    """What a rule says; None where no threshold reaches the strength."""
+    try:
+        return rule()
+    except InputError:
+        return None
+
+
+def _record(natural: NaturalMatch, *, bits: int, strength: float) -> dict[str, object]:
+    return {
+        "pairs": natural.pairs,
+        "bits": bits,
+        "mean_cosine": natural.cosine,
+        "mean_match": natural.mean,
+        "law": [float(share) for share in natural.law],
+        "acceptance": {str(T): natural.acceptance(T) for T in range(bits + 1)},
+        "strength": strength,
+        "exact_threshold": _or_none(lambda: theory.exact_threshold(natural.law, strength)),
+        "estimated_threshold": _or_none(
+            lambda: theory.estimated_threshold(bits, natural.mean, strength)
+        ),
+        "normal_threshold": _or_none(lambda: theory.normal_threshold(bits, natural.mean, strength)),
+    }

@@ -1,0 +1,161 @@
+"""One text being written: what has been accepted, and what a candidate would add to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hammingmark.protocols import Splitter
+from hammingmark.records import Candidate, Prompt, Unit
+
+_MAY_END = re.compile(r"[^\w\s,]\s+\S|\n|[。！？।؟]")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What a candidate adds to a text: perhaps unmarkable pieces, then one sentence.
+
+    Attributes:
+        raw: exactly the characters to add, white space before them included.
+        units: the units they make.
+        sentence: the last of them if it can carry a mark, otherwise empty.
+        tokens: of the characters that are added.
+        ends: whether the model ended its text with it.
+    """
+
+    raw: str
+    units: tuple[Unit, ...]
+    sentence: str
+    tokens: int
+    ends: bool
+
+
+class Page:
+    """The accepted part of one text.
+
+    Whatever is accepted splits, together with all before it, into exactly the units that were
+    accepted: a candidate that would change them has no place in the text.
+    """
+
+    def __init__(self, prompt: Prompt, splitter: Splitter) -> None:
+        self.prompt = prompt
+        self.written = ""
+        self._splitter = splitter
+        self._units: tuple[Unit, ...] = ()
+        self._seen: set[tuple[str, ...]] = _grams(_asked(prompt))
+
+    def enough(self) -> Callable[[str], bool]:
+        """A function that says whether a growing candidate has its sentence complete."""
+        written, units = self.written, self._units
+
+        def complete(text: str) -> bool:
+            if not _MAY_END.search(text):
+                return False
+            fresh = self._splitter.split(written + text).units[len(units) :]
+            return any(unit.carries for unit in fresh[:-1])
+
+        return complete
+
+    def read(self, candidate: Candidate, *, cut: bool) -> Addition | None:
+        """What a candidate adds, or None if it has no place here.
+
+        Args:
+            candidate: a continuation of what is written.
+            cut: whether it ran into the limit of the whole text, so that an unfinished sentence
+                is its last.
+        """
+        text = candidate.text
+        units = self._splitter.split(self.written + text).units
+        known = len(self._units)
+        if not _same(units[:known], self._units) or self._runs_on(text):
+            return None
+        fresh = units[known:]
+        if not fresh:
+            return Addition("", (), "", 0, candidate.finished) if candidate.finished else None
+        end = next((i for i, unit in enumerate(fresh) if unit.carries), None)
+        if end is None:
+            whole = candidate.finished or cut
+            return Addition(text.rstrip(), fresh, "", _tokens(candidate, len(text)), whole)
+        last = end == len(fresh) - 1
+        if last and not (candidate.finished or cut):
+            return None
+        kept = fresh[: end + 1]
+        raw = text.rstrip() if last else self._raw(text, kept)
+        if raw is None:
+            return None
+        ends = last and candidate.finished
+        return Addition(raw, kept, kept[-1].text, _tokens(candidate, len(raw)), ends)
+
+    def read_all(self, candidate: Candidate) -> Addition:
+        """All that a candidate adds, when nothing is asked of it."""
+        units = self._splitter.split(self.written + candidate.text).units[len(self._units) :]
+        return Addition(
+            candidate.text.rstrip(), units, "", len(candidate.pieces), candidate.finished
+        )
+
+    def repeats(self, sentence: str) -> float:
+        """The share of a sentence's four-word runs that the text or its prompt has already."""
+        grams = _grams(sentence)
+        return len(grams & self._seen) / len(grams) if grams else 0.0
+
+    def add(self, addition: Addition) -> None:
+        """Accept an addition."""
+        self.written += addition.raw if self.written else addition.raw.lstrip()
+        self._units += addition.units
+        self._seen |= _grams(addition.raw)
+
+    def _runs_on(self, text: str) -> bool:
+        """Whether a candidate's first word would touch the last one written."""
+        return bool(self.written and self.written[-1] in ".!?" and text[:1].isalnum())
+
+    def _raw(self, text: str, kept: tuple[Unit, ...]) -> str | None:
+        """The shortest beginning of a candidate that makes exactly the units to keep."""
+        wanted = self._units + kept
+        least = sum(len(unit.text) for unit in kept)  # normalising never makes a text longer
+        for match in re.finditer(r"(?<=\S)\s+|(?<=\W)(?=\S)", text):
+            if match.start() < least:
+                continue
+            beginning = text[: match.start()]
+            if _same(self._splitter.split(self.written + beginning).units, wanted):
+                # A space belongs to the next word's token; a line break was drawn with the end.
+                gap = match.group()
+                return beginning + gap if "\n" in gap else beginning
+        return None
+
+
+def last_sentence(prompt: Prompt, splitter: Splitter) -> str | None:
+    """The sentence that a continuation would follow, if the prompt ends with a whole one."""
+    units = splitter.split(prompt.text).units
+    if prompt.messages or not units or not units[-1].carries:
+        return None
+    return units[-1].text if re.search(r"[.!?。！？…]['\")\]]*$", units[-1].text) else None
+
+
+def _same(units: tuple[Unit, ...], others: tuple[Unit, ...]) -> bool:
+    """Whether two texts have the same units; white space between them is no matter."""
+    return len(units) == len(others) and all(
+        unit.text == other.text and unit.carries == other.carries
+        for unit, other in zip(units, others, strict=True)
+    )
+
+
+def _tokens(candidate: Candidate, length: int) -> int:
+    """How many of a candidate's tokens its first ``length`` characters took."""
+    count = covered = 0
+    for piece in candidate.pieces:
+        if covered >= length:
+            break
+        covered += len(piece)
+        count += 1
+    return count
+
+
+def _asked(prompt: Prompt) -> str:
+    return "\n".join([prompt.text, *(message.content for message in prompt.messages)])
+
+
+def _grams(text: str) -> set[tuple[str, ...]]:
+    words = _WORD.findall(text.lower())
+    return {tuple(words[i : i + 4]) for i in range(len(words) - 3)}

@@ -1,0 +1,366 @@
+"""The installed command on real text with a real encoder; opt in with ``-m slow``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hammingmark.assemble import load_encoder, load_splitter, model_store, new_key
+from hammingmark.keyring import Keyring
+from hammingmark.keys import WatermarkKey
+from hammingmark.watermarks.sentence.hamming import HammingMark
+
+pytestmark = pytest.mark.slow
+
+COMMAND = Path(sys.executable).with_name("hammingmark")
+PROMISED = {
+    "source",
+    "sentences",
+    "p_value",
+    "watermarked",
+    "statistic",
+    "edge_vote",
+    "global_bits",
+    "likelihood",
+    "key_id",
+    "transitions",
+}
+ALSO = {
+    "reason",
+    "level",
+    "margin",
+    "keys",
+    "references",
+    "attainable_p_value",
+    "power",
+    "tail_estimate",
+    "threshold",
+    "passages",
+}
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+@pytest.fixture(scope="module")
+def articles() -> list[str]:
+    """Wikipedia, unmarked."""
+    lines = (model_store().ensure("wiki100") / "wiki100.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines]
+
+
+@pytest.fixture(scope="module")
+def sentences(articles: list[str]) -> list[str]:
+    """Sentences that stay whole in a paragraph of their own."""
+    splitter = load_splitter()
+    found = [s for text in articles[:12] for s in splitter.split(text[:20_000]).carrying]
+    return [s for s in found if 40 < len(s) < 250 and splitter.split(s).carrying == [s]]
+
+
+@pytest.fixture(scope="module")
+def key() -> WatermarkKey:
+    return new_key("potion")
+
+
+@pytest.fixture(scope="module")
+def marked(key: WatermarkKey, sentences: list[str]) -> str:
+    """Thirty sentences of the encyclopaedia, each accepted after the one before."""
+    mark = HammingMark(key)
+    rows = load_encoder("potion").encode(sentences)
+    order = np.random.default_rng(0).permutation(len(sentences))
+    chosen = [int(order[0])]
+    for index in map(int, order[1:]):
+        if len(chosen) < 30 and mark.choose(rows[chosen[-1]], rows[[index]]).accepted:
+            chosen.append(index)
+    assert len(chosen) == 30
+    return "\n\n".join(sentences[index] for index in chosen)
+
+
+@pytest.fixture(scope="module")
+def plain(sentences: list[str]) -> str:
+    return "\n\n".join(sentences[100:130])
+
+
+@pytest.fixture
+def run(tmp_path: Path, key: WatermarkKey) -> Run:
+    """Run the command in a folder of its own, with ``key`` in the ring as ``mine``."""
+    ring = tmp_path / "ring"
+    Keyring(ring).add(key, name="mine")
+    secret = key.secret.reveal().hex().encode()
+
+    def run(
+        *arguments: str, given: bytes = b"", **variables: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        done = subprocess.run(
+            [COMMAND, *arguments],
+            input=given,
+            env={**os.environ, "HAMMINGMARK_KEYRING": str(ring), **variables},
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        assert b"Traceback" not in done.stderr, done.stderr.decode()
+        assert secret not in done.stdout + done.stderr
+        return done
+
+    return run
+
+
+def rows_of(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_files_are_judged_and_json_has_what_was_promised(
+    run: Run, tmp_path: Path, key: WatermarkKey, marked: str, plain: str
+) -> None:
+    (tmp_path / "marked.txt").write_text(marked, "utf-8")
+    (tmp_path / "plain.txt").write_text(plain, "utf-8")
+    done = run("detect", "marked.txt", "plain.txt", "-k", "mine", "--json")
+    assert done.returncode == 0
+    assert done.stderr == b""
+    yes, no = rows_of(done)
+    for row in (yes, no):
+        assert set(row) == PROMISED | ALSO
+        assert row["sentences"] == 30
+        assert len(row["transitions"]) == 29
+        assert all({"match", "cosine"} <= set(each) for each in row["transitions"])
+        assert all(0 <= each["match"] <= 8 for each in row["transitions"])
+        assert all(-1 <= each["cosine"] <= 1 for each in row["transitions"])
+        assert 0 < row["p_value"] <= 1
+        assert row["statistic"] == "margin"
+        assert row["key_id"] == key.id
+    assert yes["source"] == "marked.txt"
+    assert yes["watermarked"] is True
+    assert yes["edge_vote"] == 1.0
+    assert yes["passages"][0]["end"] - yes["passages"][0]["begin"] >= 27
+    assert no["watermarked"] is False
+
+
+def test_the_text_report_names_the_file_and_the_verdict(
+    run: Run, tmp_path: Path, marked: str
+) -> None:
+    (tmp_path / "marked.txt").write_text(marked, "utf-8")
+    out = run("detect", "marked.txt", "-k", "mine").stdout.decode()
+    assert out.startswith("marked.txt\nWATERMARKED. The mark is there")
+    assert "█" in out
+    brief = run("detect", "marked.txt", "-k", "mine", "--brief").stdout.decode()
+    assert brief.startswith("marked.txt\nWATERMARKED.")
+    assert "█" not in brief
+
+
+def test_every_way_in_gives_the_same_verdict(run: Run, tmp_path: Path, marked: str) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text(marked, "utf-8")
+    (folder / "b.md").write_bytes(marked.encode("utf-16"))
+    (folder / "c.jsonl").write_text(json.dumps({"body": marked}) + "\n")
+    from_folder = rows_of(run("detect", "texts", "-k", "mine", "--json", "--field", "body"))
+    assert [row["source"] for row in from_folder] == [
+        "texts/a.txt",
+        "texts/b.md",
+        "texts/c.jsonl:1",
+    ]
+    piped = rows_of(run("detect", "-k", "mine", "--json", given=marked.encode()))
+    dashed = rows_of(run("detect", "-", "-k", "mine", "--json", given=marked.encode("utf-16")))
+    assert piped[0]["source"] == dashed[0]["source"] == "-"
+    everywhere = [{**row, "source": ""} for row in [*from_folder, *piped, *dashed]]
+    assert all(row == everywhere[0] for row in everywhere)
+    assert everywhere[0]["watermarked"] is True
+
+
+def test_statistics_and_topics_can_be_chosen(run: Run, marked: str) -> None:
+    for extra in (["--statistic", "edge_vote"], ["--topic", "free"], ["--splitter", "punkt"]):
+        [row] = rows_of(run("detect", "-k", "mine", "--json", *extra, given=marked.encode()))
+        assert row["watermarked"] is True
+    fixed = ("detect", "-k", "mine", "--json", "--statistic", "global_bits", "--threshold")
+    assert rows_of(run(*fixed, "0.5", given=marked.encode()))[0]["watermarked"] is True
+    assert rows_of(run(*fixed, "1.0", given=marked.encode()))[0]["watermarked"] is False
+
+
+@pytest.mark.parametrize("content", [b"", b"   \n\n", b"# Title only", b"\xff\xfe"])
+def test_a_text_without_sentences_has_no_verdict(run: Run, content: bytes) -> None:
+    done = run("detect", "-k", "mine", "--json", given=content)
+    assert done.returncode == 0
+    [row] = rows_of(done)
+    assert row["watermarked"] is None
+    assert row["p_value"] is None
+    assert row["key_id"] is None
+    assert row["sentences"] == 0
+    assert run("detect", "-k", "mine", given=content).stdout.startswith(b"CANNOT TELL.")
+
+
+def test_one_bad_source_leaves_the_others_judged(run: Run, tmp_path: Path, plain: str) -> None:
+    (tmp_path / "good.txt").write_text(plain, "utf-8")
+    (tmp_path / "rows.jsonl").write_text(
+        json.dumps({"text": plain}) + '\nnot json\n{"other": 1}\n' + json.dumps({"text": plain})
+    )
+    done = run("detect", "absent.txt", "good.txt", "rows.jsonl", "-k", "mine", "--json")
+    assert done.returncode == 1
+    rows = rows_of(done)
+    assert [row["source"] for row in rows] == [
+        "absent.txt",
+        "good.txt",
+        *(f"rows.jsonl:{number}" for number in range(1, 5)),
+    ]
+    assert ["error" in row for row in rows] == [True, False, False, True, True, False]
+    said = run("detect", "absent.txt", "good.txt", "-k", "mine")
+    assert said.returncode == 1
+    assert said.stderr.decode() == "Error: Cannot read absent.txt: No such file or directory.\n"
+    assert b"NO WATERMARK FOUND" in said.stdout
+
+
+def test_another_encoder_is_refused_by_the_name_of_the_right_one(run: Run) -> None:
+    done = run("detect", "-k", "mine", "--encoder", "minilm", given=b"One. Two.")
+    assert done.returncode == 1
+    assert done.stdout == b""
+    assert "--encoder potion" in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_all_keys_finds_the_one_that_marked(
+    run: Run, tmp_path: Path, key: WatermarkKey, marked: str
+) -> None:
+    Keyring(tmp_path / "ring").add(new_key("potion"), name="other")
+    Keyring(tmp_path / "ring").add(new_key("minilm"), name="third")
+    # The named key, not the oldest of the ring, decides which encoder is meant.
+    done = run("detect", "-k", "mine", "--all-keys", "--json", given=marked.encode())
+    assert done.returncode == 0
+    assert b"1 keys for other encoders were left out" in done.stderr
+    [row] = rows_of(done)
+    assert row["keys"] == 2
+    assert row["key_id"] == key.id
+    assert row["watermarked"] is True
+    assert row["p_value"] == pytest.approx(2 / (row["references"] + 1))
+
+
+def test_a_retired_key_still_detects(run: Run, marked: str, key: WatermarkKey) -> None:
+    assert run("keys", "rotate", "mine", "--name", "next").returncode == 0
+    [row] = rows_of(run("detect", "-k", "mine", "--json", given=marked.encode()))
+    assert row["watermarked"] is True
+    [row] = rows_of(run("detect", "-k", "next", "--json", given=marked.encode()))
+    assert row["watermarked"] is False
+
+
+def paragraphs(articles: list[str]) -> list[str]:
+    """The encyclopaedia in pieces of seven sentences."""
+    splitter = load_splitter()
+    found = []
+    for text in articles[:60]:
+        carrying = splitter.split(text[:8000]).carrying
+        found += [" ".join(carrying[i : i + 7]) for i in range(0, len(carrying) - 6, 7)]
+    return found
+
+
+def test_thresholds_are_fitted_and_then_decide(
+    run: Run, tmp_path: Path, key: WatermarkKey, articles: list[str], marked: str
+) -> None:
+    every = paragraphs(articles)
+    half = len(every) // 2
+    assert half > 100
+    for name, part in (("fit", every[::2]), ("held", every[1::2])):
+        (tmp_path / f"{name}.jsonl").write_text(
+            "".join(json.dumps({"text": text}) + "\n" for text in part)
+        )
+    done = run("calibrate", "fit.jsonl", "-k", "mine", "--out", "c.json", "--level", "0.05")
+    assert done.returncode == 0, done.stderr
+    fitted = json.loads((tmp_path / "c.json").read_text())
+    assert fitted["key_id"] == key.id
+    assert fitted["level"] == 0.05
+    assert fitted["provenance"]["texts"] == len(every[::2])
+    assert len(fitted["thresholds"]) >= 3
+
+    judged = rows_of(run("detect", "held.jsonl", "-k", "mine", "--calibration", "c.json", "--json"))
+    assert len(judged) == half
+    assert {row["statistic"] for row in judged} == {"global_bits"}
+    assert {row["level"] for row in judged} == {0.05}
+    assert all(row["threshold"] is not None for row in judged if row["sentences"] > 1)
+    rate = np.mean([row["watermarked"] is True for row in judged])
+    print(f"\n{rate:.3f} of {half} held-out paragraphs above the threshold at 0.05")
+    assert rate <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / half)
+    done = run("detect", "-k", "mine", "--calibration", "c.json", "--json", given=marked.encode())
+    assert rows_of(done)[0]["watermarked"] is True
+
+    Keyring(tmp_path / "ring").add(new_key("potion"), name="other")
+    refused = run("detect", "-k", "other", "--calibration", "c.json", given=b"One. Two.")
+    assert refused.returncode == 1
+    assert key.id in refused.stderr.decode()
+    assert "holds for it alone" in refused.stderr.decode()
+
+
+def test_what_cannot_be_calibrated_says_why(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "few.txt").write_text("One here. Two here. Three here.")
+    for extra, said in (
+        (["few.txt", "--out", "c.json"], "Add texts or raise the level"),
+        (["few.txt", "--out", "c.json", "--level", "0"], "between 0 and 1"),
+        (["few.txt", "--out", "c.json", "--level", "2"], "between 0 and 1"),
+        (["few.txt", "--out", "no/such/c.json", "--level", "0.9"], "Cannot write"),
+        (["absent.txt", "--out", "c.json"], "Cannot read absent.txt"),
+    ):
+        done = run("calibrate", "-k", "mine", *extra)
+        assert done.returncode == 1
+        assert said in done.stderr.decode()
+        assert not (tmp_path / "c.json").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--level", "0"],
+        ["--level", "nan"],
+        ["--references", "-1"],
+        ["--calibration", "deep.json"],
+        ["--calibration", "ring/mine.json"],
+        ["--key", "deep.json"],
+        ["--key", "ring"],
+        ["--key", "a" * 300],
+        ["--encoder", "nonsense"],
+        ["--encoder", "ring"],
+        ["--encoder", "openai:x"],
+        ["--encoder", "openai:x@nowhere"],
+        ["--language", "tlh"],
+        ["--splitter", "nonsense"],
+        ["a" * 300],
+        ["ring/nothing.txt"],
+    ],
+)
+def test_no_bad_input_ends_in_a_traceback(run: Run, tmp_path: Path, arguments: list[str]) -> None:
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 99_999)
+    deep.chmod(0o600)
+    done = run("detect", "-k", "mine", *arguments, given=b"One here. Two here.")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"Error: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii:strict", "cp1252:strict"])
+def test_any_name_and_any_terminal_will_do(run: Run, tmp_path: Path, encoding: str) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    Path(os.fsdecode(os.fsencode(folder) + b"/odd\xff.txt")).write_text("One here. Two 你好.")
+    for extra in ([], ["--json"]):
+        done = run("detect", "texts", "-k", "mine", *extra, PYTHONIOENCODING=encoding)
+        assert done.returncode == 0
+        assert b"odd" in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_trouble(run: Run, tmp_path: Path, key: WatermarkKey) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"text": "One. Two."}\n' * 1000)
+    done = subprocess.run(
+        f"'{COMMAND}' detect rows.jsonl -k mine --json | head -1",
+        shell=True,
+        cwd=tmp_path,
+        env={**os.environ, "HAMMINGMARK_KEYRING": str(tmp_path / "ring")},
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stderr == b""
+    assert len(rows_of(done)) == 1

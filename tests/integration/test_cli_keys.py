@@ -1,0 +1,184 @@
+"""The installed command and its secrets; opt in with ``-m slow``."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+COMMAND = Path(sys.executable).with_name("hammingmark")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Path:
+    return tmp_path / "ring"
+
+
+@pytest.fixture
+def run(ring: Path, tmp_path: Path) -> Run:
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [COMMAND, *arguments],
+            env={**os.environ, "HAMMINGMARK_KEYRING": str(ring), "COLUMNS": "200", **variables},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        for path in tmp_path.rglob("*.json"):
+            # Whatever is said, no secret is.
+            content = path.read_text()
+            if '"secret"' in content:
+                assert json.loads(content)["secret"] not in done.stdout + done.stderr
+        return done
+
+    return run
+
+
+def new(run: Run, *arguments: str) -> dict[str, object]:
+    done = run("keys", "new", "--encoder", "potion", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    data: dict[str, object] = json.loads(done.stdout)
+    return data
+
+
+def test_a_new_key_is_a_private_file(run: Run, ring: Path) -> None:
+    key = new(run, "--name", "blog", "--note", "for the blog")
+    path = ring / "blog.json"
+    assert key["path"] == str(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(ring.stat().st_mode) == 0o700
+    assert "secret" not in key
+    assert set(key) >= {"name", "id", "created", "encoder", "bits", "threshold", "note"}
+    written = json.loads(path.read_text())
+    assert len(written["secret"]) == 64
+    assert written["encoder"]["name"] == "potion"
+    assert (key["bits"], key["threshold"], key["note"]) == (8, 6, "for the blog")
+
+
+def test_two_keys_are_never_alike(run: Run) -> None:
+    assert new(run)["id"] != new(run)["id"]
+
+
+def test_show_list_and_rotate_for_people(run: Run) -> None:
+    key = new(run, "--name", "blog", "--note", "weekly")
+    shown = run("keys", "show", "blog")
+    assert shown.returncode == 0
+    for said in (str(key["id"]), "active", "6 of 8 bits", "weekly", "hidden"):
+        assert said in shown.stdout
+    rotated = run("keys", "rotate", "blog", "--name", "blog-2")
+    assert rotated.returncode == 0
+    assert f"Retired {key['id']}" in rotated.stdout
+    listed = run("keys", "list").stdout
+    assert "blog-2" in listed
+    assert "retired" in listed
+    assert "active" in listed
+    again = run("keys", "rotate", "blog")
+    assert again.returncode == 1
+    assert "was retired" in again.stderr
+
+
+def test_show_list_and_rotate_for_machines(run: Run) -> None:
+    key = new(run, "--name", "blog")
+    assert json.loads(run("keys", "show", "blog", "--json").stdout) == key
+    assert json.loads(run("keys", "show", str(key["id"]), "--json").stdout)["id"] == key["id"]
+    fresh = json.loads(run("keys", "rotate", "blog", "--json").stdout)
+    rows = [json.loads(line) for line in run("keys", "list", "--json").stdout.splitlines()]
+    assert {row["id"] for row in rows} == {key["id"], fresh["id"]}
+    [old] = [row for row in rows if row["id"] == key["id"]]
+    assert old["successor"] == fresh["id"]
+    assert old["retired"]
+    assert not any("secret" in row for row in rows)
+
+
+def test_an_empty_ring_says_how_to_fill_it(run: Run) -> None:
+    done = run("keys", "list")
+    assert done.returncode == 0
+    assert "hammingmark keys new" in done.stdout
+    assert run("keys", "list", "--json").stdout == ""
+
+
+def test_a_key_others_can_read_is_refused_with_the_cure(run: Run, ring: Path) -> None:
+    new(run, "--name", "blog")
+    path = ring / "blog.json"
+    path.chmod(0o644)
+    for arguments in (
+        ("keys", "show", "blog"),
+        ("keys", "list"),
+        ("keys", "rotate", "blog"),
+        ("detect", "-k", "blog"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 1
+        assert f"chmod 600 {path}" in done.stderr
+        assert done.stdout == ""
+
+
+def test_a_key_can_lie_anywhere(run: Run, ring: Path, tmp_path: Path) -> None:
+    new(run, "--out", "elsewhere/key.json")
+    path = tmp_path / "elsewhere" / "key.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not ring.exists()
+    assert run("keys", "show", str(path)).returncode == 0
+    again = run("keys", "new", "--encoder", "potion", "--out", str(path))
+    assert again.returncode == 1
+    assert "exists" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["keys", "show", "absent"], 1),
+        (["keys", "show"], 2),
+        (["keys", "new", "--encoder", "nonsense"], 1),
+        (["keys", "new", "--encoder", "smollm2"], 1),
+        (["keys", "new", "--encoder", "potion", "--bits", "65"], 1),
+        (["keys", "new", "--encoder", "potion", "--threshold", "9"], 1),
+        (["keys", "new", "--encoder", "potion", "--name", "a/b"], 1),
+        (["keys", "nonsense"], 2),
+    ],
+)
+def test_exit_codes(run: Run, ring: Path, arguments: list[str], code: int) -> None:
+    done = run(*arguments)
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert done.stderr
+    assert not list(ring.glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["detect"],
+        ["calibrate"],
+        *(["keys", *sub] for sub in ([], ["new"], ["show"], ["list"], ["rotate"])),
+        *(["models", *sub] for sub in ([], ["list"], ["pull"], ["path"], ["verify"])),
+    ],
+)
+@pytest.mark.parametrize("option", ["--help"])
+def test_every_command_has_help(run: Run, command: list[str], option: str) -> None:
+    done = run(*command, option)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: ")
+    assert done.stderr == ""
+
+
+def test_offline_without_models_gives_one_sentence(run: Run, tmp_path: Path) -> None:
+    done = run("keys", "new", HAMMINGMARK_OFFLINE="1", HAMMINGMARK_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert "minilm" in done.stderr

@@ -1,0 +1,203 @@
+"""Any input at all gives a verdict, in time and memory that grow with its length; ``-m slow``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from hammingmark import report
+from hammingmark.assemble import detector, load_encoder
+from hammingmark.cli.inputs import decode
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.pipeline.detect import Detector
+from hammingmark.records import Verdict
+
+pytestmark = pytest.mark.slow
+
+LONGEST = 1_000_000  # characters of prose in the test of time
+MOST_MEMORY = 1.5e9  # bytes; 0.84e9 were measured for 10 MB of prose
+
+PIECES = [
+    *("Hello world. ", "He left! ", "Why? ", "e.g. ", "word ", "\n", "\n\n", "\r\n", "\t", " "),
+    *("- ", "* ", "1. ", "> ", "# ", "| a | b |\n", "---\n", "```\n", "~~~\n", "`", '"', "“", "’"),
+    *("(", ")", "[x] ", "\u200b", "\u0301", "\u202e", "\x00", "\ud800", "\udfff", "\ufeff", "😀"),
+    *("你好。", "か", "http://a.b ", "42 ", "...", "?!", "\u2028", "\u2029", "\x85", "ß", "İ"),
+]
+ANY_TEXT = st.one_of(
+    st.text(alphabet=st.characters(codec=None), max_size=80),
+    st.lists(st.sampled_from(PIECES), max_size=40).map("".join),
+)
+RELAXED = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Detector:
+    encoder = load_encoder("potion")
+    key = WatermarkKey(
+        secret=Secret(bytes(range(32))),
+        encoder=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+    )
+    return detector(key, encoder=encoder, references=100)
+
+
+def assert_well_formed(verdict: Verdict) -> None:
+    n = len(verdict.sentences)
+    assert len(verdict.evidence.transitions) == max(0, n - 1)
+    assert (verdict.p_value is None) == (n < 2)
+    assert verdict.p_value is None or 0 < verdict.p_value <= 1
+    assert 0 < verdict.attainable <= 1
+    assert verdict.power is None or 0 <= verdict.power <= 1
+    assert verdict.watermarked in (True, False, None)
+    assert verdict.watermarked is None or n >= 2
+    assert verdict.reason
+    for passage in verdict.passages:
+        assert 0 <= passage.begin < passage.end <= n
+        assert 0 < passage.p_value <= verdict.level
+    json.dumps(report.as_json(verdict, source="-"), allow_nan=False)
+    for shown in (report.as_text(verdict), report.as_html(verdict)):
+        shown.encode()
+
+
+@RELAXED
+@given(content=st.binary(max_size=400))
+@example(content=b"\xff\xfe\x00")
+@example(content=b"\xff\xfe\x00\x00\x00")
+@example(content=b"\xfe\xff\xd8\x00")
+@example(content=b"\xef\xbb\xbf")
+def test_any_bytes_have_a_verdict(judge: Detector, content: bytes) -> None:
+    assert_well_formed(judge.judge(decode(content)))
+
+
+@RELAXED
+@given(text=ANY_TEXT)
+def test_any_unicode_has_a_verdict(judge: Detector, text: str) -> None:
+    verdict = judge.judge(text)
+    assert_well_formed(verdict)
+    assert judge.judge(text) == verdict
+
+
+@settings(RELAXED, max_examples=40)
+@given(texts=st.lists(ANY_TEXT, max_size=6))
+def test_company_changes_no_verdict(judge: Detector, texts: list[str]) -> None:
+    together = list(judge.judge_many(texts))
+    assert together == [judge.judge(text) for text in texts]
+
+
+HARD = {
+    "nothing": "",
+    "one letter": "a",
+    "one word": "Yes",
+    "one word twice": "Yes. Yes.",
+    "one word, again and again": "Yes. " * 500,
+    "a line of a million words": "word " * 1_000_000,
+    "a word of a million letters": "a" * 1_000_000,
+    "100,000 lines of one word": "\n".join(f"word{i}" for i in range(100_000)),
+    "20,000 paragraphs of one word": "\n\n".join(f"Word{i}." for i in range(20_000)),
+    "20,000 items": "\n".join(f"{i}. item" for i in range(20_000)),
+    "punctuation": "?!.,;:" * 100_000,
+    "dots": "a. " * 100_000,
+    "open brackets": "([{<" * 100_000,
+    "open quotes": "\"'“‘«" * 100_000,
+    "deep quotes": ">" * 100_000 + " Deep. Deeper.",
+    "deep lists": "- " * 100_000 + "Deep. Deeper.",
+    "emoji": "😀👩‍👩‍👧🇪🇺" * 50_000,
+    "a code fence": "```\n" + "x = 1. y = 2.\n" * 20_000 + "```",
+    "a fence that never closes": "```\n" + "Not prose. At all.\n" * 20_000,
+    "backticks": "`" * 100_000,
+    "a table": "| a | b |\n" * 20_000,
+    "NULs": "\x00" * 500_000,
+    "NULs between": "One.\x00 Two.\x00 Three." * 100,
+    "lone surrogates": "\ud800. \udfff! " * 50_000,
+    "combining marks": "a" + "\u0301" * 200_000,
+    "joiners": "\u200d\u200b\ufeff" * 100_000,
+    "right to left": "\u202eשלום עולם. مرحبا. " * 300,
+    "no spaces": "你好世界。" * 3000,
+    "carriage returns": "One.\rTwo.\r" * 500,
+    "addresses": "https://a.b/c?d=e " * 20_000,
+}
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_hard_texts_have_a_verdict_soon(judge: Detector, kind: str) -> None:
+    began = time.perf_counter()
+    assert_well_formed(judge.judge(HARD[kind]))
+    assert time.perf_counter() - began < 60
+
+
+def test_one_word_again_and_again_is_not_watermarked(judge: Detector) -> None:
+    assert judge.judge(HARD["one word, again and again"]).p_value == 1.0
+
+
+def prose(characters: int) -> str:
+    """Sentences that all differ."""
+    count = characters // 80 + 1
+    return " ".join(
+        f"The river rose {i * 7919 % 100_003} feet and by morning it had reached mill {i} again."
+        for i in range(count)
+    )[:characters]
+
+
+def test_time_grows_with_the_length_and_no_faster(judge: Detector) -> None:
+    def seconds(text: str) -> float:
+        began = time.perf_counter()
+        assert_well_formed(judge.judge(text))
+        return time.perf_counter() - began
+
+    judge.judge(prose(50_000))  # the model and the reference keys are ready now
+    short, long = seconds(prose(LONGEST // 4)), seconds(prose(LONGEST))
+    print(f"\n{LONGEST // 4:,} characters: {short:.1f} s; {LONGEST:,}: {long:.1f} s")
+    assert long < 10 * short
+
+
+@pytest.mark.parametrize(
+    "piece", ['He said "', "(a ", "a. ", "- ", "> ", "1. a\n", "`", "\u0301", "* [", "A.B. "]
+)
+def test_no_repeated_piece_makes_splitting_slow(judge: Detector, piece: str) -> None:
+    def seconds(count: int) -> float:
+        began = time.perf_counter()
+        judge.splitter.split(piece * count)
+        return time.perf_counter() - began
+
+    seconds(1000)
+    assert seconds(40_000) < 10 * seconds(10_000) + 0.5
+
+
+MEASURED = """
+import json, resource, sys
+from hammingmark import detector, load_encoder, new_key
+encoder = load_encoder("potion")
+verdict = detector(new_key(encoder), encoder=encoder, references=100).judge(sys.stdin.read())
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps([len(verdict.sentences), verdict.p_value, peak]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has another unit elsewhere")
+def test_ten_megabytes_are_judged_in_little_memory() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED],
+        input=prose(10_000_000),
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=400,
+    )
+    count, p_value, kilobytes = json.loads(done.stdout)
+    print(f"\n{count:,} sentences, p = {p_value:.3g}, {kilobytes / 1e6:.2f} GB")
+    assert count > 100_000
+    assert 0 < p_value <= 1
+    assert kilobytes * 1024 < MOST_MEMORY

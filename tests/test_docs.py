@@ -1,0 +1,118 @@
+"""What the documents show is true: their examples run, their links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+
+import click
+import pytest
+
+from hammingmark.cli import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+SOURCES = [path for path in sorted(ROOT.glob("src/**/*.py")) if ">>> " in path.read_text("utf-8")]
+
+_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)[^)]*\)")
+_COMMAND = re.compile(r"^(?:\$ )?(hammingmark .*)$", re.MULTILINE)
+_INLINE = re.compile(r"(?<!`)`(hammingmark [^`]+)`")
+_FOLDER = re.compile(r"path/to/([\w-]+)")  # stands for the folder of the model of that name
+
+
+def python_blocks(page: Path) -> list[str]:
+    return [body for kind, body in _BLOCK.findall(page.read_text("utf-8")) if kind == "python"]
+
+
+def needs_models(page: Path) -> bool:
+    return "<!-- needs models -->" in page.read_text("utf-8") or any(
+        map(_FOLDER.search, python_blocks(page))
+    )
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def run_examples(text: str, name: str, names: dict[str, object]) -> None:
+    """Run ``>>>`` examples, which may use and add to ``names``."""
+    test = doctest.DocTestParser().get_doctest(text, names, name, name, 0)
+    report = StringIO()
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    result = runner.run(test, out=report.write, clear_globs=False)
+    names.update(test.globs)
+    assert not result.failed, report.getvalue()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page, marks=[pytest.mark.slow] if needs_models(page) else [], id=relative(page)
+        )
+        for page in PAGES
+        if python_blocks(page)
+    ],
+)
+def test_the_python_of_a_page_runs(page: Path) -> None:
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in python_blocks(page):
+        code = _FOLDER.sub(lambda found: model_folder(found[1]), block)
+        if ">>> " in code:
+            run_examples(code, relative(page), names)
+        else:
+            exec(compile(code, relative(page), "exec"), names)
+
+
+def model_folder(name: str) -> str:
+    from hammingmark.assemble import model_store
+
+    return model_store().ensure(name).as_posix()
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=relative)
+def test_the_examples_in_docstrings_run(source: Path) -> None:
+    parts = source.relative_to(ROOT / "src").with_suffix("").parts
+    module = import_module(".".join(part for part in parts if part != "__init__"))
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module):
+        report = StringIO()
+        result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.write)
+        assert not result.failed, report.getvalue()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_lead_to_files(page: Path) -> None:
+    text = _BLOCK.sub("", page.read_text("utf-8"))
+    missing = [link for link in _LINK.findall(text) if not (page.parent / link).exists()]
+    assert not missing
+
+
+def shown_commands(page: Path) -> list[str]:
+    text = page.read_text("utf-8")
+    blocks = [line for _, body in _BLOCK.findall(text) for line in _COMMAND.findall(body)]
+    return [*blocks, *_INLINE.findall(_BLOCK.sub("", text))]
+
+
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        pytest.param(page, line, id=f"{relative(page)}: {line}")
+        for page in PAGES
+        for line in dict.fromkeys(shown_commands(page))
+    ],
+)
+def test_commands_and_options_exist(page: Path, line: str) -> None:
+    command: click.Command = cli
+    words = re.split(r"\s[|>&;]|\$\(", line)[0].split()[1:]
+    for word in words:
+        if isinstance(command, click.Group) and not word.startswith("-"):
+            found = command.get_command(click.Context(command), word)
+            assert found is not None, f"{relative(page)}: there is no command {word!r}"
+            command = found
+        elif re.match(r"--?[a-z]", word):
+            known = {option for each in command.params for option in each.opts} | {"-h", "--help"}
+            assert word.partition("=")[0] in known, f"{relative(page)}: no option {word}"

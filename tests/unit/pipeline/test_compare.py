@@ -1,0 +1,136 @@
+"""One text against the reference keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hammingmark.core.statistics import Alternative
+from hammingmark.pipeline.compare import compare
+from hammingmark.protocols import FloatArray
+
+INTACT = Alternative(flip=1e-3, free=1e-3, edited=0.0)  # a marked text that nobody touched
+
+
+@dataclass
+class FakeTrial:
+    """Increments written down by hand; every block has the same four reference keys."""
+
+    own: np.ndarray
+    best: np.ndarray
+    centre: np.ndarray
+    references: np.ndarray
+    is_ratio: bool = False
+    blocks: int = 0
+
+    def reference_blocks(self) -> Iterator[Iterator[np.ndarray]]:
+        while True:
+            self.blocks += 1
+            yield iter([self.references[:1], self.references[1:]])
+
+
+def by_hand(own: list[float]) -> FakeTrial:
+    references = np.array([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]])
+    return FakeTrial(np.array(own), np.ones(3), np.full(3, 0.5), references)
+
+
+def test_the_p_value_counts_the_keys_that_do_as_well() -> None:
+    # Sums under the four keys: 0, 1, 2, 2.
+    assert compare(by_hand([1.0, 1.0, 1.0]), limit=4).p_value == 1 / 5
+    assert compare(by_hand([1.0, 1.0, 0.0]), limit=4).p_value == 3 / 5
+    assert compare(by_hand([0.0, 0.0, 1.0]), limit=4).p_value == 4 / 5
+    assert compare(by_hand([0.0, 0.0, 0.0]), limit=4).p_value == 1.0
+
+
+def test_a_tie_blurred_by_rounding_is_a_tie() -> None:
+    assert compare(by_hand([1.0, 1.0, 1e-6]), limit=4).p_value == 3 / 5
+
+
+def test_windows_are_measured_from_the_centre_over_all_windows() -> None:
+    found = compare(by_hand([0.0, 1.0, 1.0]), limit=4)
+    # Best windows under the four keys: 0, 0.5, 1, 1; the text's own scores 1.
+    [window] = found.windows
+    assert (window.begin, window.end) == (1, 4)  # transitions 1 and 2 join sentences 1, 2 and 3
+    assert window.p_value == 3 / 5
+    assert compare(by_hand([0.0, 0.0, 0.0]), limit=4).windows == ()
+
+
+def test_the_limit_is_kept_across_blocks() -> None:
+    found = compare(by_hand([1.0, 1.0, 1.0]), limit=10)
+    assert found.references == 10
+    assert found.p_value == 1 / 11
+    # 2.5 blocks: among the first ten keys, four have a sum of 2 or more.
+    assert compare(by_hand([1.0, 1.0, 0.0]), limit=10).p_value == 5 / 11
+
+
+def test_a_hopeless_text_stops_early_and_a_good_one_goes_on() -> None:
+    hopeless = by_hand([0.0, 0.0, 0.0])
+    found = compare(hopeless, limit=4000, stop_after=8)
+    assert found.p_value == 1.0
+    assert found.references == 8
+    assert hopeless.blocks == 2
+    good = by_hand([1.0, 1.0, 1.0])
+    assert compare(good, limit=4000, stop_after=8).p_value == 1 / 4001
+    assert good.blocks == 1000
+
+
+def test_attainable_is_what_the_best_key_would_get_and_never_above_p() -> None:
+    found = compare(by_hand([0.0, 0.0, 0.0]), limit=4)
+    assert found.attainable == 1 / 5
+    low_ceiling = by_hand([0.0, 0.0, 0.0])
+    low_ceiling.best = np.array([1.0, 1.0, 0.0])
+    assert compare(low_ceiling, limit=4).attainable == 3 / 5
+
+
+def test_there_is_a_tail_estimate_only_where_no_key_reached_the_score() -> None:
+    assert compare(by_hand([1.0, 1.0, 1.0]), limit=4).tail_estimate is not None
+    assert compare(by_hand([1.0, 1.0, 0.0]), limit=4).tail_estimate is None
+
+
+def test_power_needs_a_likelihood_ratio() -> None:
+    trial = by_hand([1.0, 1.0, 1.0])
+    assert compare(trial, limit=4).power is None
+    trial.is_ratio = True
+    assert compare(trial, limit=4).power is not None
+
+
+@pytest.mark.parametrize("statistic", ["likelihood", "margin"])
+def test_power_is_near_nothing_for_short_texts_and_near_one_for_long(
+    make: SimpleNamespace, embedded_chain: Callable[..., FloatArray], statistic: str
+) -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        mark = make.watermark(seed)
+        short, long = (
+            compare(
+                mark.trial(embedded_chain(mark, n, rho=0.3, rng=rng), statistic=statistic),
+                limit=2000,
+            )
+            for n in (2, 40)
+        )
+        assert short.power is not None
+        assert long.power is not None
+        assert short.power < 0.1
+        assert long.power > 0.9
+        assert long.p_value == 1 / 2001
+
+
+@pytest.mark.parametrize("topic", ["given", "free"])
+@pytest.mark.parametrize("n", [4, 6])
+def test_power_predicts_how_often_marked_chains_are_found(
+    make: SimpleNamespace, embedded_chain: Callable[..., FloatArray], topic: str, n: int
+) -> None:
+    rng = np.random.default_rng(n)
+    predicted, found = [], []
+    for seed in range(80):
+        mark = make.watermark(seed, INTACT)
+        text = embedded_chain(mark, n, rho=0.3, rng=rng)
+        result = compare(mark.trial(text, statistic="likelihood", topic=topic), limit=1000)
+        predicted.append(result.power)
+        found.append(result.p_value <= 0.01)
+    print(f"\n{topic}, {n}: predicted {np.mean(predicted):.2f}, found {np.mean(found):.2f}")
+    assert np.mean(found) == pytest.approx(np.mean(predicted), abs=0.15)

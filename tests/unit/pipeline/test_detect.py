@@ -1,0 +1,312 @@
+"""Text to verdict, on an encoder that hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hammingmark.core.calibration import Calibration
+from hammingmark.errors import CalibrationError, InputError
+from hammingmark.pipeline.calibrate import fit_calibration
+from hammingmark.records import STATISTICS, StatisticName
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_a_marked_text_is_found_under_its_key_alone(
+    make: SimpleNamespace, statistic: StatisticName
+) -> None:
+    mark = make.watermark(1)
+    sentences = make.marked(mark, 20, seed=1)
+    verdict = make.detector(mark, statistic=statistic).judge(make.text(sentences))
+    assert verdict.watermarked is True
+    assert verdict.p_value is not None
+    assert verdict.p_value <= 0.01
+    assert verdict.sentences == tuple(sentences)
+    assert verdict.key_id == mark.key_id
+    assert verdict.statistic == statistic
+    assert verdict.references == 4000
+    assert verdict.evidence.edge_vote == 1.0
+    assert "mark is there" in verdict.reason
+    other = make.detector(make.watermark(2), statistic=statistic).judge(make.text(sentences))
+    assert other.watermarked is False
+    assert "No mark found" in other.reason
+
+
+def test_unmarked_texts_are_called_watermarked_no_more_often_than_promised(
+    make: SimpleNamespace,
+) -> None:
+    detector = make.detector(make.watermark(3), level=0.05)
+    verdicts = [detector.judge(make.text(make.plain(15, seed=s))) for s in range(40)]
+    assert sum(verdict.watermarked is True for verdict in verdicts) <= 7
+    assert all(verdict.watermarked is not None for verdict in verdicts)
+
+
+@pytest.mark.parametrize(
+    ("text", "held"), [("", "no sentence"), ("# Title", "no sentence"), ("One here.", "one")]
+)
+def test_without_two_sentences_there_is_no_verdict(
+    make: SimpleNamespace, text: str, held: str
+) -> None:
+    verdict = make.detector(make.watermark(0), make.watermark(1)).judge(text)
+    assert verdict.watermarked is None
+    assert verdict.p_value is None
+    assert verdict.key_id is None
+    assert verdict.evidence.transitions == ()
+    assert held in verdict.reason
+    assert verdict.keys == 2
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_too_few_transitions_cannot_tell_and_say_so(
+    make: SimpleNamespace, statistic: StatisticName
+) -> None:
+    pair = np.zeros((2, 32), np.float32)
+    pair[0, 0], pair[1, :2] = 1.0, (0.6, 0.8)  # most keys match such neighbours anyway
+    detector = make.detector(make.watermark(0), statistic=statistic, topic="free")
+    verdict = detector.judge_embeddings(["One.", "Two."], pair)
+    assert verdict.watermarked is None
+    assert verdict.p_value is not None
+    assert verdict.p_value > 0.01
+    assert verdict.reason.startswith("Too short to tell")
+
+
+def test_where_no_key_could_reach_the_level_the_reason_names_what_it_could(
+    make: SimpleNamespace,
+) -> None:
+    detector = make.detector(make.watermark(0), statistic="edge_vote", topic="free")
+    verdict = detector.judge(make.text(make.plain(2, seed=0)))
+    assert verdict.attainable > 0.01
+    assert "1 transitions" in verdict.reason
+    assert f"no key could give p below {verdict.attainable:.2g}" in verdict.reason
+
+
+def test_a_fixed_threshold_decides_instead_of_the_p_value(make: SimpleNamespace) -> None:
+    mark = make.watermark(4)
+    text = make.text(make.plain(12, seed=4))
+    share = make.detector(mark).judge(text).evidence.global_bits
+    assert share is not None
+    lower = make.detector(mark, statistic="global_bits", threshold=share - 0.01).judge(text)
+    equal = make.detector(mark, statistic="global_bits", threshold=share).judge(text)
+    assert lower.watermarked is True
+    assert equal.watermarked is False, "a threshold must be exceeded"
+    assert lower.threshold == share - 0.01
+    assert "is above the threshold" in lower.reason
+    assert "not above" in equal.reason
+    assert lower.p_value == equal.p_value
+
+
+def test_a_calibration_keeps_its_rate_and_finds_the_mark(make: SimpleNamespace) -> None:
+    mark = make.watermark(5)
+    detector = make.detector(mark)
+    calibration = fit_calibration(
+        [make.text(make.plain(13, seed=s)) for s in range(100)],
+        splitter=detector.splitter,
+        encoder=detector.encoder,
+        watermark=mark,
+        statistic="global_bits",
+        level=0.1,
+        provenance={"texts": "plain"},
+    )
+    assert calibration.key_id == mark.key_id
+    assert calibration.fingerprint == detector.encoder.fingerprint
+    judging = make.detector(mark, statistic="global_bits", level=0.1, calibration=calibration)
+    fresh = [judging.judge(make.text(make.plain(13, seed=1000 + s))) for s in range(80)]
+    assert sum(verdict.watermarked is True for verdict in fresh) <= 20
+    found = judging.judge(make.text(make.marked(mark, 13, seed=5)))
+    assert found.watermarked is True
+    assert found.threshold == calibration.threshold(12)
+
+
+def test_too_few_texts_cannot_be_calibrated(make: SimpleNamespace) -> None:
+    detector = make.detector()
+    with pytest.raises(CalibrationError, match="too few"):
+        fit_calibration(
+            ["One. Two. Three.", ""],
+            splitter=detector.splitter,
+            encoder=detector.encoder,
+            watermark=make.watermark(0),
+            statistic="margin",
+            level=0.01,
+            provenance={},
+        )
+
+
+def test_of_several_keys_the_right_one_is_named_and_the_search_is_paid_for(
+    make: SimpleNamespace,
+) -> None:
+    marks = [make.watermark(seed) for seed in range(10, 14)]
+    text = make.text(make.marked(marks[2], 20, seed=6))
+    alone = make.detector(marks[2], references=16_000).judge(text)
+    several = make.detector(*marks).judge(text)
+    assert several.key_id == marks[2].key_id
+    assert several.keys == 4
+    assert several.watermarked is True
+    assert alone.p_value == 1 / 16_001
+    assert several.p_value == pytest.approx(4 / 16_001)
+    assert several.references == 16_000  # 40 K/level: enough to reach the level four times over
+    assert several.attainable == pytest.approx(4 / 16_001)
+
+
+def test_a_search_without_success_has_a_p_value_of_at_most_one(make: SimpleNamespace) -> None:
+    marks = [make.watermark(seed) for seed in range(20, 26)]
+    verdict = make.detector(*marks).judge(make.text(make.plain(12, seed=7)))
+    alone = [make.detector(mark).judge(make.text(make.plain(12, seed=7))) for mark in marks]
+    best = min(alone, key=lambda each: each.p_value or 1.0)
+    assert verdict.key_id == best.key_id
+    assert verdict.p_value == pytest.approx(min(1.0, 6 * (best.p_value or 1.0)), rel=0.35)
+    assert verdict.watermarked is not True
+
+
+STOPS_EARLY = pytest.mark.xfail(
+    strict=True,
+    reason="where the test stops early, power and attainable look at the keys drawn so far only",
+)
+
+
+@pytest.mark.parametrize(
+    ("level", "keys"),
+    [
+        (0.01, 1),
+        pytest.param(0.001, 1, marks=STOPS_EARLY),
+        pytest.param(0.0001, 1, marks=STOPS_EARLY),
+    ],
+)
+def test_a_long_unmarked_text_is_never_called_too_short(
+    make: SimpleNamespace, level: float, keys: int
+) -> None:
+    marks = [make.watermark(seed) for seed in range(40, 40 + keys)]
+    verdict = make.detector(*marks, level=level).judge(make.text(make.plain(100, seed=40)))
+    assert verdict.watermarked is False
+    assert verdict.attainable <= level
+    assert verdict.power is not None
+    assert verdict.power > 0.5
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_a_marked_passage_is_found_where_it_is(
+    make: SimpleNamespace, statistic: StatisticName
+) -> None:
+    mark = make.watermark(8)
+    around = make.plain(60, seed=8)
+    sentences = [*around[:30], *make.marked(mark, 25, seed=8), *around[30:]]
+    verdict = make.detector(mark, statistic=statistic).judge(make.text(sentences))
+    assert len(verdict.sentences) == 85
+    best = verdict.passages[0]
+    assert abs(best.begin - 30) <= 3
+    assert abs(best.end - 55) <= 3
+    assert best.p_value <= 0.01
+    assert all(passage.p_value <= 0.01 for passage in verdict.passages)
+
+
+def test_unmarked_text_has_no_passages(make: SimpleNamespace) -> None:
+    verdict = make.detector(make.watermark(9)).judge(make.text(make.plain(60, seed=9)))
+    assert verdict.passages == ()
+
+
+def test_one_sentence_said_again_and_again_is_not_watermarked(make: SimpleNamespace) -> None:
+    text = make.text(["All work and no play makes Jack a dull boy."] * 30)
+    verdicts = [make.detector(make.watermark(seed)).judge(text) for seed in range(12)]
+    assert all(len(verdict.sentences) == 30 for verdict in verdicts)
+    assert not any(verdict.watermarked for verdict in verdicts)
+    assert {verdict.p_value for verdict in verdicts} == {1.0}
+
+
+def test_many_texts_keep_their_order_and_each_sentence_is_embedded_once(
+    make: SimpleNamespace,
+) -> None:
+    detector = make.detector(references=1)
+    shared = "A sentence that occurs everywhere."
+    texts = [make.text([shared, *make.plain(2, seed=s), shared]) for s in range(20)]
+    texts.insert(7, "")
+    verdicts = list(detector.judge_many(texts))
+    assert [verdict.sentences for verdict in verdicts] == [
+        tuple(detector.splitter.split(text).carrying) for text in texts
+    ]
+    assert len(detector.encoder.asked) == 1
+    asked = detector.encoder.asked[0]
+    assert len(asked) == len(set(asked)) == 41
+    assert verdicts[3] == make.detector(references=1).judge(texts[3])
+
+
+def test_texts_are_taken_from_a_generator_as_needed(make: SimpleNamespace) -> None:
+    taken = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield f"Only one sentence, number {taken}."
+
+    verdicts = make.detector().judge_many(endless())
+    assert taken == 0
+    assert next(verdicts).sentences == ("Only one sentence, number 1.",)
+    assert 1 <= taken <= 5000
+    before = taken
+    assert [next(verdicts).sentences for _ in range(before)][-1] == (
+        f"Only one sentence, number {before + 1}.",
+    )
+
+
+def test_no_texts_give_no_verdicts(make: SimpleNamespace) -> None:
+    assert list(make.detector().judge_many([])) == []
+
+
+def test_progress_is_told_of_every_text(make: SimpleNamespace) -> None:
+    steps: list[int] = []
+    detector = make.detector(references=1, progress=steps.append)
+    assert len(list(detector.judge_many(["", "One.", "One. Two."]))) == 3
+    assert sum(steps) == 3
+
+
+def test_known_embeddings_give_the_same_verdict(make: SimpleNamespace) -> None:
+    detector = make.detector(make.watermark(1))
+    sentences = make.plain(9, seed=1)
+    embedded = make.encoder().encode(sentences)
+    assert detector.judge_embeddings(sentences, embedded) == detector.judge(make.text(sentences))
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 1.5, float("nan")])
+def test_a_level_lies_between_zero_and_one(make: SimpleNamespace, level: float) -> None:
+    with pytest.raises(InputError, match="between 0 and 1"):
+        make.detector(level=level)
+
+
+@pytest.mark.parametrize("references", [0, -5])
+def test_at_least_one_reference_key_is_needed(make: SimpleNamespace, references: int) -> None:
+    with pytest.raises(InputError, match="reference key"):
+        make.detector(references=references)
+
+
+def test_at_least_one_key_is_needed(make: SimpleNamespace) -> None:
+    from hammingmark.pipeline.detect import Detector
+
+    ready = make.detector()
+    with pytest.raises(InputError, match="key is needed"):
+        Detector(splitter=ready.splitter, encoder=ready.encoder, watermarks=[])
+
+
+def test_a_calibration_and_a_threshold_contradict(make: SimpleNamespace) -> None:
+    calibration = Calibration("margin", 0.01, key_id="hm-0", fingerprint="ab" * 32)
+    with pytest.raises(InputError, match="not both"):
+        make.detector(calibration=calibration, threshold=0.0)
+
+
+def test_few_reference_keys_still_allow_the_level_asked_for(make: SimpleNamespace) -> None:
+    mark = make.watermark(30)
+    verdict = make.detector(mark, references=1, level=0.001).judge(
+        make.text(make.marked(mark, 25, seed=30))
+    )
+    assert verdict.p_value is not None
+    assert verdict.p_value <= 0.001
+    assert verdict.watermarked is True
+
+
+def test_embeddings_that_all_agree_give_finite_numbers(make: SimpleNamespace) -> None:
+    row = np.ones((1, 32), np.float32) / np.sqrt(np.float32(32))
+    verdict = make.detector().judge_embeddings(["a"] * 5, np.repeat(row, 5, axis=0))
+    assert verdict.p_value == 1.0
+    assert np.isfinite(verdict.evidence.margin)
+    assert np.isfinite(verdict.evidence.likelihood)

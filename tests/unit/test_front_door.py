@@ -1,0 +1,77 @@
+"""What `import hammingmark` offers, and what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import hammingmark
+
+PUBLIC = [
+    "Evidence",
+    "HammingMarkError",
+    "Passage",
+    "Transition",
+    "Verdict",
+    "WatermarkKey",
+    "__version__",
+    "detect",
+    "detector",
+    "load_encoder",
+    "load_key",
+    "load_splitter",
+    "new_key",
+]
+HEAVY = ["click", "httpx", "numpy", "onnxruntime", "rich", "sentencex", "tokenizers", "torch"]
+
+
+def imported_by(code: str) -> set[str]:
+    """The modules a fresh interpreter holds after some code."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(hammingmark.__all__) == PUBLIC
+    assert dir(hammingmark) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_there(name: str) -> None:
+    found = getattr(hammingmark, name)
+    assert found is not None
+    assert getattr(found, "__name__", name) == name
+
+
+def test_other_names_are_not() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'generote'"):
+        _ = hammingmark.generote  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    modules = imported_by("import hammingmark; hammingmark.__version__; dir(hammingmark)")
+    assert "hammingmark" in modules
+    assert modules.isdisjoint(HEAVY)
+
+
+def test_a_detector_needs_neither_the_command_line_nor_torch() -> None:
+    modules = imported_by("from hammingmark import detector, new_key, load_splitter")
+    assert "hammingmark.assemble" in modules
+    assert modules.isdisjoint(["click", "rich", "torch", "onnxruntime"])
+
+
+def test_help_is_quick_because_it_imports_little() -> None:
+    modules = imported_by(
+        "from hammingmark.cli import cli\n"
+        "try: cli(['--help'], standalone_mode=False)\n"
+        "except SystemExit: pass"
+    )
+    assert "click" in modules
+    assert modules.isdisjoint(["numpy", "onnxruntime", "rich", "torch", "hammingmark.assemble"])

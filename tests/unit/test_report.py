@@ -1,0 +1,201 @@
+"""A verdict as text, as HTML and as data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from hammingmark import report
+from hammingmark.records import Evidence, Passage, Transition, Verdict
+
+HOSTILE = '<script>alert("x")</script> & more.'
+
+
+def evidence(bits: int = 8) -> Evidence:
+    return Evidence(
+        bits=bits,
+        transitions=(
+            Transition(match=7, cosine=0.25, valid=True, expected=4.6),
+            Transition(match=3, cosine=-0.5, valid=False, expected=2.7),
+        ),
+        edge_vote=0.5,
+        global_bits=0.625,
+        likelihood=1.5,
+        margin=-0.25,
+    )
+
+
+def verdict(**changes: object) -> Verdict:
+    fields: dict[str, object] = {
+        "watermarked": True,
+        "p_value": 0.00025,
+        "reason": "The mark is there: p = 0.00025 is at most 0.01.",
+        "level": 0.01,
+        "statistic": "margin",
+        "evidence": evidence(),
+        "sentences": ("First one.", HOSTILE, "Third one."),
+        "key_id": "hm-0123456789ab",
+        "references": 4000,
+        "passages": (Passage(begin=0, end=2, p_value=0.004),),
+    }
+    return Verdict(**(fields | changes))  # type: ignore[arg-type]
+
+
+EMPTY = verdict(
+    watermarked=None,
+    p_value=None,
+    reason="The text has no sentence that can carry a mark; two are needed to compare.",
+    evidence=Evidence(8, (), None, None, likelihood=0.0, margin=0.0),
+    sentences=(),
+    key_id=None,
+    passages=(),
+)
+
+
+@pytest.mark.parametrize(
+    ("watermarked", "headline"),
+    [(True, "WATERMARKED. "), (False, "NO WATERMARK FOUND. "), (None, "CANNOT TELL. ")],
+)
+def test_the_text_begins_with_the_verdict(watermarked: bool | None, headline: str) -> None:
+    assert report.as_text(verdict(watermarked=watermarked)).startswith(headline)
+
+
+def test_the_text_has_the_figures() -> None:
+    text = report.as_text(verdict())
+    assert "0.00025 (margin, exact over 4,000 reference keys)" in text
+    assert "0.500 (1 of 2)" in text
+    assert "0.625" in text
+    assert "+1.50, margin -0.25" in text
+    assert "hm-0123456789ab" in text
+    assert "sentences 1 to 2, p = 0.004" in text
+    assert str(verdict()) == text
+
+
+def test_the_number_of_keys_searched_is_said() -> None:
+    assert "corrected for 3 keys" in report.as_text(verdict(keys=3))
+    assert "corrected" not in report.as_text(verdict())
+
+
+def test_power_is_said_where_nothing_was_found() -> None:
+    assert "about 42%" in report.as_text(verdict(watermarked=False, power=0.42))
+    assert "about 42%" not in report.as_text(verdict(watermarked=True, power=0.42))
+
+
+def test_a_tail_estimate_is_called_one() -> None:
+    assert "3e-09 (an estimate, not a test)" in report.as_text(verdict(tail_estimate=3e-9))
+
+
+def test_each_sentence_has_a_line_and_the_sentences_line_up() -> None:
+    first, second, third = report.as_text(verdict()).splitlines()[-3:]
+    assert "█" * 7 + "·" in second
+    assert "7/8 ✓" in second
+    assert "███·····" in third
+    assert "✓" not in third
+    assert first.index("First") == second.index("<script>") == third.index("Third")
+    assert [line[1] for line in (first, second, third)] == ["┃", "┃", " "]
+
+
+def test_two_digits_of_bits_line_up_too() -> None:
+    lines = report.as_text(verdict(evidence=evidence(16))).splitlines()[-3:]
+    assert lines[0].index("First") == lines[1].index("<script>") == lines[2].index("Third")
+
+
+def test_the_sentences_can_be_left_out() -> None:
+    text = report.as_text(verdict(), sentences=False)
+    assert "First one." not in text
+    assert "█" not in text
+
+
+@pytest.mark.parametrize("width", [1, 40, 80, 200])
+def test_no_line_about_a_sentence_is_much_wider_than_asked(width: int) -> None:
+    long = verdict(sentences=("a" * 500, "b" * 500, "c" * 500))
+    lines = report.as_text(long, width=width).splitlines()[-3:]
+    assert all(len(line) <= max(width, 52) + 2 for line in lines)
+    assert all("…" in line for line in lines) or width < 60
+
+
+@pytest.mark.parametrize("each", [EMPTY, replace(EMPTY, sentences=("Only one.",))])
+def test_a_text_without_neighbours_can_be_shown(each: Verdict) -> None:
+    text = report.as_text(each)
+    assert text.startswith("CANNOT TELL. The text has no sentence")
+    assert "p-value" not in text
+    assert "edge vote" not in text
+    assert "CANNOT TELL" in report.as_html(each)
+    data = report.as_json(each, source="-")
+    assert data["p_value"] is None
+    assert data["edge_vote"] is None
+    assert data["key_id"] is None
+    assert data["transitions"] == []
+
+
+class Balance(HTMLParser):
+    """Checks that every tag is closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_html_is_escaped_and_well_formed() -> None:
+    hostile = verdict(reason=HOSTILE, key_id=HOSTILE)
+    page = report.as_html(hostile)
+    assert "<script" not in page
+    assert page == hostile._repr_html_()
+    parser = Balance()
+    parser.feed(page)
+    parser.close()
+    assert parser.open == []
+    assert parser.seen <= {"div", "p", "strong", "table", "tr", "td"}
+    assert parser.text.count(HOSTILE) == 3
+    assert "First one." in parser.text
+    assert "7/8" in parser.text
+    assert "sentences 1 to 2" in parser.text
+
+
+def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
+    data = report.as_json(verdict(), source="a.txt")
+    assert set(data) == {
+        "source",
+        "sentences",
+        "p_value",
+        "watermarked",
+        "reason",
+        "level",
+        "statistic",
+        "edge_vote",
+        "global_bits",
+        "likelihood",
+        "margin",
+        "key_id",
+        "keys",
+        "references",
+        "attainable_p_value",
+        "power",
+        "tail_estimate",
+        "threshold",
+        "passages",
+        "transitions",
+    }
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert data["source"] == "a.txt"
+    assert data["sentences"] == 3
+    assert data["transitions"] == [
+        {"match": 7, "cosine": 0.25, "valid": True},
+        {"match": 3, "cosine": -0.5, "valid": False},
+    ]
+    assert data["passages"] == [{"begin": 0, "end": 2, "p_value": 0.004}]
