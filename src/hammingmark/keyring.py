@@ -187,6 +187,8 @@ class Keyring:
         Raises:
             KeyFileError: there is none, or more than one.
         """
+        if not reference.strip():
+            raise KeyFileError("The key's name is empty; give a file, a name or an id.")
         path = Path(reference)
         if path.suffix == ".json" or len(path.parts) > 1 or _is_file(path):
             return Entry(path.stem, path, load(path))

@@ -71,7 +71,11 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
         )
     if verdict.power is not None and not verdict.watermarked:
         figures.append(
-            ("power", f"about {verdict.power:.0%} of marked texts like this one would be found")
+            (
+                "power",
+                f"about {verdict.power:.0%} of marked and edited texts like this one "
+                "would be found",
+            )
         )
     if verdict.tail_estimate is not None:
         figures.append(("tail", f"about {verdict.tail_estimate:.1g} (an estimate, not a test)"))

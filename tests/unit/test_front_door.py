@@ -10,6 +10,7 @@ import pytest
 import hammingmark
 
 PUBLIC = [
+    "Draft",
     "Evidence",
     "HammingMarkError",
     "Passage",
@@ -19,10 +20,12 @@ PUBLIC = [
     "__version__",
     "detect",
     "detector",
+    "generate",
     "load_encoder",
     "load_key",
     "load_splitter",
     "new_key",
+    "writer",
 ]
 HEAVY = ["click", "httpx", "numpy", "onnxruntime", "rich", "sentencex", "tokenizers", "torch"]
 

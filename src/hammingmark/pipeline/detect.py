@@ -17,7 +17,7 @@ from hammingmark.records import Evidence, StatisticName, TopicName, Verdict
 
 REFERENCES = 4000
 _STOP_AFTER = 100
-_LEAST_POWER = 0.1  # a text that would show a mark less often than this says nothing by silence
+_LEAST_POWER = 0.2  # a text that would show a mark less often than this says nothing by silence
 _BATCH_SENTENCES = 4096
 
 
@@ -150,8 +150,8 @@ class Detector:
         elif found.power is not None and found.power < _LEAST_POWER:
             watermarked = None
             reason = (
-                f"Too short to tell: of marked texts like this one, about {found.power:.0%} "
-                f"would be found at the level {self.level:g}."
+                f"Too short to tell: of marked and edited texts like this one, about "
+                f"{found.power:.0%} would be found at the level {self.level:g}."
             )
         else:
             reason = f"No mark found: p = {p_value:.2g} is above {self.level:g}."

@@ -160,18 +160,12 @@ def test_a_search_without_success_has_a_p_value_of_at_most_one(make: SimpleNames
     assert verdict.watermarked is not True
 
 
-STOPS_EARLY = pytest.mark.xfail(
-    strict=True,
-    reason="where the test stops early, power and attainable look at the keys drawn so far only",
-)
-
-
 @pytest.mark.parametrize(
     ("level", "keys"),
     [
         (0.01, 1),
-        pytest.param(0.001, 1, marks=STOPS_EARLY),
-        pytest.param(0.0001, 1, marks=STOPS_EARLY),
+        (0.001, 1),
+        (0.0001, 1),
     ],
 )
 def test_a_long_unmarked_text_is_never_called_too_short(
