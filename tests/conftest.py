@@ -66,7 +66,7 @@ def passages(
         sentences = splitter.split(text).carrying
         starts = range(0, max(1, len(sentences) - length + 1), max(length, len(sentences) // each))
         found += [sentences[i : i + length] for i in list(starts)[:each]]
-    return [run for run in found if len(run) >= 4][:most]
+    return [run for run in found if len(run) >= min(4, length)][:most]
 
 
 def embed(runs: list[list[str]], encoder: Encoder) -> list[np.ndarray]:

@@ -73,7 +73,9 @@ class Page:
             return None
         fresh = units[known:]
         if not fresh:
-            return Addition("", (), "", 0, candidate.finished) if candidate.finished else None
+            # Whether a text goes on after a sentence was decided when that sentence was drawn, by
+            # what followed it. Asking again, once a candidate, would end texts too soon.
+            return None
         end = next((i for i, unit in enumerate(fresh) if unit.carries), None)
         if end is None:
             whole = candidate.finished or cut

@@ -195,6 +195,7 @@ class _Task:
         self._received: dict[int, Candidate] = {}
         self._pool: list[tuple[Addition, NDArray[np.float32]]] = []
         self._drawn_tokens = 0
+        self._empty = 0
         self._best: tuple[int, Addition, NDArray[np.float32] | None] | None = None
 
     @property
@@ -258,6 +259,7 @@ class _Task:
         cut = len(candidate.pieces) >= self._left
         addition = self._page.read(candidate, cut=cut)
         if addition is None:
+            self._empty += not candidate.text.strip()
             self._count(misfits=1)
             return None
         if not addition.sentence:
@@ -283,7 +285,7 @@ class _Task:
     def _fall_back(self) -> Written:
         """The budget is spent: keep the best candidate, or the last, or end the text."""
         if self._best is None:
-            self.ended = "error"
+            self.ended = "end" if self._empty else "error"
             return Written(self.number, "", "", None, None, self._judged, 0, self._drawn_tokens)
         match, addition, embedding = self._best
         if embedding is None:
