@@ -4,7 +4,7 @@ Absolute times differ from machine to machine; a ratio to the bare encoder, or t
 carries over. Run it on a machine that has nothing else to do::
 
     python benchmarks/detection.py            # about ten minutes on two cores
-    python benchmarks/detection.py --quick    # under two
+    python benchmarks/detection.py --quick    # about two
     python benchmarks/detection.py --json result.json
 
 It needs the default encoder and the corpus ``wiki100``, and pulls them if they are missing.

@@ -11,7 +11,9 @@ from pathlib import Path
 import click
 import pytest
 
+from hammingmark.assemble import model_store, new_key
 from hammingmark.cli import cli
+from hammingmark.keyring import Keyring
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -22,6 +24,7 @@ _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)[^)]*\)")
 _COMMAND = re.compile(r"^(?:\$ )?(hammingmark .*)$", re.MULTILINE)
 _INLINE = re.compile(r"(?<!`)`(hammingmark [^`]+)`")
 _FOLDER = re.compile(r"path/to/([\w-]+)")  # stands for the folder of the model of that name
+_KEY = re.compile(r'load_key\("([\w-]+)"\)')  # a key that the reader is supposed to have made
 
 
 def python_blocks(page: Path) -> list[str]:
@@ -29,9 +32,9 @@ def python_blocks(page: Path) -> list[str]:
 
 
 def needs_models(page: Path) -> bool:
-    return "<!-- needs models -->" in page.read_text("utf-8") or any(
-        map(_FOLDER.search, python_blocks(page))
-    )
+    code = "".join(python_blocks(page))
+    marked = "<!-- needs models -->" in page.read_text("utf-8")
+    return marked or bool(_FOLDER.search(code) or _KEY.search(code))
 
 
 def relative(path: Path) -> str:
@@ -58,20 +61,19 @@ def run_examples(text: str, name: str, names: dict[str, object]) -> None:
         if python_blocks(page)
     ],
 )
-def test_the_python_of_a_page_runs(page: Path) -> None:
+def test_the_python_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path))
     names: dict[str, object] = {"__name__": "__main__"}
     for block in python_blocks(page):
-        code = _FOLDER.sub(lambda found: model_folder(found[1]), block)
+        for name in set(_KEY.findall(block)):
+            Keyring(tmp_path).add(new_key(), name=name)
+        code = _FOLDER.sub(lambda found: model_store().ensure(found[1]).as_posix(), block)
         if ">>> " in code:
             run_examples(code, relative(page), names)
         else:
             exec(compile(code, relative(page), "exec"), names)
-
-
-def model_folder(name: str) -> str:
-    from hammingmark.assemble import model_store
-
-    return model_store().ensure(name).as_posix()
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=relative)

@@ -51,7 +51,7 @@ def from_json(data: Mapping[str, Any]) -> WatermarkKey:
     """The key that `to_json` wrote.
 
     Raises:
-        KeyFileError: a field is missing, unknown, of the wrong kind, or the id does not fit.
+        KeyFileError: a field is missing or of the wrong kind, or the id does not fit.
     """
     if data.get("format") != FORMAT:
         raise KeyFileError(f"This is not a key file: its format is not {FORMAT!r}.")
@@ -174,12 +174,19 @@ class Keyring:
         return Entry(name, path, key)
 
     def entries(self) -> list[Entry]:
-        """Every key of the folder, oldest first."""
-        if not self.folder.is_dir():
-            return []
-        paths = sorted(path for path in self.folder.glob("*.json") if path.is_file())
-        entries = [Entry(path.stem, path, load(path)) for path in paths]
-        return sorted(entries, key=lambda entry: (entry.key.created, entry.name))
+        """Every readable key of the folder, oldest first."""
+        return self.survey()[0]
+
+    def survey(self) -> tuple[list[Entry], list[KeyFileError]]:
+        """Every readable key of the folder, oldest first, and what is wrong with the others."""
+        found: list[Entry] = []
+        wrong: list[KeyFileError] = []
+        for path in sorted(self.folder.glob("*.json")):
+            try:
+                found.append(Entry(path.stem, path, load(path)))
+            except KeyFileError as error:
+                wrong.append(error)
+        return sorted(found, key=lambda entry: (entry.key.created, entry.name)), wrong
 
     def find(self, reference: str) -> Entry:
         """The key meant by a path, a name, an id, or the beginning of an id.

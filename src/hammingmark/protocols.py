@@ -154,8 +154,7 @@ class SentenceWatermark(Protocol):
         Args:
             embeddings: (n, d).
             statistic: what is summed over the transitions.
-            topic: whether reference keys share the secret key's view of the text's mean sentence
-                (so that the level holds for this very key) or not (it holds over keys).
+            topic: whether reference keys share the secret key's view of the text's mean sentence.
         """
 
 

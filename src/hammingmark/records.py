@@ -119,11 +119,13 @@ class Candidate:
         number: the request's.
         pieces: what it wrote, token by token as far as the model tells.
         finished: whether the model ended its text here.
+        cut: whether it ran into its limit of tokens.
     """
 
     number: int
     pieces: tuple[str, ...]
     finished: bool
+    cut: bool = False
 
     @property
     def text(self) -> str:

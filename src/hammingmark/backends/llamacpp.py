@@ -133,17 +133,17 @@ class LlamaCppSession:
 
     def _draw(self, request: Request) -> Candidate:
         pieces: list[str] = []
-        finished = False
+        reason: str | None = None
         failure: str | None = None
 
         def receive(chunk: Any) -> bool:
             """Take one chunk; True ends the candidate."""
-            nonlocal finished, failure
+            nonlocal reason, failure
             if isinstance(chunk, dict) and "error" in chunk:
                 failure = str(chunk["error"].get("message", chunk["error"]))
                 return True
-            piece, ended = _read(chunk)
-            finished = finished or ended
+            piece, stopped = _read(chunk)
+            reason = stopped or reason
             if piece:
                 pieces.append(piece)
                 if request.enough("".join(pieces)):
@@ -162,7 +162,9 @@ class LlamaCppSession:
                 failure = str(answer["error"].get("message", answer["error"]))
         if failure:
             raise BackendError(f"llama.cpp refused the prompt: {failure}")
-        return Candidate(request.number, tuple(pieces), finished)
+        return Candidate(
+            request.number, tuple(pieces), finished=reason == "stop", cut=reason == "length"
+        )
 
 
 def _body(request: Request, sampling: Sampling) -> dict[str, Any]:
@@ -186,13 +188,13 @@ def _body(request: Request, sampling: Sampling) -> dict[str, Any]:
     return body
 
 
-def _read(chunk: Any) -> tuple[str, bool]:
-    """The text of one streamed chunk, and whether the model ended its text with it."""
+def _read(chunk: Any) -> tuple[str, str | None]:
+    """The text of one streamed chunk, and why the model stopped with it, if it did."""
     choices = chunk.get("choices") if isinstance(chunk, dict) else None
     if not choices:
-        return "", False
+        return "", None
     choice = choices[0]
     piece = choice.get("text")
     if piece is None:
         piece = choice.get("delta", {}).get("content") or ""
-    return piece, choice.get("finish_reason") == "stop"
+    return piece, choice.get("finish_reason")

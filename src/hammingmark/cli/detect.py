@@ -42,7 +42,8 @@ from hammingmark.records import STATISTICS, StatisticName, TopicName, Verdict
     type=click.Choice(["given", "free"]),
     default="given",
     show_default=True,
-    help="given: the level holds for this very key on any topic; free: over keys, with more power.",
+    help="Whether reference keys see the text's mean as the key does: evens out false alarms "
+    "between keys, at some cost in power.",
 )
 @click.option(
     "--references", type=int, default=REFERENCES, show_default=True, help="Reference keys, K."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -70,7 +71,9 @@ def show(key: str, as_json: bool) -> None:
 def list_keys(as_json: bool) -> None:
     """List the keys of the keyring, oldest first."""
     ring = _ring()
-    entries = ring.entries()
+    entries, wrong = ring.survey()
+    for error in wrong:
+        click.echo(f"Left out: {error}", err=True)
     if as_json:
         for entry in entries:
             click.echo(json.dumps(_public(entry)))
@@ -95,7 +98,7 @@ def list_keys(as_json: bool) -> None:
             state,
             key.note,
         )
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
 @keys.command()

@@ -20,7 +20,7 @@ from hammingmark.errors import CalibrationError
 from hammingmark.records import STATISTICS, StatisticName
 
 FORMAT = "hammingmark-calibration"
-LENGTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Calibration:
         provenance: where the texts came from, for the record.
         lengths_: transitions for which a threshold was learned, ascending.
         thresholds_: one for each length.
-        windows_: on how many windows of unmarked text each rests.
+        windows_: on how many unmarked texts each rests.
     """
 
     statistic: StatisticName
@@ -50,8 +50,8 @@ class Calibration:
     def fit(self, texts: Sequence[NDArray[np.float64]]) -> Calibration:
         """Learn from the increments (n_i - 1,) of unmarked texts.
 
-        For each length, every text gives the windows of that length that do not overlap, at most
-        four, so that no long text drowns the others.
+        For each length, every text that is long enough gives one window, its first: windows of
+        one text are too much alike to count as several.
 
         Raises:
             CalibrationError: too few texts for any threshold at this level.
@@ -61,13 +61,7 @@ class Calibration:
         needed = math.ceil(1.0 / self.level) - 1
         self.lengths_, self.thresholds_, self.windows_ = [], [], []
         for length in LENGTHS:
-            means = np.sort(
-                [
-                    float(text[start : start + length].mean())
-                    for text in texts
-                    for start in range(0, min(len(text) - length + 1, 4 * length), length)
-                ]
-            )
+            means = np.sort([float(text[:length].mean()) for text in texts if len(text) >= length])
             if len(means) < needed:
                 continue
             rank = math.ceil((1.0 - self.level) * (len(means) + 1))
@@ -84,11 +78,13 @@ class Calibration:
     def threshold(self, transitions: int) -> float:
         """The threshold for a text of so many transitions: that of the next shorter length.
 
-        Shorter texts vary more, so this errs on the side of no false alarm.
+        Shorter texts vary more, so this errs on the side of no false alarm; below the shortest
+        length nothing is high enough.
         """
         if not self.lengths_:
             raise CalibrationError("This calibration was never fitted; call fit first.")
-        return self.thresholds_[max(0, bisect_right(self.lengths_, transitions) - 1)]
+        at = bisect_right(self.lengths_, transitions) - 1
+        return self.thresholds_[at] if at >= 0 else math.inf
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for a file."""

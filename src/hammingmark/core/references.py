@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _TIE = 1e-9
+_DEPENDENT = 1e-6  # what is left of a sentence that others span already is rounding
 
 
 def coordinates(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -29,9 +30,20 @@ def coordinates(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
     n, d = embeddings.shape
     if n >= d:
         return embeddings
-    upper: NDArray[np.float64] = np.linalg.qr(embeddings.T.astype(np.float64)).R
-    signs = np.where(np.diagonal(upper) < 0.0, -1.0, 1.0)
-    return np.ascontiguousarray((upper * signs[:, None]).T, dtype=np.float32)
+    # Gram and Schmidt by hand: LAPACK's QR wakes threads, which on a busy machine takes up to a
+    # thousand times as long as the arithmetic.
+    rest = embeddings.astype(np.float64)
+    lower = np.zeros((n, n))
+    for j in range(n):
+        length = float(np.sqrt((rest[j] * rest[j]).sum()))
+        if length < _DEPENDENT:
+            continue
+        lower[j, j] = length
+        rest[j] /= length
+        along = np.einsum("ij,j->i", rest[j + 1 :], rest[j])
+        lower[j + 1 :, j] = along
+        rest[j + 1 :] -= along[:, None] * rest[j]
+    return lower.astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,8 @@ def split_topic(embeddings: NDArray[np.float32]) -> Topic:
 
 def reaches(scores: NDArray[np.float64], score: float) -> NDArray[np.bool_]:
     """Which scores are at least ``score``; a tie counts, also one blurred by rounding."""
-    return scores >= score - _TIE * max(1.0, abs(score))
+    # Asked the other way round, so that what is not a number counts against us as well.
+    return ~(scores < score - _TIE * max(1.0, abs(score)))
 
 
 def p_value(scores: NDArray[np.float64], score: float) -> float:
@@ -78,7 +91,8 @@ def tail_estimate(scores: NDArray[np.float64], score: float, *, share: float = 0
     """An estimate, not a test, of a p-value too small for K reference keys to show.
 
     The largest reference scores are continued by an exponential tail. The tail of a sum of many
-    small terms falls faster than that, so the estimate errs upwards.
+    unlike terms falls faster than that, so the estimate then errs upwards; where the same
+    sentences come again and again it may err either way. It never goes below 1 / (K + 1)^2.
 
     Args:
         scores: reference scores, (K,).
@@ -94,7 +108,7 @@ def tail_estimate(scores: NDArray[np.float64], score: float, *, share: float = 0
     if scale <= 0.0:
         return p_value(scores, score)
     estimate = count / len(scores) * float(np.exp(-(score - start) / scale))
-    return min(estimate, p_value(scores, score))
+    return min(max(estimate, (len(scores) + 1.0) ** -2), p_value(scores, score))
 
 
 def power(scores: NDArray[np.float64], *, level: float) -> float:

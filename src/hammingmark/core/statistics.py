@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hammingmark.core import theory
 from hammingmark.core.hashing import hash_bits
 from hammingmark.core.matching import transition_matches
+from hammingmark.errors import InputError
 from hammingmark.records import StatisticName
 
 _GRID = 4096  # steps in which the natural match probability is told apart
@@ -39,6 +40,14 @@ class Alternative:
     free: float = 0.05
     edited: float = 0.5
     blur: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.flip < 0.5 and 0.0 <= self.free < 1.0 and 0.0 <= self.edited <= 1.0):
+            raise InputError(
+                "An alternative needs 0 < flip < 1/2, 0 <= free < 1 and 0 <= edited <= 1."
+            )
+        if not self.blur > 0.0:
+            raise InputError(f"An alternative needs a positive blur, not {self.blur}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,9 @@ class Detector:
         watermarks: the method under each key.
         level: false-positive rate to keep, over all keys together.
         statistic: which statistic decides.
-        topic: whether the level holds for this very key on any topic, or over keys.
+        topic: whether reference keys see the text's mean sentence as the key does (``given``) or
+            not (``free``). Either way the level holds over keys; given the topic, keys also differ
+            little in their false alarms on texts of one topic.
         references: K, the least number of reference keys. If the level or the number of keys
             demands more, they are drawn by Besag and Clifford's rule.
         calibration: thresholds to decide by instead of the p-value.
@@ -53,6 +55,8 @@ class Detector:
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
             raise InputError(f"The level must lie between 0 and 1, not {self.level}.")
+        if self.level < 1e-6:
+            raise InputError("A level below 1e-6 would take too many reference keys to show.")
         if self.references < 1:
             raise InputError(f"At least one reference key is needed, not {self.references}.")
         if self.calibration and self.threshold is not None:
@@ -155,10 +159,15 @@ class Detector:
             )
         else:
             reason = f"No mark found: p = {p_value:.2g} is above {self.level:g}."
-        passages = (
-            replace(window, p_value=min(1.0, self.keys * window.p_value))
+        passages = tuple(
+            replace(window, p_value=p)
             for window in found.windows
+            if (p := min(1.0, self.keys * window.p_value)) <= self.level
         )
+        if passages and not watermarked:
+            first = passages[0]
+            where = f"sentences {first.begin + 1} to {first.end}"
+            reason += f" But {where} carry it, p = {first.p_value:.2g}."
         return Verdict(
             watermarked=watermarked,
             p_value=p_value,
@@ -175,12 +184,12 @@ class Detector:
             tail_estimate=None
             if found.tail_estimate is None
             else min(1.0, self.keys * found.tail_estimate),
-            passages=tuple(passage for passage in passages if passage.p_value <= self.level),
+            passages=passages,
         )
 
 
 def _by_threshold(verdict: Verdict, value: float, threshold: float) -> Verdict:
-    above = value > threshold
+    above = value > threshold + 1e-9  # a tie is no alarm, also one blurred by rounding
     relation = "above" if above else "not above"
     return replace(
         verdict,

@@ -44,6 +44,7 @@ class Page:
         self.written = ""
         self._splitter = splitter
         self._units: tuple[Unit, ...] = ()
+        self._on_one_line = False
         self._seen: set[tuple[str, ...]] = _grams(_asked(prompt))
 
     def enough(self) -> Callable[[str], bool]:
@@ -70,6 +71,9 @@ class Page:
         units = self._splitter.split(self.written + text).units
         known = len(self._units)
         if not _same(units[:known], self._units) or self._runs_on(text):
+            return None
+        if self._on_one_line and "\n" in text[: len(text) - len(text.lstrip())]:
+            # Whether a paragraph ends was decided, too, by what followed the last sentence.
             return None
         fresh = units[known:]
         if not fresh:
@@ -107,6 +111,8 @@ class Page:
         self.written += addition.raw if self.written else addition.raw.lstrip()
         self._units += addition.units
         self._seen |= _grams(addition.raw)
+        end = addition.raw[len(addition.raw.rstrip()) :]
+        self._on_one_line = bool(addition.sentence) and not addition.ends and "\n" not in end
 
     def _runs_on(self, text: str) -> bool:
         """Whether a candidate's first word would touch the last one written."""

@@ -84,7 +84,7 @@ class Writer:
         return self.write_many([prompt], seed=seed)[0]
 
     def write_many(self, prompts: Sequence[Prompt], *, seed: int) -> list[Draft]:
-        """Answer several prompts at once; each gets the text it would get alone."""
+        """Answer several prompts at once; a prompt's text depends on its place and on no other."""
         run = Run(self, prompts, seed=seed)
         for _ in run:
             pass
@@ -116,8 +116,8 @@ class Run:
                 self._ask(task, session, asked)
             while asked:
                 for candidate in session.wait():
-                    task, order = asked.pop(candidate.number)
-                    if task.takes(candidate.number):
+                    if candidate.number in asked:  # otherwise it had been given up
+                        task, order = asked.pop(candidate.number)
                         task.receive(order, candidate)
                 yield from self._settle(session, asked)
         except BackendError as error:
@@ -147,6 +147,7 @@ class Run:
                     break
                 for number in task.forget():
                     session.cancel(number)
+                    del asked[number]
                 if step.text or step.sentence:
                     yield step
             self._ask(task, session, asked)
@@ -196,6 +197,7 @@ class _Task:
         self._pool: list[tuple[Addition, NDArray[np.float32]]] = []
         self._drawn_tokens = 0
         self._empty = 0
+        self._prose = False
         self._best: tuple[int, Addition, NDArray[np.float32] | None] | None = None
 
     @property
@@ -221,10 +223,6 @@ class _Task:
             self._under_way[request.number] = self._drawn
             yield request, self._drawn
             self._drawn += 1
-
-    def takes(self, number: int) -> bool:
-        """Whether a candidate still belongs to the present sentence."""
-        return number in self._under_way
 
     def receive(self, order: int, candidate: Candidate) -> None:
         """Take a candidate that has finished."""
@@ -256,14 +254,20 @@ class _Task:
         writer, settings = self._writer, self._writer.settings
         if writer.watermark is None:
             return self._keep(self._page.read_all(candidate), None, accepted=None, match=None)
-        cut = len(candidate.pieces) >= self._left
+        cut = candidate.cut and self._left <= settings.max_sentence_tokens
         addition = self._page.read(candidate, cut=cut)
         if addition is None:
             self._empty += not candidate.text.strip()
             self._count(misfits=1)
             return None
         if not addition.sentence:
+            # Whether prose follows is decided by the first candidate that fits. Letting any later
+            # one decide, untested, would fill marked texts with what cannot carry a mark.
+            if self._prose:
+                self._count(misfits=1)
+                return None
             return self._keep(addition, None, accepted=None, match=None)
+        self._prose = True
         repeated = self._page.repeats(addition.sentence) > settings.most_repeated
         if repeated:
             self._count(repeats=1)

@@ -31,7 +31,8 @@ def test_the_level_is_kept_on_fresh_text_of_the_same_kind(level: float) -> None:
 def test_longer_texts_have_lower_thresholds_and_none_is_asked_beyond_them() -> None:
     fitted = unfitted().fit(texts(400, 40))
     assert fitted.thresholds_ == sorted(fitted.thresholds_, reverse=True)
-    assert fitted.threshold(1) == fitted.threshold(2) == fitted.thresholds_[0]
+    assert fitted.threshold(1) == fitted.thresholds_[0]
+    assert fitted.threshold(0) == float("inf")
     assert fitted.threshold(9) == fitted.threshold(8)
     assert fitted.threshold(10_000) == fitted.thresholds_[-1]
 

@@ -113,3 +113,8 @@ def test_the_tail_estimate_never_exceeds_the_p_value() -> None:
         assert tail_estimate(scores, score) <= p_value(scores, score)
     assert tail_estimate(np.zeros(50), 1.0) == p_value(np.zeros(50), 1.0)
     assert tail_estimate(np.zeros(3), 1.0) == p_value(np.zeros(3), 1.0)
+
+
+def test_what_is_not_a_number_counts_against_us() -> None:
+    assert p_value(np.zeros(9), float("nan")) == 1.0
+    assert p_value(np.full(9, np.nan), 1.0) == 1.0

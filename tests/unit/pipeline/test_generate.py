@@ -1,0 +1,235 @@
+"""The rejection loop, driven by candidates whose order of finishing we decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from hammingmark.errors import BackendError, InputError
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.pipeline.generate import PAPER, Settings, Writer
+from hammingmark.protocols import Splitter
+from hammingmark.records import Candidate, Prompt, Request, Sampling
+from hammingmark.watermarks.sentence.hamming import HammingMark
+
+WORDS = [
+    "river",
+    "stone",
+    "cloud",
+    "garden",
+    "winter",
+    "market",
+    "letter",
+    "silver",
+    "engine",
+    "harbour",
+]
+
+
+class RandomEncoder:
+    """A unit vector for each sentence, decided by its text."""
+
+    name = "random"
+    dimension = 64
+    fingerprint = "random"
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        rows = [
+            np.random.default_rng(list(each.encode())).standard_normal(64) for each in sentences
+        ]
+        made = np.array(rows).reshape(-1, 64)
+        return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
+
+@dataclass
+class ScriptedBackend:
+    """Draws sentences of random words and length from the seed; finishes in the order we say."""
+
+    width: int = 1
+    parallel: int = 8
+    order: Callable[[list[Request]], list[Request]] = lambda asked: asked
+    fail_after: int = 10**9
+    sentences: Callable[[Request], str] | None = None
+    drawn: list[int] = field(default_factory=list)
+    name: str = "scripted"
+
+    def open(self, sampling: Sampling) -> ScriptedSession:
+        return ScriptedSession(self)
+
+
+class ScriptedSession:
+    def __init__(self, backend: ScriptedBackend) -> None:
+        self.backend = backend
+        self.asked: list[Request] = []
+        self.closed = False
+
+    def submit(self, request: Request) -> None:
+        self.asked.append(request)
+
+    def cancel(self, number: int) -> None:
+        self.asked = [request for request in self.asked if request.number != number] or self.asked
+
+    def wait(self) -> list[Candidate]:
+        if len(self.backend.drawn) >= self.backend.fail_after:
+            raise BackendError("the model went away")
+        request = self.backend.order(self.asked)[0]
+        self.asked.remove(request)
+        self.backend.drawn.append(request.number)
+        text = (self.backend.sentences or sentence)(request)
+        return [Candidate(request.number, tuple(f" {word}" for word in text.split()), False)]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def sentence(request: Request) -> str:
+    dice = np.random.default_rng(request.seed)
+    words = dice.choice(WORDS, size=int(dice.integers(3, 15)))
+    return f"The {' '.join(words)} {request.seed}. Then"
+
+
+def shortest_first(asked: list[Request]) -> list[Request]:
+    return sorted(asked, key=lambda request: len(sentence(request)))
+
+
+def writer(splitter: Splitter, backend: ScriptedBackend, **changes: object) -> Writer:
+    key = WatermarkKey(Secret(bytes(32)), "random", fingerprint="random", dimension=64)
+    settings = replace(Settings(max_sentences=20, max_tokens=10_000), **changes)  # type: ignore[arg-type]
+    return Writer(backend, splitter, RandomEncoder(), HammingMark(key), settings)
+
+
+PROMPT = Prompt("It was late. The harbour slept.")
+
+
+def test_the_order_of_finishing_decides_nothing(splitter: Splitter) -> None:
+    """Taking whichever candidate finishes first would favour short sentences; we do not."""
+    one = writer(splitter, ScriptedBackend()).write(PROMPT, seed=3)
+    many = writer(splitter, ScriptedBackend(width=8, order=shortest_first)).write(PROMPT, seed=3)
+    assert len(one.sentences) == 20
+    assert many.text == one.text
+
+
+def test_taking_the_first_to_finish_would_have_shown(splitter: Splitter) -> None:
+    """The yardstick for the test above: in this set-up the wrong rule gives shorter sentences."""
+    backend = ScriptedBackend(width=8, order=shortest_first)
+    made = writer(splitter, backend)
+    fair = np.mean([len(s) for seed in range(6) for s in made.write(PROMPT, seed=seed).sentences])
+    dice = np.random.default_rng(0)
+    unfair = np.mean(
+        [
+            min(
+                len(sentence(Request(0, PROMPT, "", int(s), 9, bool)))
+                for s in dice.integers(1e6, size=3)
+            )
+            for _ in range(500)
+        ]
+    )
+    natural = np.mean(
+        [
+            len(sentence(Request(0, PROMPT, "", int(s), 9, bool)))
+            for s in dice.integers(1e6, size=500)
+        ]
+    )
+    assert unfair < 0.8 * natural
+    assert abs(fair + len(" Then") - natural) < 0.1 * natural
+
+
+def test_every_accepted_sentence_counts_at_detection(splitter: Splitter) -> None:
+    made = writer(splitter, ScriptedBackend())
+    draft = made.write(PROMPT, seed=5)
+    assert splitter.split(draft.text).carrying == draft.sentences
+    assert made.watermark is not None
+    evidence = made.watermark.evidence(made.encoder.encode(draft.sentences))
+    steps = draft.steps[1:]
+    assert [step.accepted for step in steps] == [each.valid for each in evidence.transitions]
+    assert [step.match for step in steps] == [each.match for each in evidence.transitions]
+
+
+def test_the_budget_is_kept_and_the_best_or_the_last_is_taken(splitter: Splitter) -> None:
+    tight = writer(splitter, ScriptedBackend(), budget=3)
+    draft = tight.write(PROMPT, seed=1)
+    assert draft.cost.fallbacks > 0
+    assert all(step.candidates <= 3 for step in draft.steps)
+    assert sum(step.accepted is False for step in draft.steps) == draft.cost.fallbacks
+    last = writer(splitter, ScriptedBackend(), budget=3, fallback="last").write(PROMPT, seed=1)
+    for best_step, last_step in zip(draft.steps, last.steps, strict=True):
+        if best_step.text != last_step.text:
+            assert best_step.accepted is False
+            assert (best_step.match or 0) >= (last_step.match or 0)
+            break
+    else:
+        pytest.fail("the two rules never differed")
+
+
+def test_the_cost_adds_up(splitter: Splitter) -> None:
+    backend = ScriptedBackend()
+    draft = writer(splitter, backend).write(PROMPT, seed=2)
+    assert draft.cost.candidates == sum(step.candidates for step in draft.steps)
+    assert draft.cost.candidates == len(backend.drawn)
+    assert draft.cost.drawn_tokens >= draft.cost.tokens > 0
+    assert draft.cost.tried == draft.cost.candidates - draft.cost.repeats - draft.cost.misfits
+    assert draft.stopped == "sentences"
+
+
+def test_an_error_keeps_what_was_accepted(splitter: Splitter) -> None:
+    whole = writer(splitter, ScriptedBackend()).write(PROMPT, seed=4)
+    broken = writer(splitter, ScriptedBackend(fail_after=30)).write(PROMPT, seed=4)
+    assert broken.stopped == "error"
+    assert broken.error == "the model went away"
+    assert 0 < len(broken.text) < len(whole.text)
+    assert whole.text.startswith(broken.text)
+
+
+def test_many_prompts_get_the_texts_they_would_get_in_any_company(splitter: Splitter) -> None:
+    prompts = [Prompt(f"It was late on day {i}. The harbour slept.") for i in range(5)]
+    together = writer(splitter, ScriptedBackend()).write_many(prompts, seed=9)
+    wide = writer(splitter, ScriptedBackend(width=4, order=shortest_first)).write_many(
+        prompts, seed=9
+    )
+    assert [draft.text for draft in together] == [draft.text for draft in wide]
+    assert together[0].text == writer(splitter, ScriptedBackend()).write(prompts[0], seed=9).text
+
+
+def test_near_copies_are_refused_by_default_and_kept_by_the_papers_rule(splitter: Splitter) -> None:
+    def stuck(request: Request) -> str:
+        return "The same old sentence comes around again and again here. Then"
+
+    guarded = writer(splitter, ScriptedBackend(sentences=stuck), max_sentences=3).write(
+        PROMPT, seed=1
+    )
+    assert guarded.cost.repeats == 32  # every candidate for the second and third sentence
+    paper = replace(PAPER, max_sentences=3)
+    made = writer(splitter, ScriptedBackend(sentences=stuck))
+    assert replace(made, settings=paper).write(PROMPT, seed=1).cost.repeats == 0
+
+
+def test_limits(splitter: Splitter) -> None:
+    assert (
+        len(writer(splitter, ScriptedBackend(), max_sentences=1).write(PROMPT, seed=1).steps) == 1
+    )
+    short = writer(splitter, ScriptedBackend(), max_tokens=30).write(PROMPT, seed=1)
+    assert short.stopped == "tokens"
+    for wrong in ({"max_tokens": 0}, {"budget": 0}, {"max_sentences": 0}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            writer(splitter, ScriptedBackend(), **wrong)
+
+
+def test_a_model_that_says_nothing_ends_the_text(splitter: Splitter) -> None:
+    silent = ScriptedBackend(sentences=lambda request: "")
+    draft = writer(splitter, silent).write(PROMPT, seed=1)
+    assert draft.text == ""
+    assert draft.stopped == "end"
+
+
+def test_steps_stream_as_they_are_accepted(splitter: Splitter) -> None:
+    backend = ScriptedBackend()
+    run = writer(splitter, backend).stream(PROMPT, seed=1)
+    steps = iter(run)
+    first = next(steps)
+    drawn = len(backend.drawn)
+    rest = list(steps)
+    assert drawn < len(backend.drawn)
+    assert "".join(step.text for step in [first, *rest]) == run.drafts()[0].text
