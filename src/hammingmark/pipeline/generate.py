@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -112,8 +113,7 @@ class Run:
         session = self._writer.backend.open(self._writer.settings.sampling)
         asked: dict[int, tuple[_Task, int]] = {}
         try:
-            for task in self._tasks:
-                self._ask(task, session, asked)
+            yield from self._settle(session, asked)
             while asked:
                 for candidate in session.wait():
                     if candidate.number in asked:  # otherwise it had been given up
@@ -137,7 +137,7 @@ class Run:
 
     def _settle(self, session: Session, asked: dict[int, tuple[_Task, int]]) -> Iterator[Written]:
         """Judge what can be judged, emit what is decided, and ask for what is needed next."""
-        for task in self._tasks:
+        for task in self._active():
             while not task.ended:
                 tried, passed = task.cost.tried, task.cost.passed
                 step = task.judge()
@@ -148,16 +148,19 @@ class Run:
                 for number in task.forget():
                     session.cancel(number)
                     del asked[number]
-                if step.text or step.sentence:
+                if step.text:
                     yield step
+        for task in self._active():
             self._ask(task, session, asked)
+
+    def _active(self) -> list[_Task]:
+        """The texts in hand: no more than the backend draws at once and can keep in mind."""
+        unfinished = (task for task in self._tasks if not task.ended)
+        return list(islice(unfinished, self._writer.backend.parallel))
 
     def _ask(self, task: _Task, session: Session, asked: dict[int, tuple[_Task, int]]) -> None:
         """Keep as many candidates under way as it takes to expect an acceptance."""
-        if task.ended:
-            return
-        active = sum(not other.ended for other in self._tasks)
-        share = max(1, self._writer.backend.parallel // active)
+        share = max(1, self._writer.backend.parallel // len(self._active()))
         width = min(share, self._writer.backend.width, math.ceil(1.0 / self.acceptance))
         if self._writer.watermark is None:
             width = 1

@@ -29,7 +29,7 @@ def test_the_level_is_kept_on_fresh_text_of_the_same_kind(level: float) -> None:
 
 
 def test_longer_texts_have_lower_thresholds_and_none_is_asked_beyond_them() -> None:
-    fitted = unfitted().fit(texts(400, 40))
+    fitted = unfitted().fit(texts(8000, 40))
     assert fitted.thresholds_ == sorted(fitted.thresholds_, reverse=True)
     assert fitted.threshold(1) == fitted.thresholds_[0]
     assert fitted.threshold(0) == float("inf")
