@@ -216,6 +216,7 @@ def test_one_bad_source_leaves_the_others_judged(run: Run, tmp_path: Path, plain
     assert b"NO WATERMARK FOUND" in said.stdout
 
 
+@pytest.mark.usefixtures("minilm_folder")
 def test_another_encoder_is_refused_by_the_name_of_the_right_one(run: Run) -> None:
     done = run("detect", "-k", "mine", "--encoder", "minilm", given=b"One. Two.")
     assert done.returncode == 1

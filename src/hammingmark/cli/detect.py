@@ -115,7 +115,10 @@ def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey
     ring = Keyring(settings_now().keyring)
     chosen = [ring.find(name).key for name in names]
     if all_keys:
-        every = [entry.key for entry in ring.entries()]
+        entries, wrong = ring.survey()
+        for error in wrong:
+            click.echo(f"Left out: {error}", err=True)
+        every = [entry.key for entry in entries]
         wanted = (chosen or every)[0].fingerprint if every else ""
         chosen += [key for key in every if key.fingerprint == wanted]
         left = len(every) - sum(key.fingerprint == wanted for key in every)

@@ -72,15 +72,20 @@ def list_keys(as_json: bool) -> None:
     """List the keys of the keyring, oldest first."""
     ring = _ring()
     entries, wrong = ring.survey()
-    for error in wrong:
-        click.echo(f"Left out: {error}", err=True)
     if as_json:
         for entry in entries:
             click.echo(json.dumps(_public(entry)))
-        return
-    if not entries:
+    elif entries:
+        _table(entries)
+    elif not wrong:
         click.echo(f"No keys in {ring.folder}. `hammingmark keys new` makes one.")
-        return
+    for error in wrong:
+        click.echo(f"Left out: {error}", err=True)
+    if wrong:
+        sys.exit(1)
+
+
+def _table(entries: list[Entry]) -> None:
     from rich.console import Console
     from rich.table import Table
 
