@@ -65,10 +65,10 @@ def untouched(sentences: list[str], prompt: str) -> str:
 # The least share of the evidence beyond chance that must be left. Each edit of one sentence in ten
 # touches one or two of nine transitions; a quarter cut off takes a quarter and more.
 EDITS: list[tuple[Callable[[list[str], str], str], float]] = [
-    (rewrap, 0.97),
+    (rewrap, 0.9),
     (behind_the_prompt, 0.65),
     (delete_one, 0.55),
-    (insert_one, 0.5),
+    (insert_one, 0.3),  # two transitions of low similarity, where a lucky wrong key gains most
     (merge_two, 0.5),
     (split_one, 0.4),
     (truncate, 0.3),
