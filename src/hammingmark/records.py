@@ -319,19 +319,16 @@ class Draft:
 
     Attributes:
         text: what was written after the prompt.
-        steps: one for each sentence.
+        sentences: those of its sentences that can carry a mark.
+        steps: one for each sentence; a single one for unmarked text.
         cost: what it took.
         stopped: ``end`` (the model ended), ``tokens``, ``sentences`` or ``error``.
         error: what went wrong, if something did; the text is what had been accepted by then.
     """
 
     text: str
+    sentences: tuple[str, ...]
     steps: tuple[Written, ...]
     cost: Cost
     stopped: str
     error: str | None = None
-
-    @property
-    def sentences(self) -> list[str]:
-        """The sentences that can carry a mark."""
-        return [step.sentence for step in self.steps if step.sentence]

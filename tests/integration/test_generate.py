@@ -29,8 +29,8 @@ def backend() -> Backend:
 
 
 def test_what_is_emitted_splits_into_what_was_accepted(texts: Texts, splitter: Splitter) -> None:
-    for draft in texts.marked:
-        assert splitter.split(draft.text).carrying == draft.sentences
+    for draft in [*texts.marked, *texts.plain]:
+        assert tuple(splitter.split(draft.text).carrying) == draft.sentences
         assert "".join(step.text for step in draft.steps).strip() == draft.text.strip()
 
 

@@ -79,7 +79,7 @@ def evidence(
     edit: Callable[[list[str], str], str], texts: Texts, encoder: Encoder, key: WatermarkKey
 ) -> float:
     edited = [
-        edit(draft.sentences, prompt.text)
+        edit(list(draft.sentences), prompt.text)
         for draft, prompt in zip(texts.marked, texts.prompts, strict=True)
         if len(draft.sentences) >= 6
     ]

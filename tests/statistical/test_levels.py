@@ -86,13 +86,13 @@ def test_human_text_of_other_genres(corpus: str, splitter: Splitter, minilm: Enc
     assert_level_is_kept(p_values(embed(runs, minilm), seed=4))
 
 
-def test_unmarked_model_text(texts: Texts, splitter: Splitter, minilm: Encoder) -> None:
-    runs = [splitter.split(draft.text).carrying for draft in texts.plain]
+def test_unmarked_model_text(texts: Texts, minilm: Encoder) -> None:
+    runs = [list(draft.sentences) for draft in texts.plain]
     assert_level_is_kept(p_values(embed([r for r in runs if len(r) > 3], minilm), seed=5))
 
 
 def test_text_marked_with_another_key(texts: Texts, minilm: Encoder) -> None:
-    runs = [draft.sentences for draft in texts.marked]
+    runs = [list(draft.sentences) for draft in texts.marked]
     assert_level_is_kept(p_values(embed([r for r in runs if len(r) > 3], minilm), seed=6))
 
 

@@ -47,6 +47,11 @@ class Page:
         self._on_one_line = False
         self._seen: set[tuple[str, ...]] = _grams(_asked(prompt))
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences that can carry a mark."""
+        return tuple(unit.text for unit in self._units if unit.carries)
+
     def enough(self) -> Callable[[str], bool]:
         """A function that says whether a growing candidate has its sentence complete."""
         written, units = self.written, self._units

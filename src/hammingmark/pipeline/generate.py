@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import count, islice
 from typing import Literal
 
 import numpy as np
@@ -104,6 +104,7 @@ class Run:
         self._tasks = [
             _Task(writer, number, prompt, seed=seed) for number, prompt in enumerate(prompts)
         ]
+        self._numbers = count()
         self._error: str | None = None
         self._began = time.perf_counter()
         self._tried = 0
@@ -164,15 +165,13 @@ class Run:
         width = min(share, self._writer.backend.width, math.ceil(1.0 / self.acceptance))
         if self._writer.watermark is None:
             width = 1
-        for request, order in task.requests(width):
+        for request, order in task.requests(width, self._numbers):
             asked[request.number] = (task, order)
             session.submit(request)
 
 
 class _Task:
     """One document of a run: its page, and the candidates for its next sentence."""
-
-    _numbers = 0
 
     def __init__(self, writer: Writer, number: int, prompt: Prompt, *, seed: int) -> None:
         self.number = number
@@ -197,7 +196,6 @@ class _Task:
         self._judged = 0
         self._under_way: dict[int, int] = {}
         self._received: dict[int, Candidate] = {}
-        self._pool: list[tuple[Addition, NDArray[np.float32]]] = []
         self._drawn_tokens = 0
         self._empty = 0
         self._prose = False
@@ -207,16 +205,15 @@ class _Task:
     def _left(self) -> int:
         return self._writer.settings.max_tokens - self.cost.tokens
 
-    def requests(self, width: int) -> Iterable[tuple[Request, int]]:
+    def requests(self, width: int, numbers: Iterator[int]) -> Iterable[tuple[Request, int]]:
         """New requests until ``width`` candidates are under way or the budget is asked for."""
         settings = self._writer.settings
         free = self._writer.watermark is None
         enough = _never if free else self._page.enough()
         longest = self._left if free else min(self._left, settings.max_sentence_tokens)
         while len(self._under_way) < width and self._drawn < settings.budget:
-            _Task._numbers += 1
             request = Request(
-                number=_Task._numbers,
+                number=next(numbers),
                 prompt=self._page.prompt,
                 written=self._page.written,
                 seed=_seed(self._seed, self.number, len(self._steps), self._drawn),
@@ -294,13 +291,14 @@ class _Task:
         if self._best is None:
             self.ended = "end" if self._empty else "error"
             return Written(self.number, "", "", None, None, self._judged, 0, self._drawn_tokens)
-        match, addition, embedding = self._best
+        _, addition, embedding = self._best
+        self._count(fallbacks=1)
         if embedding is None:
             embedding = self._encode([addition.sentence])[0]
-            if self._previous is not None and self._writer.watermark is not None:
-                match = self._writer.watermark.choose(self._previous, embedding[None]).matches[0]
-        self._count(fallbacks=1)
-        return self._keep(addition, embedding, accepted=False, match=match)
+        if self._previous is None or self._writer.watermark is None:
+            return self._keep(addition, embedding, accepted=None, match=None)
+        choice = self._writer.watermark.choose(self._previous, embedding[None])
+        return self._keep(addition, embedding, accepted=choice.accepted, match=choice.matches[0])
 
     def _keep(
         self,
@@ -354,6 +352,7 @@ class _Task:
             )
         return Draft(
             text=self._page.written,
+            sentences=self._page.sentences,
             steps=tuple(self._steps),
             cost=replace(self.cost, seconds=seconds),
             stopped=stopped,

@@ -140,7 +140,7 @@ def test_taking_the_first_to_finish_would_have_shown(splitter: Splitter) -> None
 def test_every_accepted_sentence_counts_at_detection(splitter: Splitter) -> None:
     made = writer(splitter, ScriptedBackend())
     draft = made.write(PROMPT, seed=5)
-    assert splitter.split(draft.text).carrying == draft.sentences
+    assert tuple(splitter.split(draft.text).carrying) == draft.sentences
     assert made.watermark is not None
     evidence = made.watermark.evidence(made.encoder.encode(draft.sentences))
     steps = draft.steps[1:]
