@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +10,8 @@ from typing import Any
 
 import click
 
+from hammingmark.assemble import model_store
 from hammingmark.errors import ModelUnavailable
-from hammingmark.settings import from_environment
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find
 from hammingmark.store.models import Model
 from hammingmark.store.store import ModelStore, Progress, Report
@@ -21,12 +20,6 @@ DEFAULT_PAIR = (DEFAULT_ENCODER, DEFAULT_GENERATOR)
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _names = click.argument("names", nargs=-1, metavar="[NAME]...")
-
-
-def open_store(progress: Report | None = None) -> ModelStore:
-    """The store that this process's environment asks for."""
-    settings = from_environment(os.environ)
-    return ModelStore(settings.cache, offline=settings.offline, progress=progress)
 
 
 @contextmanager
@@ -53,7 +46,7 @@ def models() -> None:
 @_json
 def list_models(as_json: bool) -> None:
     """Show the models that exist and those that are here."""
-    store = open_store()
+    store = model_store()
     if as_json:
         _print_json([_summary(store, model) for model in CATALOGUE.values()])
         return
@@ -79,7 +72,7 @@ def pull(names: tuple[str, ...], as_json: bool) -> None:
     """Fetch models and check their hashes; without a NAME, the default pair."""
     chosen = _known(names or DEFAULT_PAIR)
     with shown_progress() as progress:
-        store = open_store(progress)
+        store = model_store(progress=progress)
         folders = {model.name: str(store.pull(model.name)) for model in chosen}
     if as_json:
         _print_json([{"name": name, "path": path} for name, path in folders.items()])
@@ -93,7 +86,7 @@ def pull(names: tuple[str, ...], as_json: bool) -> None:
 @_json
 def path(name: str, as_json: bool) -> None:
     """Print the folder of a model that is here."""
-    store = open_store()
+    store = model_store()
     folder = store.path(name)
     if folder is None:
         raise ModelUnavailable(
@@ -113,7 +106,7 @@ def verify(names: tuple[str, ...], as_json: bool) -> None:
 
     The exit code is 1 when a file is missing or wrong.
     """
-    store = open_store()
+    store = model_store()
     chosen = _known(names or [name for name in CATALOGUE if store.folder(name).is_dir()])
     found = [(model.name, check) for model in chosen for check in store.verify(model.name)]
     if as_json:

@@ -112,14 +112,13 @@ class Run:
 
     def __iter__(self) -> Iterator[Written]:
         session = self._writer.backend.open(self._writer.settings.sampling)
-        asked: dict[int, tuple[_Task, int]] = {}
+        asked: dict[int, _Task] = {}
         try:
             yield from self._settle(session, asked)
             while asked:
                 for candidate in session.wait():
                     if candidate.number in asked:  # otherwise it had been given up
-                        task, order = asked.pop(candidate.number)
-                        task.receive(order, candidate)
+                        asked.pop(candidate.number).receive(candidate)
                 yield from self._settle(session, asked)
         except BackendError as error:
             self._error = str(error)
@@ -136,7 +135,7 @@ class Run:
         """The share of candidates accepted so far, starting from the theory's third."""
         return (self._passed + 1.0) / (self._tried + 3.0)
 
-    def _settle(self, session: Session, asked: dict[int, tuple[_Task, int]]) -> Iterator[Written]:
+    def _settle(self, session: Session, asked: dict[int, _Task]) -> Iterator[Written]:
         """Judge what can be judged, emit what is decided, and ask for what is needed next."""
         for task in self._active():
             while not task.ended:
@@ -159,14 +158,14 @@ class Run:
         unfinished = (task for task in self._tasks if not task.ended)
         return list(islice(unfinished, self._writer.backend.parallel))
 
-    def _ask(self, task: _Task, session: Session, asked: dict[int, tuple[_Task, int]]) -> None:
+    def _ask(self, task: _Task, session: Session, asked: dict[int, _Task]) -> None:
         """Keep as many candidates under way as it takes to expect an acceptance."""
         share = max(1, self._writer.backend.parallel // len(self._active()))
         width = min(share, self._writer.backend.width, math.ceil(1.0 / self.acceptance))
         if self._writer.watermark is None:
             width = 1
-        for request, order in task.requests(width, self._numbers):
-            asked[request.number] = (task, order)
+        for request in task.requests(width, self._numbers):
+            asked[request.number] = task
             session.submit(request)
 
 
@@ -205,7 +204,7 @@ class _Task:
     def _left(self) -> int:
         return self._writer.settings.max_tokens - self.cost.tokens
 
-    def requests(self, width: int, numbers: Iterator[int]) -> Iterable[tuple[Request, int]]:
+    def requests(self, width: int, numbers: Iterator[int]) -> Iterable[Request]:
         """New requests until ``width`` candidates are under way or the budget is asked for."""
         settings = self._writer.settings
         free = self._writer.watermark is None
@@ -221,13 +220,12 @@ class _Task:
                 enough=enough,
             )
             self._under_way[request.number] = self._drawn
-            yield request, self._drawn
+            yield request
             self._drawn += 1
 
-    def receive(self, order: int, candidate: Candidate) -> None:
+    def receive(self, candidate: Candidate) -> None:
         """Take a candidate that has finished."""
-        del self._under_way[candidate.number]
-        self._received[order] = candidate
+        self._received[self._under_way.pop(candidate.number)] = candidate
         self._drawn_tokens += len(candidate.pieces)
 
     def forget(self) -> list[int]:

@@ -20,7 +20,7 @@ def run(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(cli, "DEFAULT_PAIR", ("toy",))
     monkeypatch.setattr(cli, "find", lambda name: cli_find(name, catalogue))
     monkeypatch.setattr(
-        cli, "open_store", lambda progress=None: bench.store(model, progress=progress)
+        cli, "model_store", lambda progress=None: bench.store(model, progress=progress)
     )
 
     def run(*arguments: str) -> Result:
