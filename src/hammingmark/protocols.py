@@ -140,6 +140,10 @@ class SentenceWatermark(Protocol):
     def key_id(self) -> str:
         """The public name of the key."""
 
+    @property
+    def pool(self) -> int:
+        """How many candidates it judges at a time: 1 accepts or refuses, N takes the best of N."""
+
     def choose(self, previous: FloatArray | None, candidates: FloatArray) -> Choice:
         """Judge candidates (c, d), in drawing order, after the embedding ``previous`` (d,)."""
 

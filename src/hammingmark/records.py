@@ -140,12 +140,12 @@ class Choice:
     Attributes:
         index: the candidate to keep: the first accepted one, otherwise the best.
         accepted: whether it satisfies the rule.
-        matches: how far each candidate satisfies it, in drawing order.
+        scores: how far each candidate satisfies it, in drawing order; more is better.
     """
 
     index: int
     accepted: bool
-    matches: tuple[int, ...]
+    scores: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,8 @@ class Written:
         text: exactly what was added, white space before it included.
         sentence: the sentence, normalised; empty if only unmarkable text was added.
         accepted: whether it satisfies the rule; None if nothing was asked of it.
-        match: how many bits it shares with the sentence before, None if it has none before it.
+        score: how far it satisfies the rule, such as the number of matching bits; None if
+            nothing was asked of it.
         candidates: how many candidates were judged for it.
         tokens: tokens of the text that was added.
         drawn_tokens: tokens of all candidates that were drawn for it.
@@ -276,7 +277,7 @@ class Written:
     text: str
     sentence: str
     accepted: bool | None
-    match: int | None
+    score: float | None
     candidates: int
     tokens: int
     drawn_tokens: int
@@ -296,8 +297,11 @@ class Cost:
         passed: those that satisfied it.
         repeats: candidates refused as near-copies of what was there.
         misfits: candidates refused because the text would not split into the same sentences.
-        seconds: wall time.
-        encoder_seconds: of these, embedding.
+        spare: candidates drawn ahead, side by side with others, and never needed.
+        spare_tokens: tokens drawn in these, as far as the backend tells.
+        seconds: wall time from the first request to the end of the run.
+        encoder_seconds: of these, its share of embedding.
+        model_seconds: of these, its share of waiting for the language model.
     """
 
     candidates: int = 0
@@ -309,8 +313,11 @@ class Cost:
     passed: int = 0
     repeats: int = 0
     misfits: int = 0
+    spare: int = 0
+    spare_tokens: int = 0
     seconds: float = 0.0
     encoder_seconds: float = 0.0
+    model_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,18 +90,18 @@ def test_what_is_accepted_counts_and_what_is_not_does_not(method: str, rho: floa
         before = chain(3, rng)
         candidates = near(before[-1], rho, 3, rng)
         choice = watermark.choose(before[-1], candidates)
-        assert len(choice.matches) == len(candidates)
+        assert len(choice.scores) == len(candidates)
         for i, candidate in enumerate(candidates):
             alone = watermark.choose(before[-1], candidate[None])
             transition = watermark.evidence(np.vstack([before, candidate])).transitions[-1]
             assert transition.valid is alone.accepted
-            assert transition.match == choice.matches[i] == alone.matches[0]
+            assert transition.match == choice.scores[i] == alone.scores[0]
             if i < choice.index and choice.accepted:
                 assert not alone.accepted, "the first accepted candidate must be chosen"
             if i == choice.index:
                 assert alone.accepted is choice.accepted
         if not choice.accepted:
-            assert choice.matches[choice.index] == max(choice.matches)
+            assert choice.scores[choice.index] == max(choice.scores)
         seen.add(choice.accepted)
     assert True in seen
     assert False in seen or rho > 0.9
@@ -113,7 +113,7 @@ def test_the_first_sentence_is_free(method: str) -> None:
     choice = build(method, rng).choose(None, chain(4, rng))
     assert choice.accepted
     assert choice.index == 0
-    assert len(choice.matches) == 4
+    assert len(choice.scores) == 4
 
 
 @every_method

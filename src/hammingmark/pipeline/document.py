@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 
 from hammingmark.protocols import Splitter
@@ -111,13 +112,15 @@ class Page:
         grams = _grams(sentence)
         return len(grams & self._seen) / len(grams) if grams else 0.0
 
-    def add(self, addition: Addition) -> None:
-        """Accept an addition."""
-        self.written += addition.raw if self.written else addition.raw.lstrip()
-        self._units += addition.units
-        self._seen |= _grams(addition.raw)
+    def with_addition(self, addition: Addition) -> Page:
+        """The page with an addition accepted."""
+        page = copy(self)
+        page.written += addition.raw if self.written else addition.raw.lstrip()
+        page._units += addition.units
+        page._seen = self._seen | _grams(addition.raw)
         end = addition.raw[len(addition.raw.rstrip()) :]
-        self._on_one_line = bool(addition.sentence) and not addition.ends and "\n" not in end
+        page._on_one_line = bool(addition.sentence) and not addition.ends and "\n" not in end
+        return page
 
     def _runs_on(self, text: str) -> bool:
         """Whether a candidate's first word would touch the last one written."""

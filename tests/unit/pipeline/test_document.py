@@ -19,7 +19,7 @@ def page(splitter: Splitter, *written: str) -> Page:
     for text in written:
         addition = made.read(candidate(text, finished=True), cut=False)
         assert addition is not None
-        made.add(addition)
+        made = made.with_addition(addition)
     return made
 
 

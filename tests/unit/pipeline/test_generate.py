@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,9 +11,9 @@ import pytest
 
 from hammingmark.errors import BackendError, InputError
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.generate import PAPER, Settings, Writer
+from hammingmark.pipeline.generate import PAPER, Run, Settings, Writer
 from hammingmark.protocols import Splitter
-from hammingmark.records import Candidate, Prompt, Request, Sampling
+from hammingmark.records import Candidate, Choice, Prompt, Request, Sampling
 from hammingmark.watermarks.sentence.hamming import HammingMark
 
 WORDS = [
@@ -145,7 +146,7 @@ def test_every_accepted_sentence_counts_at_detection(splitter: Splitter) -> None
     evidence = made.watermark.evidence(made.encoder.encode(draft.sentences))
     steps = draft.steps[1:]
     assert [step.accepted for step in steps] == [each.valid for each in evidence.transitions]
-    assert [step.match for step in steps] == [each.match for each in evidence.transitions]
+    assert [step.score for step in steps] == [each.match for each in evidence.transitions]
 
 
 def test_the_budget_is_kept_and_the_best_or_the_last_is_taken(splitter: Splitter) -> None:
@@ -158,7 +159,7 @@ def test_the_budget_is_kept_and_the_best_or_the_last_is_taken(splitter: Splitter
     for best_step, last_step in zip(draft.steps, last.steps, strict=True):
         if best_step.text != last_step.text:
             assert best_step.accepted is False
-            assert (best_step.match or 0) >= (last_step.match or 0)
+            assert (best_step.score or 0) >= (last_step.score or 0)
             break
     else:
         pytest.fail("the two rules never differed")
@@ -233,3 +234,102 @@ def test_steps_stream_as_they_are_accepted(splitter: Splitter) -> None:
     rest = list(steps)
     assert drawn < len(backend.drawn)
     assert "".join(step.text for step in [first, *rest]) == run.drafts()[0].text
+
+
+class ClockedBackend(ScriptedBackend):
+    """Every candidate under way gains one token a tick, however many there are."""
+
+    ticks = 0
+    most = 0
+
+    def open(self, sampling: Sampling) -> ScriptedSession:
+        return ClockedSession(self)
+
+
+class ClockedSession(ScriptedSession):
+    def __init__(self, backend: ClockedBackend) -> None:
+        super().__init__(backend)
+        self.clock = backend
+        self.age: dict[int, int] = {}
+
+    def cancel(self, number: int) -> None:
+        self.asked = [request for request in self.asked if request.number != number]
+
+    def wait(self) -> list[Candidate]:
+        while True:
+            self.clock.ticks += 1
+            self.clock.most = max(self.clock.most, len(self.asked))
+            done = []
+            for request in list(self.asked):
+                self.age[request.number] = self.age.get(request.number, 0) + 1
+                pieces = tuple(f" {word}" for word in sentence(request).split())
+                if self.age[request.number] >= len(pieces):
+                    self.asked.remove(request)
+                    self.clock.drawn.append(request.number)
+                    done.append(Candidate(request.number, pieces, False))
+            if done:
+                return done
+
+
+def test_with_lanes_to_spare_marked_text_takes_no_longer_than_unmarked(splitter: Splitter) -> None:
+    """A sentence is continued on a guess while longer candidates before it are being written."""
+    ticks = {}
+    texts = set()
+    for width in (1, 6, 24):
+        backend = ClockedBackend(width=width, parallel=width)
+        draft = writer(splitter, backend, max_sentences=40).write(PROMPT, seed=1)
+        texts.add(draft.text)
+        assert backend.most <= width
+        # One token a sentence is read beyond its end and is not emitted.
+        ticks[width] = backend.ticks / (draft.cost.tokens + len(draft.steps))
+        assert draft.cost.spare + draft.cost.candidates >= len(backend.drawn)
+    print(ticks)
+    assert len(texts) == 1
+    assert ticks[1] > 3.0
+    assert ticks[6] < 0.6 * ticks[1]
+    assert ticks[24] < 1.15
+
+
+class LongestOf:
+    """A method that keeps the best of N candidates, here by its first coordinate."""
+
+    name = "longest"
+    key_id = "none"
+
+    def __init__(self, pool: int) -> None:
+        self.pool = pool
+
+    def choose(self, previous: np.ndarray | None, candidates: np.ndarray) -> Choice:
+        scores = tuple(float(row[0]) for row in candidates)
+        return Choice(int(np.argmax(scores)), True, scores)
+
+
+def test_a_method_may_take_the_best_of_n(splitter: Splitter) -> None:
+    settings = Settings(max_sentences=6, max_tokens=10_000)
+    texts = {}
+    for width in (1, 5):
+        backend = ScriptedBackend(width=width, order=shortest_first)
+        made = Writer(backend, splitter, RandomEncoder(), LongestOf(5), settings)  # type: ignore[arg-type]
+        draft = made.write(PROMPT, seed=3)
+        assert all(step.candidates == 5 for step in draft.steps)
+        texts[width] = draft
+    assert texts[1].text == texts[5].text
+    encoder = RandomEncoder()
+    chosen = encoder.encode(texts[1].sentences)[:, 0].mean()
+    assert chosen > 0.1  # the best of five normal deviates of spread 1/8
+
+
+def test_steps_can_be_awaited(splitter: Splitter) -> None:
+    async def collect(run: Run, most: int) -> list[str]:
+        found = []
+        async for step in run:
+            found.append(step.text)
+            if len(found) == most:
+                break
+        return found
+
+    made = writer(splitter, ScriptedBackend())
+    whole = made.write(PROMPT, seed=1)
+    assert "".join(asyncio.run(collect(made.stream(PROMPT, seed=1), 99))) == whole.text
+    part = asyncio.run(collect(made.stream(PROMPT, seed=1), 3))
+    assert whole.text.startswith("".join(part))

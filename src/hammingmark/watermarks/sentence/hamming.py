@@ -27,6 +27,7 @@ class HammingMark:
     """
 
     name = "hamming"
+    pool = 1
 
     def __init__(self, key: WatermarkKey, *, alternative: Alternative | None = None) -> None:
         self.key = key
@@ -49,12 +50,12 @@ class HammingMark:
             candidates: (c, d), in drawing order, at least one.
         """
         if previous is None:
-            return Choice(index=0, accepted=True, matches=(self.key.bits,) * len(candidates))
+            return Choice(index=0, accepted=True, scores=(float(self.key.bits),) * len(candidates))
         codes = self._codes(np.vstack([previous[None], candidates]))
         matches = match_counts(codes[1:], codes[:1], bits=self.key.bits)[:, 0]
         valid = accepts(matches, threshold=self.key.threshold)
         index = int(np.argmax(valid if valid.any() else matches))
-        return Choice(index, bool(valid[index]), tuple(int(match) for match in matches))
+        return Choice(index, bool(valid[index]), tuple(float(match) for match in matches))
 
     def evidence(self, embeddings: NDArray[np.float32]) -> Evidence:
         """Matches, votes and likelihoods of a text's embeddings (n, d)."""

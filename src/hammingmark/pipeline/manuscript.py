@@ -1,0 +1,227 @@
+"""One text in the making: the sentence being decided, and those begun on a guess."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.pipeline.document import Page
+from hammingmark.pipeline.stage import Outcome, Place, Stage, Tally
+from hammingmark.pipeline.writing import Settings
+from hammingmark.protocols import SentenceWatermark
+from hammingmark.records import Cost, Draft, Request, Written
+
+_DEEPEST = 6  # sentences ahead on a guess
+
+Cancel = Callable[[Sequence[int]], None]
+"""Gives up on requests by their numbers."""
+
+
+class Manuscript:
+    """One text in the making.
+
+    Args:
+        page: empty but for its prompt.
+        previous: embedding (d,) on which the first sentence is centred, or None.
+        watermark: judges the candidates; None writes unmarked text.
+        settings: limits and habits.
+        number: of the prompt.
+        seed: decides every draw, together with its place.
+    """
+
+    def __init__(
+        self,
+        page: Page,
+        previous: NDArray[np.float32] | None,
+        *,
+        watermark: SentenceWatermark | None,
+        settings: Settings,
+        number: int,
+        seed: int,
+    ) -> None:
+        self.ended: str | None = None
+        self._watermark = watermark
+        self._settings = settings
+        self._number = number
+        self._seed = seed
+        self._page = page
+        self._steps: list[Written] = []
+        self._cost = Cost()
+        self._began: float | None = None
+        self._stages = [self._stage(page, previous, Place(number))]
+
+    def settle(self, cancel: Cancel) -> Iterator[tuple[Written, Tally]]:
+        """Every step that has been decided, with what it took."""
+        self._began = self._began or time.perf_counter()
+        while not self.ended:
+            stage = self._stages[0]
+            outcome, tally = stage.decide()
+            if outcome is None:
+                return
+            kept = self._stages[1:] if self._foreseen(0, outcome) else []
+            self._drop(self._stages[1:] if not kept else [], cancel)
+            cancel(stage.abandon())
+            spare = stage.spare(outcome.draw + 1)
+            self.spend(spare=spare[0], spare_tokens=spare[1])
+            self._count(tally)
+            yield self._write(outcome, tally), tally
+            following, self.ended = self._after(stage, outcome)
+            self._page = following.page
+            self._stages = kept or [following]
+        self._drop(self._stages, cancel)
+
+    def look_ahead(self, cancel: Cancel) -> None:
+        """Begin the next sentence on the guess that what is under way will be refused."""
+        for depth in range(_DEEPEST):
+            stage = self._stages[depth]
+            outcome = stage.guess()
+            if outcome is None:
+                self._drop(self._stages[depth + 1 :], cancel)
+                del self._stages[depth + 1 :]
+                return
+            cancel(stage.give_up_after(outcome.draw))
+            if self._foreseen(depth, outcome):
+                continue
+            self._drop(self._stages[depth + 1 :], cancel)
+            del self._stages[depth + 1 :]
+            following, ended = self._after(stage, outcome)
+            if ended:
+                return
+            self._stages.append(following)
+
+    def requests(
+        self, lanes: int, numbers: Iterator[int], acceptance: float
+    ) -> Iterator[tuple[Stage, Request]]:
+        """What to ask for, so that no more than ``lanes`` candidates are under way."""
+        for stage in self._stages:
+            lanes -= len(stage.under_way)
+        for stage in self._stages:
+            if lanes <= 0:
+                return
+            here = len(stage.under_way)
+            width = min(stage.wanted(acceptance), here + lanes)
+            for request in stage.requests(width, numbers, self._draw_seed):
+                lanes -= 1
+                yield stage, request
+
+    def spend(self, **more: float) -> None:
+        """Add to the account."""
+        self._cost = replace(
+            self._cost, **{name: getattr(self._cost, name) + value for name, value in more.items()}
+        )
+
+    def close(self) -> None:
+        """Count what the last, undecided sentence took, and stop the clock."""
+        if not self.ended:
+            self._count(self._stages[0].decide()[1])
+        if self._began is not None:
+            self.spend(seconds=time.perf_counter() - self._began)
+            self._began = None
+
+    def draft(self, error: str | None) -> Draft:
+        """What has been written."""
+        trouble = error if self.ended is None else None
+        if self.ended == "error":
+            trouble = (
+                f"No candidate of {self._settings.budget} had a sentence that fits; "
+                "the model may need another prompt or a larger sentence limit."
+            )
+        return Draft(
+            text=self._page.written,
+            sentences=self._page.sentences,
+            steps=tuple(self._steps),
+            cost=self._cost,
+            stopped=self.ended or "error",
+            error=trouble,
+        )
+
+    def _stage(
+        self,
+        page: Page,
+        previous: NDArray[np.float32] | None,
+        place: Place,
+        after: int | None = None,
+    ) -> Stage:
+        return Stage(
+            page,
+            previous,
+            watermark=self._watermark,
+            settings=self._settings,
+            place=place,
+            after=after,
+        )
+
+    def _after(self, stage: Stage, outcome: Outcome) -> tuple[Stage, str | None]:
+        """The stage that follows an outcome, and why the text ends with it, if it does."""
+        addition, place = outcome.addition, stage.place
+        if addition is None:
+            return stage, "end" if outcome.silent else "error"
+        page = stage.page.with_addition(addition)
+        place = Place(
+            document=place.document,
+            step=place.step + bool(addition.raw.strip()),
+            sentences=place.sentences + bool(addition.sentence),
+            tokens=place.tokens + addition.tokens,
+        )
+        previous = stage.previous if outcome.embedding is None else outcome.embedding
+        following = self._stage(page, previous, place, outcome.draw)
+        limit = self._settings.max_sentences
+        ended = None
+        if addition.ends or not addition.raw.strip():
+            ended = "end"
+        elif following.left <= 0:
+            ended = "tokens"
+        elif limit is not None and place.sentences >= limit:
+            ended = "sentences"
+        return following, ended
+
+    def _write(self, outcome: Outcome, tally: Tally) -> Written:
+        addition = outcome.addition
+        raw = "" if addition is None else addition.raw
+        step = Written(
+            document=self._number,
+            text=raw if self._page.written else raw.lstrip(),
+            sentence="" if addition is None else addition.sentence,
+            accepted=outcome.accepted,
+            score=outcome.score,
+            candidates=tally.candidates,
+            tokens=0 if addition is None else addition.tokens,
+            drawn_tokens=tally.tokens,
+        )
+        self.spend(
+            tokens=step.tokens,
+            fallbacks=int(outcome.fallback),
+            constrained=int(outcome.accepted is not None),
+        )
+        if step.text:
+            self._steps.append(step)
+        return step
+
+    def _count(self, tally: Tally) -> None:
+        self.spend(
+            candidates=tally.candidates,
+            drawn_tokens=tally.tokens,
+            tried=tally.tried,
+            passed=tally.passed,
+            repeats=tally.repeats,
+            misfits=tally.misfits,
+        )
+
+    def _foreseen(self, depth: int, outcome: Outcome) -> bool:
+        """Whether the stage after ``depth`` was begun on this very outcome."""
+        return len(self._stages) > depth + 1 and self._stages[depth + 1].after == outcome.draw
+
+    def _drop(self, stages: Sequence[Stage], cancel: Cancel) -> None:
+        for stage in stages:
+            cancel(stage.abandon())
+            count, tokens = stage.spare(0)
+            self.spend(spare=count, spare_tokens=tokens)
+
+    def _draw_seed(self, step: int, draw: int) -> int:
+        """A seed for one candidate that depends on nothing but its place."""
+        state = np.random.SeedSequence([self._seed, self._number, step, draw]).generate_state(1)
+        return int(state[0]) & 0x7FFFFFFF

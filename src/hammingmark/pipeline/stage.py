@@ -1,0 +1,329 @@
+"""The candidates for one sentence, judged in the order in which they were drawn.
+
+However soon each is finished: taking the first to finish would favour short sentences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.pipeline.document import Addition, Page
+from hammingmark.pipeline.writing import Settings
+from hammingmark.protocols import SentenceWatermark
+from hammingmark.records import Candidate, Choice, Request
+
+_MISS = 0.1  # how seldom the candidates under way may all be refused, if lanes are free
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in its text a sentence stands.
+
+    Attributes:
+        document: number of the prompt.
+        step: how many steps were taken before.
+        sentences: how many sentences were written before.
+        tokens: how many tokens were emitted before.
+    """
+
+    document: int
+    step: int = 0
+    sentences: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What judging the candidates of one sentence took, so far.
+
+    Attributes:
+        candidates: judged.
+        tokens: drawn in them.
+        tried: put to the rule.
+        passed: that satisfied it.
+        repeats: refused as near-copies.
+        misfits: refused because the text would not split into the same sentences.
+    """
+
+    candidates: int = 0
+    tokens: int = 0
+    tried: int = 0
+    passed: int = 0
+    repeats: int = 0
+    misfits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a sentence's candidates led to.
+
+    Attributes:
+        draw: number of the candidate that is kept.
+        addition: what it adds; None if there is nothing to keep and the text is over.
+        embedding: of its sentence, (d,), if it has one that anybody asked for.
+        accepted: whether it satisfies the rule; None if nothing was asked of it.
+        score: how far it does.
+        fallback: whether the budget was spent in vain.
+        silent: whether the model had nothing to say.
+    """
+
+    draw: int
+    addition: Addition | None
+    embedding: NDArray[np.float32] | None = None
+    accepted: bool | None = None
+    score: float | None = None
+    fallback: bool = False
+    silent: bool = False
+
+
+@dataclass(slots=True)
+class _Draw:
+    """One candidate that came back."""
+
+    tokens: int
+    addition: Addition | None
+    silent: bool
+    repeated: bool = False
+    embedding: NDArray[np.float32] | None = None
+
+
+class Stage:
+    """One sentence in the making.
+
+    Args:
+        page: the text before it.
+        previous: embedding of the sentence before it, (d,), or None if the next one is free.
+        watermark: judges the candidates; None takes the first whole.
+        settings: limits and habits.
+        place: where the sentence stands.
+        after: number of the draw that this stage follows, if that is still a guess.
+    """
+
+    def __init__(
+        self,
+        page: Page,
+        previous: NDArray[np.float32] | None,
+        *,
+        watermark: SentenceWatermark | None,
+        settings: Settings,
+        place: Place,
+        after: int | None = None,
+    ) -> None:
+        self.page = page
+        self.place = place
+        self.after = after
+        self.previous = previous
+        self._watermark = watermark
+        self._settings = settings
+        self._drawn = 0
+        self._under_way: dict[int, int] = {}
+        self._draws: dict[int, _Draw] = {}
+        self._choices: dict[tuple[int, ...], Choice] = {}
+
+    @property
+    def budget(self) -> int:
+        """Candidates at most; an unmarked text is drawn in one go."""
+        return 1 if self._watermark is None else self._settings.budget
+
+    @property
+    def left(self) -> int:
+        """Tokens that the text may still have."""
+        return self._settings.max_tokens - self.place.tokens
+
+    @property
+    def under_way(self) -> list[int]:
+        """Numbers of the requests that have not come back."""
+        return list(self._under_way)
+
+    def wanted(self, acceptance: float) -> int:
+        """How many candidates should be under way, if lanes are free.
+
+        As many as make it unlikely that all are refused. None once one has been accepted: only
+        those drawn before it matter then, and they are under way.
+        """
+        if self._watermark is None or self.previous is None:
+            return 1
+        if self.guess() is not None:
+            return 0
+        pool = self._watermark.pool
+        rounds = math.ceil(math.log(_MISS) / math.log1p(-min(0.99, max(0.01, acceptance))))
+        return pool * rounds
+
+    def requests(
+        self, width: int, numbers: Iterator[int], seed: Callable[[int, int], int]
+    ) -> Iterator[Request]:
+        """New requests until ``width`` candidates are under way or the budget is asked for.
+
+        Args:
+            width: candidates under way, those before included.
+            numbers: names the requests.
+            seed: gives the seed of a step and a draw.
+        """
+        free = self._watermark is None
+        enough = _never if free else self.page.enough()
+        longest = self.left if free else min(self.left, self._settings.max_sentence_tokens)
+        while len(self._under_way) < width and self._drawn < self.budget:
+            request = Request(
+                number=next(numbers),
+                prompt=self.page.prompt,
+                written=self.page.written,
+                seed=seed(self.place.step, self._drawn),
+                max_tokens=longest,
+                enough=enough,
+            )
+            self._under_way[request.number] = self._drawn
+            yield request
+            self._drawn += 1
+
+    def receive(self, candidate: Candidate) -> tuple[int, str | None]:
+        """Take a candidate that has finished: its draw, and the sentence to embed, if any."""
+        draw = self._under_way.pop(candidate.number)
+        tokens = len(candidate.pieces)
+        if self._watermark is None:
+            self._draws[draw] = _Draw(tokens, self.page.read_all(candidate), silent=False)
+            return draw, None
+        cut = candidate.cut and self.left <= self._settings.max_sentence_tokens
+        addition = self.page.read(candidate, cut=cut)
+        read = _Draw(tokens, addition, silent=not candidate.text.strip())
+        self._draws[draw] = read
+        if addition is None or not addition.sentence:
+            return draw, None
+        read.repeated = self.page.repeats(addition.sentence) > self._settings.most_repeated
+        return draw, addition.sentence
+
+    def place_embedding(self, draw: int, embedding: NDArray[np.float32]) -> None:
+        """Tell the embedding (d,) of a draw's sentence."""
+        self._draws[draw].embedding = embedding
+
+    def give_up_after(self, draw: int) -> list[int]:
+        """Numbers of the requests that were drawn later than ``draw``, no longer waited for."""
+        late = [number for number, place in self._under_way.items() if place > draw]
+        for number in late:
+            del self._under_way[number]
+        self._drawn = draw + 1
+        return late
+
+    def abandon(self) -> list[int]:
+        """Numbers of all requests under way, no longer waited for."""
+        numbers = list(self._under_way)
+        self._under_way.clear()
+        return numbers
+
+    def spare(self, judged: int) -> tuple[int, int]:
+        """Candidates that came back and were never judged, and their tokens."""
+        unused = [draw.tokens for place, draw in self._draws.items() if place >= judged]
+        return len(unused), sum(unused)
+
+    def guess(self) -> Outcome | None:
+        """What will be kept if all that have not come back are refused."""
+        if self._watermark is None or self._watermark.pool > 1:
+            return None
+        outcome, _ = self._walk(skip=True)
+        return outcome
+
+    def decide(self) -> tuple[Outcome | None, Tally]:
+        """What the candidates lead to, judged in drawing order; None if more are needed."""
+        return self._walk(skip=False)
+
+    def _walk(self, *, skip: bool) -> tuple[Outcome | None, Tally]:
+        candidates = tokens = tried = passed = repeats = misfits = silent = 0
+        prose = False
+        pool: list[int] = []
+        ranked: list[tuple[float, int]] = []
+        outcome: Outcome | None = None
+        for place in range(self.budget):
+            draw = self._draws.get(place)
+            if draw is None:
+                if skip:
+                    continue
+                break
+            candidates += 1
+            tokens += draw.tokens
+            addition = draw.addition
+            # Whether prose follows is decided by the first candidate that fits. Letting any later
+            # one decide, untested, would fill marked texts with what cannot carry a mark.
+            if addition is None or (not addition.sentence and prose):
+                silent += draw.silent
+                misfits += 1
+                continue
+            if not addition.sentence or self._watermark is None:
+                outcome = Outcome(place, addition)
+                break
+            prose = True
+            if draw.repeated:
+                repeats += 1
+                continue
+            if self.previous is None:
+                outcome = Outcome(place, addition, draw.embedding)
+                break
+            tried += 1
+            pool.append(place)
+            if len(pool) == self._watermark.pool:
+                outcome = self._judge(tuple(pool), ranked)
+                pool = []
+                if outcome is not None:
+                    passed += 1
+                    break
+        spent = candidates == self.budget
+        if outcome is None and spent and pool:
+            outcome = self._judge(tuple(pool), ranked)
+            passed += outcome is not None
+        if outcome is None and spent:
+            outcome = self._fall_back(ranked, silent=silent > 0)
+        return outcome, Tally(candidates, tokens, tried, passed, repeats, misfits)
+
+    def _judge(self, draws: tuple[int, ...], ranked: list[tuple[float, int]]) -> Outcome | None:
+        """Put some draws to the rule; what is accepted, if anything."""
+        choice = self._choose(draws)
+        if choice.accepted:
+            draw = draws[choice.index]
+            kept = self._draws[draw]
+            score = choice.scores[choice.index]
+            return Outcome(draw, kept.addition, kept.embedding, True, score)
+        ranked += zip(choice.scores, draws, strict=True)
+        return None
+
+    def _choose(self, draws: tuple[int, ...]) -> Choice:
+        assert self._watermark is not None
+        if draws not in self._choices:
+            rows = [self._embedding(draw) for draw in draws]
+            self._choices[draws] = self._watermark.choose(self.previous, np.stack(rows))
+        return self._choices[draws]
+
+    def _embedding(self, draw: int) -> NDArray[np.float32]:
+        embedding = self._draws[draw].embedding
+        assert embedding is not None
+        return embedding
+
+    def _fall_back(self, ranked: list[tuple[float, int]], *, silent: bool) -> Outcome:
+        """The budget is spent: keep the best candidate, or the last, or end the text."""
+        copies = [place for place, draw in sorted(self._draws.items()) if draw.repeated]
+        if ranked:
+            last = self._settings.fallback == "last"
+            score, draw = ranked[-1] if last else max(ranked, key=lambda each: (each[0], -each[1]))
+            kept = self._draws[draw]
+            return Outcome(draw, kept.addition, kept.embedding, False, score, fallback=True)
+        if copies:
+            kept = self._draws[copies[0]]
+            if self.previous is None:
+                return Outcome(copies[0], kept.addition, kept.embedding, fallback=True)
+            choice = self._choose((copies[0],))
+            return Outcome(
+                copies[0],
+                kept.addition,
+                kept.embedding,
+                choice.accepted,
+                choice.scores[0],
+                fallback=True,
+            )
+        return Outcome(self.budget - 1, None, silent=silent)
+
+
+def _never(text: str) -> bool:
+    """An unmarked text is drawn in one go."""
+    return False
