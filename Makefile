@@ -27,6 +27,7 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+	$(BIN)/mypy training
 
 contracts: $(STAMP)
 	$(BIN)/lint-imports

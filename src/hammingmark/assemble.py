@@ -9,10 +9,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
 from hammingmark import registry
+from hammingmark.attacks.settings import (
+    REQUIRED,
+    Setting,
+    known_settings,
+    read_settings,
+    takes_splitter,
+)
 from hammingmark.core.calibration import Calibration
 from hammingmark.core.statistics import Alternative
 from hammingmark.errors import CalibrationError, InputError, KeyMismatch
@@ -22,7 +30,7 @@ from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
 from hammingmark.pipeline.generate import PAPER, Writer
 from hammingmark.pipeline.generate import Settings as WritingSettings
-from hammingmark.protocols import Backend, Encoder, Splitter
+from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 from hammingmark.records import Draft, Prompt, StatisticName, TopicName, Verdict
 from hammingmark.settings import Settings, from_environment
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR
@@ -90,22 +98,47 @@ def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None
 
 
 def load_backend(spec: str = DEFAULT_GENERATOR, *, store: ModelStore | None = None) -> Backend:
-    """A language model by what a user types: a name of the catalogue, or a GGUF file."""
-    part = registry.find("backends", "llamacpp")
+    """A language model by what a user types.
+
+    Args:
+        spec: a name of the catalogue, a GGUF file, ``openai:MODEL@URL`` for an endpoint (its key
+            is read from OPENAI_API_KEY; without MODEL, the only one that it offers), or
+            ``transformers:MODEL`` for a name of the catalogue, a folder, a GGUF file or a hub
+            name in that library.
+        store: where catalogue models are kept.
+    """
     backend: Backend
     if spec in CATALOGUE:
         model = CATALOGUE[spec]
         if not isinstance(model.card, GeneratorCard):
             raise InputError(f"{spec!r} is a {model.role}, not a language model.")
         folder = (store or model_store()).ensure(spec)
-        backend = part(folder / model.card.file, name=spec)
+        backend = registry.find("backends", "llamacpp")(folder / model.card.file, name=spec)
+        return backend
+    kind, colon, rest = spec.partition(":")
+    if colon and kind == "openai":
+        name, at, url = rest.partition("@http")  # names of models may have an @ of their own
+        if not at:
+            raise InputError(f"{spec!r} should look like openai:MODEL@URL.")
+        backend = registry.find("backends", "openai")(
+            "http" + url, name, api_key=os.environ.get("OPENAI_API_KEY") or None
+        )
+        return backend
+    if colon and kind == "transformers":
+        model_path: str | Path = rest
+        if rest in CATALOGUE and isinstance(card := CATALOGUE[rest].card, GeneratorCard):
+            model_path = (store or model_store()).ensure(rest) / card.file
+        backend = registry.find("backends", "transformers")(model_path, name=spec)
         return backend
     file = Path(spec).expanduser()
     if file.suffix == ".gguf":
-        backend = part(file, name=spec)
+        backend = registry.find("backends", "llamacpp")(file, name=spec)
         return backend
     known = ", ".join(name for name, model in CATALOGUE.items() if model.role == "generator")
-    raise InputError(f"No language model called {spec!r}: name one of {known}, or a .gguf file.")
+    raise InputError(
+        f"No language model called {spec!r}: name one of {known}, a .gguf file, "
+        "openai:MODEL@URL or transformers:MODEL."
+    )
 
 
 def writer(
@@ -158,7 +191,8 @@ def new_key(
     encoder: Encoder | str = DEFAULT_ENCODER,
     *,
     bits: int = 8,
-    threshold: int = 6,
+    threshold: float = 6,
+    softness: float = 0.0,
     note: str = "",
 ) -> WatermarkKey:
     """A fresh key for an encoder."""
@@ -170,6 +204,7 @@ def new_key(
         dimension=fitted.dimension,
         bits=bits,
         threshold=threshold,
+        softness=softness,
         note=note,
     )
 
@@ -314,3 +349,62 @@ def _catalogue_encoder(name: str, store: ModelStore) -> Encoder:
         hashes=hashes,
     )
     return encoder
+
+
+def load_attack(
+    name: str,
+    *,
+    splitter: Splitter,
+    settings: Mapping[str, object] | None = None,
+    store: ModelStore | None = None,
+) -> Attack:
+    """An attack by its registered name.
+
+    Args:
+        name: the name.
+        splitter: finds sentences, for attacks that need them.
+        settings: what else its constructor takes, as values or as a user types them: a language
+            model and an encoder by what `load_backend` and `load_encoder` take, a folder by its
+            path or by a name of the catalogue.
+        store: where catalogue models are kept.
+
+    Raises:
+        InputError: a setting is unknown, missing, or of another kind.
+    """
+    part = registry.find("attacks", name)
+    known = known_settings(part)
+    chosen = {**getattr(part, "needs", {}), **read_settings(known, settings or {}, attack=name)}
+    for key, setting in known.items():
+        if key not in chosen and setting.default is REQUIRED:
+            if not setting.wants(Backend):
+                raise InputError(
+                    f"The attack {name!r} needs the setting {key!r}: {setting.words}. On the "
+                    f"command line it is given with --set {key}=…, or --set {key}=@FILE."
+                )
+            chosen[key] = DEFAULT_GENERATOR
+        value = chosen.get(key)
+        if not isinstance(value, str):
+            continue
+        if setting.wants(Backend):
+            chosen[key] = load_backend(value, store=store)
+        elif setting.wants(Encoder):
+            chosen[key] = load_encoder(value, store=store)
+        elif setting.wants(Path) and value in CATALOGUE:
+            chosen[key] = (store or model_store()).ensure(value)
+        elif setting.wants(Path) and not setting.wants(str):
+            chosen[key] = Path(value).expanduser()
+    if takes_splitter(part):
+        chosen["splitter"] = splitter
+    attack: Attack = part(**chosen)
+    return attack
+
+
+def attack_names() -> list[str]:
+    """The name of every attack, ours and those of installed packages."""
+    return registry.names("attacks")
+
+
+def describe_attack(name: str) -> tuple[str, dict[str, Setting]]:
+    """An attack in one sentence, and what it can be told."""
+    part = registry.find("attacks", name)
+    return (getdoc(part) or "").partition("\n")[0], known_settings(part)

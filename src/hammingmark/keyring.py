@@ -41,6 +41,7 @@ def to_json(key: WatermarkKey, *, with_secret: bool) -> dict[str, Any]:
         },
         "bits": key.bits,
         "threshold": key.threshold,
+        "softness": key.softness,
     }
     if with_secret:
         data["secret"] = key.secret.reveal().hex()
@@ -68,7 +69,8 @@ def from_json(data: Mapping[str, Any]) -> WatermarkKey:
             fingerprint=_text(encoder["fingerprint"]),
             dimension=_whole(encoder["dimension"]),
             bits=_whole(data["bits"]),
-            threshold=_whole(data["threshold"]),
+            threshold=_number(data["threshold"]),
+            softness=_number(data.get("softness", 0.0)),
             note=_text(data["note"]),
             created=datetime.fromisoformat(_text(data["created"])),
             retired=datetime.fromisoformat(data["retired"]) if data.get("retired") else None,
@@ -239,6 +241,12 @@ def _is_file(path: Path) -> bool:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError
     return value
 

@@ -79,7 +79,8 @@ class WatermarkKey:
         fingerprint: that encoder's fingerprint, which decides.
         dimension: d, the length of its embeddings.
         bits: m, the number of rows of R.
-        threshold: T, the number of bits that must match.
+        threshold: T, the number of bits that must match; for a soft ball it need not be whole.
+        softness: s, by which bits near their hyperplane count less; 0 is the paper's hard ball.
         note: what the owner wrote down about it.
         created: when it was made.
         retired: when it was rotated out; such a key still detects and no longer marks.
@@ -91,7 +92,8 @@ class WatermarkKey:
     fingerprint: str
     dimension: int
     bits: int = 8
-    threshold: int = 6
+    threshold: float = 6
+    softness: float = 0.0
     note: str = ""
     created: datetime = field(default_factory=lambda: _now())
     retired: datetime | None = None
@@ -103,6 +105,12 @@ class WatermarkKey:
         if not 0 <= self.threshold <= self.bits:
             raise InputError(
                 f"The threshold must lie between 0 and {self.bits}, not {self.threshold}."
+            )
+        if not 0.0 <= self.softness <= 10.0:
+            raise InputError(f"The softness must lie between 0 and 10, not {self.softness}.")
+        if self.softness == 0.0 and self.threshold != int(self.threshold):
+            raise InputError(
+                f"A hard ball needs a whole threshold, not {self.threshold}; give a softness too."
             )
         if self.dimension < 1:
             raise InputError(f"An embedding has at least one dimension, not {self.dimension}.")

@@ -182,5 +182,9 @@ class Attack(Protocol):
     def name(self) -> str:
         """The registered name."""
 
+    @property
+    def keeps(self) -> float:
+        """The least similarity at which its outcome still counts as the same text."""
+
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all chance drawn from ``rng``."""

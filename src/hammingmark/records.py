@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from hammingmark import report
 
-StatisticName = Literal["edge_vote", "global_bits", "likelihood", "margin"]
+StatisticName = Literal["edge_vote", "global_bits", "soft", "likelihood", "margin"]
 TopicName = Literal["given", "free"]
 STATISTICS: tuple[StatisticName, ...] = get_args(StatisticName)
 
@@ -155,14 +155,16 @@ class Transition:
     Attributes:
         match: how many of the m bits agree.
         cosine: how similar the two sentences are, which no key decides.
-        valid: whether the match reaches T.
+        valid: whether the sentences satisfy the rule: enough matching bits, or a soft match.
         expected: the mean match at this similarity over all keys.
+        score: what the rule looks at: the match, or the soft match.
     """
 
     match: int
     cosine: float
     valid: bool
     expected: float
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ class Evidence:
         transitions: one for each pair of neighbouring sentences.
         edge_vote: share of valid transitions (the paper's equation 9), None without any.
         global_bits: share of matching bits (equation 10), None without any.
+        soft: share of bits that agree, by degrees; None without any.
         likelihood: log-likelihood ratio of "marked" against "not", given the similarities.
         margin: the same with each bit weighed by its distance from its hyperplane.
     """
@@ -182,6 +185,7 @@ class Evidence:
     transitions: tuple[Transition, ...]
     edge_vote: float | None
     global_bits: float | None
+    soft: float | None
     likelihood: float
     margin: float
 
@@ -190,7 +194,8 @@ class Evidence:
         value: float | None = getattr(self, statistic)
         if value is None or not self.transitions:
             return 0.0
-        return value if statistic in ("edge_vote", "global_bits") else value / len(self.transitions)
+        means = ("edge_vote", "global_bits", "soft")
+        return value if statistic in means else value / len(self.transitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,3 +344,25 @@ class Draft:
     cost: Cost
     stopped: str
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """One text after an attack, and how far it is still the same.
+
+    Attributes:
+        text: what it became.
+        words_changed: words put in, taken out or replaced, over those of the longer text.
+        sentences_touched: share of the original sentences that are not there word for word.
+        similarity: mean over the original sentences of the cosine to what became of them; None
+            if nobody judged it or there was none to compare.
+        keeps: least similarity at which the attack's outcome counts as the same text.
+        kept: whether the similarity is at least that; None if nobody judged it.
+    """
+
+    text: str
+    words_changed: float
+    sentences_touched: float
+    similarity: float | None = None
+    keeps: float = 0.0
+    kept: bool | None = None

@@ -133,6 +133,7 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
         "statistic": verdict.statistic,
         "edge_vote": evidence.edge_vote,
         "global_bits": evidence.global_bits,
+        "soft": evidence.soft,
         "likelihood": evidence.likelihood,
         "margin": evidence.margin,
         "key_id": verdict.key_id,

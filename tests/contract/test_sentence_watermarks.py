@@ -18,22 +18,28 @@ DIMENSION = 48
 TOPICS: tuple[TopicName, ...] = ("given", "free")
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
-every_method = pytest.mark.parametrize("method", registry.names("sentence_watermarks"))
+# A method by its name, and HammingMark with a soft ball beside its hard one.
+METHODS = (*registry.names("sentence_watermarks"), "hamming/soft")
+every_method = pytest.mark.parametrize("method", METHODS)
 every_statistic = pytest.mark.parametrize("statistic", STATISTICS)
 every_topic = pytest.mark.parametrize("topic", TOPICS)
 
 
-def key_of(rng: np.random.Generator) -> WatermarkKey:
+def key_of(rng: np.random.Generator, *, soft: bool = False) -> WatermarkKey:
     return WatermarkKey(
         secret=Secret(rng.bytes(32)),
         encoder="test",
         fingerprint="ab" * 32,
         dimension=DIMENSION,
+        threshold=5.3 if soft else 6,
+        softness=0.5 if soft else 0.0,
     )
 
 
 def build(method: str, rng: np.random.Generator) -> SentenceWatermark:
-    watermark: SentenceWatermark = registry.find("sentence_watermarks", method)(key_of(rng))
+    name, _, variant = method.partition("/")
+    key = key_of(rng, soft=variant == "soft")
+    watermark: SentenceWatermark = registry.find("sentence_watermarks", name)(key)
     return watermark
 
 
@@ -68,7 +74,7 @@ def marked(watermark: SentenceWatermark, n: int, rng: np.random.Generator) -> Fl
 def test_it_is_what_it_says(method: str) -> None:
     watermark = build(method, np.random.default_rng(0))
     assert isinstance(watermark, SentenceWatermark)
-    assert watermark.name == method
+    assert watermark.name == method.partition("/")[0]
     assert watermark.key_id.startswith("hm-")
 
 
@@ -95,7 +101,7 @@ def test_what_is_accepted_counts_and_what_is_not_does_not(method: str, rho: floa
             alone = watermark.choose(before[-1], candidate[None])
             transition = watermark.evidence(np.vstack([before, candidate])).transitions[-1]
             assert transition.valid is alone.accepted
-            assert transition.match == choice.scores[i] == alone.scores[0]
+            assert transition.score == choice.scores[i] == alone.scores[0]
             if i < choice.index and choice.accepted:
                 assert not alone.accepted, "the first accepted candidate must be chosen"
             if i == choice.index:
@@ -241,7 +247,7 @@ def test_over_wrong_keys_p_values_are_not_smaller_than_uniform(
     each = [p_values(method, name, topic, keys=50, texts=5) for name in STATISTICS]
     for p in each:
         assert_not_smaller_than_uniform(p)
-    assert sum(map(len, each)) == 1000  # 2,000 over both topics
+    assert sum(map(len, each)) == 250 * len(STATISTICS)
 
 
 @pytest.mark.slow
@@ -285,16 +291,17 @@ def test_marked_texts_are_told_apart(
         text = marked(watermark, 40, rng)
         assert all(each.valid for each in watermark.evidence(text).transitions)
         trial = watermark.trial(text, statistic=statistic, topic=topic)
-        assert compare(trial, limit=999).p_value == 1 / 1000
+        assert compare(trial, limit=999).p_value <= 2 / 1000
         other = build(method, rng).trial(text, statistic=statistic, topic=topic)
-        assert compare(other, limit=999).p_value > 1 / 1000
+        assert compare(other, limit=999).p_value > 2 / 1000
 
 
 @every_method
 def test_no_repr_shows_the_secret(method: str) -> None:
     rng = np.random.default_rng(14)
-    key = key_of(rng)
-    watermark = registry.find("sentence_watermarks", method)(key)
+    name, _, variant = method.partition("/")
+    key = key_of(rng, soft=variant == "soft")
+    watermark = registry.find("sentence_watermarks", name)(key)
     trial = watermark.trial(chain(4, rng), statistic="margin")
     raw = key.secret.reveal()
     shown = [

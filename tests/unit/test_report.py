@@ -18,11 +18,12 @@ def evidence(bits: int = 8) -> Evidence:
     return Evidence(
         bits=bits,
         transitions=(
-            Transition(match=7, cosine=0.25, valid=True, expected=4.6),
-            Transition(match=3, cosine=-0.5, valid=False, expected=2.7),
+            Transition(match=7, cosine=0.25, valid=True, expected=4.6, score=7.0),
+            Transition(match=3, cosine=-0.5, valid=False, expected=2.7, score=3.0),
         ),
         edge_vote=0.5,
         global_bits=0.625,
+        soft=0.6,
         likelihood=1.5,
         margin=-0.25,
     )
@@ -48,7 +49,7 @@ EMPTY = verdict(
     watermarked=None,
     p_value=None,
     reason="The text has no sentence that can carry a mark; two are needed to compare.",
-    evidence=Evidence(8, (), None, None, likelihood=0.0, margin=0.0),
+    evidence=Evidence(8, (), None, None, None, likelihood=0.0, margin=0.0),
     sentences=(),
     key_id=None,
     passages=(),
@@ -179,6 +180,7 @@ def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
         "statistic",
         "edge_vote",
         "global_bits",
+        "soft",
         "likelihood",
         "margin",
         "key_id",

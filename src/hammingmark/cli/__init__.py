@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("hammingmark.cli.demo:demo", "See it work: write, detect, compare."),
     "generate": ("hammingmark.cli.generate:generate", "Write marked text."),
     "detect": ("hammingmark.cli.detect:detect", "Judge texts: is the mark there, and where?"),
+    "attack": ("hammingmark.cli.attack:attack", "Change texts and see how far they stay the same."),
     "keys": ("hammingmark.cli.keys:keys", "Make, show, list and rotate secret keys."),
     "models": ("hammingmark.cli.models:models", "List, pull and verify model files."),
     "calibrate": (

@@ -11,6 +11,7 @@ import click
 from hammingmark.assemble import new_key, settings_now
 from hammingmark.cli.progress import fetch_encoder
 from hammingmark.keyring import Entry, Keyring, save, to_json
+from hammingmark.keys import WatermarkKey
 from hammingmark.store.catalogue import DEFAULT_ENCODER
 
 
@@ -34,7 +35,14 @@ def keys() -> None:
 @click.option("--encoder", default=DEFAULT_ENCODER, show_default=True)
 @click.option("--bits", "-m", type=int, default=8, show_default=True, help="Bits of a hash, m.")
 @click.option(
-    "--threshold", "-t", type=int, default=6, show_default=True, help="Bits that must match, T."
+    "--threshold", "-t", type=float, default=6, show_default=True, help="Bits that must match, T."
+)
+@click.option(
+    "--softness",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Let bits near their hyperplane count less; 0 is the paper's rule.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the key's description as JSON.")
 def new(
@@ -43,13 +51,16 @@ def new(
     note: str,
     encoder: str,
     bits: int,
-    threshold: int,
+    threshold: float,
+    softness: float,
     as_json: bool,
 ) -> None:
     """Make a key for an encoder."""
     if name and out:
         raise click.UsageError("Give --name or --out, not both.")
-    key = new_key(fetch_encoder(encoder), bits=bits, threshold=threshold, note=note)
+    key = new_key(
+        fetch_encoder(encoder), bits=bits, threshold=threshold, softness=softness, note=note
+    )
     if out:
         save(key, out)
         entry = Entry(out.stem, out, key)
@@ -99,7 +110,7 @@ def _table(entries: list[Entry]) -> None:
             f"{key.created:%Y-%m-%d}",
             key.encoder,
             str(key.bits),
-            str(key.threshold),
+            f"{key.threshold:g}",
             state,
             key.note,
         )
@@ -146,9 +157,14 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
         if key.retired
         else "active",
         "encoder": f"{key.encoder} ({key.dimension} dimensions, {key.fingerprint[:16]}…)",
-        "rule": f"{key.threshold} of {key.bits} bits must match",
+        "rule": _rule(key),
         "note": key.note or "-",
         "secret": "hidden; back up the file, since it cannot be made again",
     }
     for label, value in rows.items():
         click.echo(f"{label:<8} {value}")
+
+
+def _rule(key: WatermarkKey) -> str:
+    softly = f", by degrees of softness {key.softness:g}" if key.softness else ""
+    return f"{key.threshold:g} of {key.bits} bits must match{softly}"

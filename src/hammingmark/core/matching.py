@@ -1,4 +1,4 @@
-"""Codes to matching bits, and the acceptance rule (the paper's equation 3)."""
+"""Codes to matching bits (the paper's equation 3)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,3 @@ def match_counts(
 def transition_matches(codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.uint8]:
     """M_t of neighbouring sentences: (n, k, ceil(m / 8)) to (n - 1, k)."""
     return match_counts(codes[1:], codes[:-1], bits=bits)
-
-
-def accepts(matches: NDArray[np.uint8], *, threshold: int) -> NDArray[np.bool_]:
-    """Whether M >= T: what generation keeps and what detection counts as valid."""
-    return matches >= threshold

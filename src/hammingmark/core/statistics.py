@@ -16,10 +16,14 @@ from numpy.typing import NDArray
 from hammingmark.core import theory
 from hammingmark.core.hashing import hash_bits
 from hammingmark.core.matching import transition_matches
+from hammingmark.core.soft import accepted_before, agreement, soft_acceptance, soft_moments
 from hammingmark.errors import InputError
 from hammingmark.records import StatisticName
 
 _GRID = 4096  # steps in which the natural match probability is told apart
+
+DETECTION_SOFTNESS = 0.5
+"""The softness at which the soft statistic looks at text that was marked with a hard ball."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,19 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What decides a statistic beside the text: m, T, and what marked text should look like."""
+    """What decides a statistic beside the text.
+
+    Attributes:
+        bits: m.
+        threshold: T; whole for a hard ball.
+        alternative: what marked text should look like.
+        softness: s of a soft ball, 0 for a hard one.
+    """
 
     bits: int
-    threshold: int
+    threshold: float
     alternative: Alternative
+    softness: float = 0.0
 
 
 def cosines(embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -86,10 +98,9 @@ class Scoring:
         self, similarity: NDArray[np.float64], *, statistic: StatisticName, rule: Rule
     ) -> None:
         self._rule = rule
+        self._statistic = statistic
         self._step = np.rint(theory.match_probability(similarity) * _GRID).astype(np.intp)
-        self._natural: NDArray[np.float64] | None = None
-        if statistic == "margin":
-            self._natural = _acceptance_grid(rule.bits, rule.threshold)[self._step]
+        self._natural = _acceptance_grid(rule)[self._step]
         self._table, best, centre = _tables(statistic, rule)
         self.best = best[self._step]
         self.centre = centre[self._step]
@@ -106,18 +117,30 @@ class Scoring:
         Returns:
             (c - 1, k).
         """
+        rule = self._rule
         where = slice(first, first + len(projections) - 1)
-        if self._natural is not None:
-            accepted = accepted_when_written(projections, rule=self._rule)
-            ratio = _ratio(accepted, self._natural[where, None], self._rule.alternative)
+        if self._statistic == "margin" or (self._statistic == "likelihood" and rule.softness):
+            blurred = self._statistic == "margin"
+            accepted = accepted_when_written(projections, rule=rule, blurred=blurred)
+            ratio = _ratio(accepted, self._natural[where, None], rule.alternative)
             logs: NDArray[np.float64] = np.log(ratio)
             return logs
-        matches = transition_matches(hash_bits(projections), bits=self._rule.bits)
-        width = self._rule.bits + 1
+        if self._statistic == "soft":
+            softness = rule.softness or DETECTION_SOFTNESS
+            shares = agreement(projections[:-1], projections[1:], softness=softness) / rule.bits
+            return shares.astype(np.float64)
+        if self._statistic == "edge_vote" and rule.softness:
+            degree = agreement(projections[:-1], projections[1:], softness=rule.softness)
+            votes: NDArray[np.float64] = (degree >= np.float32(rule.threshold)).astype(np.float64)
+            return votes
+        matches = transition_matches(hash_bits(projections), bits=rule.bits)
+        width = rule.bits + 1
         return self._table.take(matches + (self._step[where] * width)[:, None])
 
 
-def accepted_when_written(projections: NDArray[np.float32], *, rule: Rule) -> NDArray[np.float32]:
+def accepted_when_written(
+    projections: NDArray[np.float32], *, rule: Rule, blurred: bool = True
+) -> NDArray[np.float32]:
     """The chance that each transition satisfied the rule before anyone touched the text.
 
     If nobody reworded it, the matches tell. If it was reworded by logistic noise of scale s, the
@@ -128,11 +151,14 @@ def accepted_when_written(projections: NDArray[np.float32], *, rule: Rule) -> ND
     Args:
         projections: of n sentences, (n, k, m).
         rule: m, T and the alternative.
+        blurred: whether it may have been reworded.
 
     Returns:
         (n - 1, k).
     """
     alternative = rule.alternative
+    if rule.softness:
+        return _softly_accepted(projections, rule=rule, blurred=blurred)
     matches = transition_matches(hash_bits(projections), bits=rule.bits)
     untouched = _accepted_before_flips(rule).take(matches)
     bits_first = np.ascontiguousarray(np.moveaxis(projections, -1, 0))
@@ -140,9 +166,30 @@ def accepted_when_written(projections: NDArray[np.float32], *, rule: Rule) -> ND
     agree = sure[:, 1:] * sure[:, :-1]
     agree *= np.float32(0.5 - alternative.flip)
     agree += np.float32(0.5)
-    reworded = few_mismatches(agree, rule.bits - rule.threshold)
+    reworded = few_mismatches(agree, rule.bits - int(rule.threshold))
     share = np.float32(alternative.edited)
     accepted: NDArray[np.float32] = (1 - share) * untouched + share * reworded
+    return accepted
+
+
+def _softly_accepted(
+    projections: NDArray[np.float32], *, rule: Rule, blurred: bool
+) -> NDArray[np.float32]:
+    """The same for a soft ball."""
+    alternative = rule.alternative
+    degree = agreement(projections[:-1], projections[1:], softness=rule.softness)
+    inside = degree >= np.float32(rule.threshold)
+    flip = np.float32(alternative.flip)
+    accepted: NDArray[np.float32] = np.where(inside, 1.0 - flip, flip).astype(np.float32)
+    if blurred:
+        share = np.float32(alternative.edited)
+        reworded = accepted_before(
+            projections,
+            threshold=rule.threshold,
+            softness=rule.softness,
+            blur=alternative.blur,
+        )
+        accepted = (1 - share) * accepted + share * reworded
     return accepted
 
 
@@ -188,32 +235,37 @@ def _tables(
     """
     probability = np.linspace(0.0, 1.0, _GRID + 1)
     counts = np.arange(rule.bits + 1)
-    if statistic == "margin":
-        natural = _acceptance_grid(rule.bits, rule.threshold)
+    flat = np.zeros(len(probability))
+    natural = _acceptance_grid(rule)
+    if statistic == "margin" or (statistic == "likelihood" and rule.softness):
         ceiling = np.log(_ratio(np.ones_like(natural), natural, rule.alternative))
-        return np.empty(0), ceiling, np.zeros(len(probability))
+        return np.empty(0), ceiling, flat
     if statistic == "likelihood":
         worth = theory.log_likelihood_ratio(
             rule.bits,
-            rule.threshold,
+            int(rule.threshold),
             probability,
             rule.alternative.flip,
             rule.alternative.free,
             rest=probability,
         )
-        return worth.ravel(), worth.max(axis=1), np.zeros(len(probability))
-    shares = counts >= rule.threshold if statistic == "edge_vote" else counts / rule.bits
-    worth = np.broadcast_to(shares.astype(np.float64), (len(probability), len(counts)))
-    unmarked = theory.match_law(rule.bits, probability)
-    marked = theory.marked_law(rule.bits, rule.threshold, np.clip(probability, 1e-6, 1.0), 0.0)
-    centre: NDArray[np.float64] = ((unmarked + marked) / 2.0 * worth).sum(axis=1)
-    return worth.ravel(), worth.max(axis=1), centre
+        return worth.ravel(), worth.max(axis=1), flat
+    if statistic == "edge_vote":
+        shares = counts >= rule.threshold
+        worth = np.broadcast_to(shares.astype(np.float64), (len(probability), len(counts)))
+        return worth.ravel(), flat + 1.0, (natural + 1.0) / 2.0
+    softness = (rule.softness or DETECTION_SOFTNESS) if statistic == "soft" else 0.0
+    mean, spread = soft_moments(probability, softness=softness)
+    worth = np.broadcast_to(counts / rule.bits, (len(probability), len(counts)))
+    centre = mean + spread / np.sqrt(rule.bits) * theory.selection_shift(natural) / 2.0
+    return worth.ravel(), flat + 1.0, centre
 
 
 @lru_cache(maxsize=32)
-def _acceptance_grid(bits: int, threshold: int) -> NDArray[np.float64]:
-    grid = theory.acceptance(bits, threshold, np.linspace(0.0, 1.0, _GRID + 1))
-    return np.maximum(grid, 1e-12)
+def _acceptance_grid(rule: Rule) -> NDArray[np.float64]:
+    grid = np.linspace(0.0, 1.0, _GRID + 1)
+    natural = soft_acceptance(rule.bits, rule.threshold, grid, softness=rule.softness)
+    return np.maximum(natural, 1e-12)
 
 
 @lru_cache(maxsize=32)
@@ -222,7 +274,7 @@ def _accepted_before_flips(rule: Rule) -> NDArray[np.float32]:
     counts = np.arange(rule.bits + 1)
     flip = rule.alternative.flip
     kept = np.where(counts[:, None] > np.arange(rule.bits), 1.0 - flip, flip)
-    return few_mismatches(kept.T.astype(np.float32), rule.bits - rule.threshold)
+    return few_mismatches(kept.T.astype(np.float32), rule.bits - int(rule.threshold))
 
 
 def _ratio(accepted: NDArray[Any], natural: NDArray[Any], alternative: Alternative) -> NDArray[Any]:

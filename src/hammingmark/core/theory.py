@@ -156,6 +156,21 @@ def divergence(a: npt.ArrayLike) -> Floats:
         return np.asarray(0.0 - np.log(_unit(a, "a")))
 
 
+def selection_shift(a: npt.ArrayLike) -> Floats:
+    """How far keeping the best share a moves the mean of a normal variable, in its deviations.
+
+    phi(z) / a with P(Z >= z) = a. By it a method of any kind can be compared with others at equal
+    cost: 1 / a candidates buy this much.
+    """
+    share = np.clip(_unit(a, "an acceptance"), 1e-12, 1.0 - 1e-12)
+    grid = np.linspace(-9.0, 9.0, 36_001)
+    density = np.exp(-(grid**2) / 2.0) / np.sqrt(2.0 * np.pi)
+    above = np.cumsum(density[::-1])[::-1]
+    z = np.interp(share, (above / above[0])[::-1], grid[::-1])
+    shift: Floats = np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi) / share
+    return shift
+
+
 def evidence_limit(acceptances: npt.ArrayLike) -> float:
     """Bits of evidence in a wholly marked, unedited text: the sum of log2(1/a) over transitions.
 

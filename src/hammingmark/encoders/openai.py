@@ -13,9 +13,11 @@ from hammingmark.encoders.batching import Progress, run_batches
 from hammingmark.encoders.fingerprint import fingerprint
 from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
-from hammingmark.encoders.retrying import Endpoint
+from hammingmark.endpoint import Endpoint
 from hammingmark.errors import EncoderError, InputError
 from hammingmark.protocols import FloatArray
+
+_PATH = "/embeddings"
 
 
 class OpenAIEncoder:
@@ -51,12 +53,11 @@ class OpenAIEncoder:
     ) -> None:
         if batch < 1:
             raise InputError(f"batch is {batch}; a request needs at least one sentence.")
-        if retries < 0:
-            raise InputError(f"retries is {retries}; it cannot be negative.")
         if dimension is not None and dimension < 1:
             raise InputError(f"dimension is {dimension}; it must be at least 1.")
         self._endpoint = Endpoint(
-            f"{base_url.rstrip('/')}/embeddings",
+            base_url,
+            error=EncoderError,
             api_key=api_key,
             timeout=timeout,
             retries=retries,
@@ -67,7 +68,7 @@ class OpenAIEncoder:
         self._batch = batch
 
     def __repr__(self) -> str:
-        return f"OpenAIEncoder({self._endpoint.url!r}, {self._model!r})"
+        return f"OpenAIEncoder({self._endpoint.url(_PATH)!r}, {self._model!r})"
 
     @property
     def name(self) -> str:
@@ -114,7 +115,7 @@ class OpenAIEncoder:
         vectors = self._request(texts)
         if vectors.shape[1] != self.dimension:
             raise EncoderError(
-                f"{self._endpoint.url} gave embeddings of {vectors.shape[1]} numbers, not "
+                f"{self._endpoint.url(_PATH)} gave embeddings of {vectors.shape[1]} numbers, not "
                 f"{self.dimension}. Set the dimension to what the model {self._model!r} gives."
             )
         return vectors
@@ -124,14 +125,14 @@ class OpenAIEncoder:
         body: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
         if self._asked is not None:
             body["dimensions"] = self._asked
-        response = self._endpoint.post(body)
+        response = self._endpoint.post(_PATH, body)
         try:
             return _read(response, len(texts))
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise EncoderError(
-                f"{self._endpoint.url} did not answer with {len(texts)} embeddings. Check that "
-                f"it is an OpenAI-compatible endpoint and that {self._model!r} is an embedding "
-                "model."
+                f"{self._endpoint.url(_PATH)} did not answer with {len(texts)} embeddings. Check "
+                f"that it is an OpenAI-compatible endpoint and that {self._model!r} is an "
+                "embedding model."
             ) from error
 
 

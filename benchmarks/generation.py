@@ -1,0 +1,254 @@
+"""What marking costs, as ratios of things measured in the same run.
+
+Absolute times differ from machine to machine; a ratio of marked to unmarked text carries over. Run
+it on a machine that has nothing else to do::
+
+    python benchmarks/generation.py                                   # embedded models, CPU
+    python benchmarks/generation.py --backend transformers:smollm2    # CUDA where there is some
+    python benchmarks/generation.py --json result.json
+
+Prompts are the first two sentences of encyclopedia articles, or the lines of ``--prompts``. The
+paper's figures stand beside ours where it has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from hammingmark.assemble import (
+    DEFAULT_GENERATOR,
+    detector,
+    load_backend,
+    load_encoder,
+    load_splitter,
+    model_store,
+    new_key,
+)
+from hammingmark.core import theory
+from hammingmark.core.soft import soft_acceptance
+from hammingmark.evaluation.quality import mean_repetition
+from hammingmark.keys import WatermarkKey
+from hammingmark.pipeline.generate import PAPER, Settings, Writer
+from hammingmark.protocols import Backend, Encoder, Splitter
+from hammingmark.records import Draft, Prompt
+from hammingmark.watermarks.sentence.hamming import HammingMark
+
+PAPER_FIGURES = {"samples": 2.2, "tokens": 41.6, "acceptance": 0.58, "fallback": 0.013}
+Result = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--backend", default=DEFAULT_GENERATOR)
+    parser.add_argument("--encoder", help="by default the package's")
+    parser.add_argument("--texts", type=int, default=24, help="texts for each figure")
+    parser.add_argument("--tokens", type=int, default=200, help="tokens a text")
+    parser.add_argument("--together", type=int, default=64, help="texts written side by side")
+    parser.add_argument("--width", type=int, help="candidates drawn at once, where many are")
+    parser.add_argument("--prompts", type=Path, help="a JSONL file with a field text")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--skip", nargs="*", default=[], choices=["stream", "together", "habits"])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    options = parser.parse_args()
+    bench = Bench(options)
+    report: Result = {"machine": platform.processor() or platform.machine()}
+    for name in ("stream", "together", "habits"):
+        if name not in options.skip:
+            report[name] = getattr(bench, name)()
+            show(name, report[name])
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+class Bench:
+    """The parts under test, and the three rounds."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.splitter = load_splitter()
+        self.encoder = load_encoder(options.encoder) if options.encoder else load_encoder()
+        self.key = new_key(self.encoder)
+        self.backend = load_backend(options.backend)
+        self.wide = options.width or max(4, self.backend.width)
+        self.prompts = read_prompts(options.prompts, self.splitter)
+        self.settings = Settings(max_tokens=options.tokens)
+        self.write(self.prompts[:1], key=None, settings=Settings(max_tokens=8))  # loads, warms up
+        self.write(self.prompts[:1], key=self.key, settings=Settings(max_tokens=30))
+
+    def write(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        key: WatermarkKey | None,
+        settings: Settings | None = None,
+        width: int | None = None,
+        one_by_one: bool = True,
+    ) -> tuple[list[Draft], float]:
+        """Drafts, and the seconds they took."""
+        mark = HammingMark(key) if key else None
+        backend = Resized(self.backend, width or self.backend.width)
+        made = Writer(backend, self.splitter, self.encoder, mark, settings or self.settings)
+        began = perf_counter()
+        if one_by_one:
+            drafts = [
+                made.write(prompt, seed=self.options.seed + number)
+                for number, prompt in enumerate(prompts)
+            ]
+        else:
+            drafts = made.write_many(prompts, seed=self.options.seed)
+        return drafts, perf_counter() - began
+
+    def stream(self) -> Result:
+        """One text at a time: what a reader waits for."""
+        prompts = self.prompts[: self.options.texts]
+        pace: dict[str, float] = {}
+        costs: Result = {}
+        evidence: Result = {}
+        for name, key, width in (
+            ("unmarked", None, 1),
+            ("one candidate at a time", self.key, 1),
+            (f"{self.wide} at once", self.key, self.wide),
+        ):
+            drafts, seconds = self.write(prompts, key=key, width=width)
+            pace[name] = seconds / max(1, sum(draft.cost.tokens for draft in drafts))
+            if key is not None:
+                costs[name] = account(drafts)
+            if key is not None and width == 1:
+                evidence = limit(drafts, self.key, self.encoder, self.splitter)
+        base = pace["unmarked"]
+        return {
+            "tokens_per_second": {name: 1.0 / value for name, value in pace.items()},
+            "over_unmarked": {name: value / base for name, value in pace.items()},
+            "cost": costs,
+            "paper": PAPER_FIGURES,
+            "evidence": evidence,
+        }
+
+    def together(self) -> Result:
+        """Many texts side by side: what a service can serve."""
+        asked = [
+            self.prompts[number % len(self.prompts)] for number in range(self.options.together)
+        ]
+        rates: dict[str, float] = {}
+        for name, key, width in (
+            ("unmarked", None, 1),
+            ("one candidate at a time", self.key, 1),
+            (f"{self.wide} at once", self.key, self.wide),
+        ):
+            drafts, seconds = self.write(asked, key=key, width=width, one_by_one=False)
+            rates[name] = sum(draft.cost.tokens for draft in drafts) / seconds
+        base = rates["unmarked"]
+        return {
+            "texts": len(asked),
+            "tokens_per_second": rates,
+            "over_unmarked": {name: base / rate for name, rate in rates.items()},
+        }
+
+    def habits(self) -> Result:
+        """The guard against repetition and the fallback, beside the paper's habits."""
+        prompts = self.prompts[: self.options.texts]
+        report: Result = {}
+        plain, _ = self.write(prompts, key=None, one_by_one=False)
+        yardstick = mean_repetition([draft.text for draft in plain])
+        report["unmarked"] = {"rep-4": yardstick}
+        for name, settings in {
+            "paper": replace(PAPER, max_tokens=self.options.tokens),
+            "no guard": replace(self.settings, most_repeated=1.0),
+            "guard 0.3": replace(self.settings, most_repeated=0.3),
+            "guard 0.15": replace(self.settings, most_repeated=0.15),
+            "guard 0": replace(self.settings, most_repeated=0.0),
+            "last": replace(self.settings, fallback="last"),
+        }.items():
+            drafts, _ = self.write(prompts, key=self.key, settings=settings, one_by_one=False)
+            repeated = mean_repetition([draft.text for draft in drafts])
+            report[name] = {
+                "rep-4": repeated,
+                "over_unmarked": repeated / yardstick if yardstick else None,
+                **account(drafts),
+                **limit(drafts, self.key, self.encoder, self.splitter),
+            }
+        return report
+
+
+class Resized:
+    """A backend that draws so many candidates of one text at once."""
+
+    def __init__(self, backend: Backend, width: int) -> None:
+        self.name, self.parallel, self.width = backend.name, backend.parallel, width
+        self.open = backend.open
+
+
+def account(drafts: Sequence[Draft]) -> Result:
+    """Samples and tokens a sentence, acceptance and fallback, over all drafts."""
+    costs = [draft.cost for draft in drafts]
+    sentences = max(1, sum(len(draft.sentences) for draft in drafts))
+    tried = sum(cost.tried for cost in costs)
+    seconds = sum(cost.seconds for cost in costs)
+    return {
+        "samples": sum(cost.candidates for cost in costs) / sentences,
+        "tokens": sum(cost.drawn_tokens for cost in costs) / sentences,
+        "spare_tokens": sum(cost.spare_tokens for cost in costs) / sentences,
+        "acceptance": sum(cost.passed for cost in costs) / tried if tried else None,
+        "fallback": sum(cost.fallbacks for cost in costs) / sentences,
+        "repeats": sum(cost.repeats for cost in costs) / sentences,
+        "misfits": sum(cost.misfits for cost in costs) / sentences,
+        "encoder_share": sum(cost.encoder_seconds for cost in costs) / seconds if seconds else None,
+    }
+
+
+def limit(
+    drafts: Sequence[Draft], key: WatermarkKey, encoder: Encoder, splitter: Splitter
+) -> Result:
+    """Evidence found, mean log2(1 / p), against what the same transitions could give at most."""
+    found, most = [], []
+    judge = detector(key, encoder=encoder, splitter=splitter, topic="free", references=16_000)
+    for verdict in judge.judge_many(draft.text for draft in drafts):
+        if verdict.p_value is None:
+            continue
+        cosines = np.array([each.cosine for each in verdict.evidence.transitions])
+        natural = soft_acceptance(
+            key.bits, key.threshold, theory.match_probability(cosines), softness=key.softness
+        )
+        found.append(np.log2(1.0 / verdict.p_value))
+        most.append(theory.evidence_limit(natural))
+    return {
+        "bits_found": float(np.mean(found)),
+        "bits_at_most": float(np.mean(most)),
+        "found_at_1_percent": float(np.mean(np.array(found) >= np.log2(100.0))),
+    }
+
+
+def read_prompts(path: Path | None, splitter: Splitter) -> list[Prompt]:
+    """The first two sentences of each text."""
+    if path is None:
+        (path,) = model_store().ensure("wiki100").glob("*.jsonl")
+    prompts = []
+    for line in path.read_text("utf-8").splitlines():
+        sentences = splitter.split(json.loads(line)["text"]).carrying
+        if len(sentences) >= 2 and all(len(each) > 40 for each in sentences[:2]):
+            prompts.append(Prompt(" ".join(sentences[:2])))
+    return prompts
+
+
+def show(title: str, values: Result, depth: int = 0) -> None:
+    """Print figures as an indented list."""
+    print("  " * depth + title)
+    for name, value in values.items():
+        if isinstance(value, dict):
+            show(name, value, depth + 1)
+        else:
+            shown = f"{value:.4g}" if isinstance(value, float) else value
+            print("  " * (depth + 1) + f"{name}: {shown}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

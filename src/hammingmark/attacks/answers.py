@@ -1,0 +1,73 @@
+"""What a chat model answered to what it was asked for: only the rewritten text."""
+
+from __future__ import annotations
+
+import re
+
+from hammingmark.attacks.pieces import Kept
+
+_THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+_ASIDE = r"(?:sure|certainly|of course|okay|ok|absolutely|great)\b[\s,.!:]*"
+_LABEL = (
+    r"\**(?:here(?:['’]s| is| are)\b[^:\n]{0,90}"
+    r"|(?:the |my )?(?:rewritten|rewrite|revised|rephrased|paraphrased|reworded)\b[^:\n]{0,50}"
+    r"|(?:sentence|text|paragraph|answer|output))\**:\**"
+)
+_OPENING = re.compile(rf"\A(?:{_ASIDE})?{_LABEL}\s*", re.IGNORECASE)
+_REMARK = re.compile(rf"\A{_ASIDE}\n+", re.IGNORECASE)
+_CLOSING = re.compile(
+    r"\n\s*\n\W*(?:note\b|let me know|i hope|please let me|is there anything|feel free)[^\n]*\Z",
+    re.IGNORECASE,
+)
+_REFUSAL = re.compile(
+    r"\A(?:(?:i['’]m|i am) (?:really |very |so )?sorry\b|sorry\b|i apologi[sz]e\b"
+    r"|(?:i['’]m|i am) (?:unable|not able)\b"
+    r"|i (?:cannot|can['’]t|can not|won['’]t|will not) "
+    r"(?:help|assist|rewrite|rephrase|paraphrase|do|provide|fulfil|comply|answer|create)"
+    r"|as an ai\b|as a (?:large )?language model\b)",
+    re.IGNORECASE,
+)
+_QUOTES = (('"', '"'), ("“", "”"), ("'", "'"), ("‘", "’"), ("«", "»"), ("**", "**"))
+
+
+def clean(answer: str, *, original: str, whole: bool) -> str | Kept:
+    """The rewritten text in an answer, or why there is none.
+
+    What the original has itself is left alone: its own quotes, an opening that looks like a
+    chat's, an apology.
+
+    Args:
+        answer: all that the model wrote.
+        original: what it was to rewrite.
+        whole: whether the answer may have several paragraphs; otherwise the first is taken.
+    """
+    text = _THOUGHTS.sub("", answer).strip()
+    fenced = _FENCE.match(text)
+    if fenced and not original.startswith("```"):
+        text = fenced.group(1).strip()
+    if _REFUSAL.match(text) and not _REFUSAL.match(original):
+        return Kept("refused")
+    if not _OPENING.match(original) and not _REMARK.match(original):
+        text = _OPENING.sub("", _REMARK.sub("", text), count=1)
+    text = _CLOSING.sub("", text).strip()
+    if not whole:
+        text = re.split(r"\n\s*\n", text, maxsplit=1)[0]
+    text = _unquote(text.strip(), original)
+    return text if text else Kept("empty")
+
+
+def _unquote(text: str, original: str) -> str:
+    """Take one pair of quotes off a text that is quoted as a whole where the original is not."""
+    for opening, closing in _QUOTES:
+        inner = text[len(opening) : len(text) - len(closing)]
+        if (
+            len(text) > len(opening) + len(closing)
+            and text.startswith(opening)
+            and text.endswith(closing)
+            and not original.startswith(opening)
+            and opening not in inner
+            and closing not in inner
+        ):
+            return inner.strip()
+    return text

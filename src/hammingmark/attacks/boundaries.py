@@ -1,0 +1,139 @@
+"""Two sentences made one, and one made two."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from hammingmark.attacks.each import how_many, pick, require_share
+from hammingmark.attacks.prose import listed
+from hammingmark.attacks.sentences import SentenceAttack
+from hammingmark.core.words import words_of
+from hammingmark.records import Unit
+
+_JOINTS = (", and ", "; ")
+# Words that begin a sentence with a capital and no other reason for it.
+_COMMON = listed(
+    """
+    a after all although an and another as at because before both but by each even every few for
+    from he her here his how however if in instead into it its later like many most my no not now
+    of on once one or other others our over perhaps she since so some sometimes soon still such
+    that the their then there these they this those though through thus to today under until we
+    what when where which while who why with without yet you your
+    """
+)
+# Where a sentence falls apart by itself: behind a semicolon, or before a conjunction.
+_SEAM = re.compile(r"(;\s+)|(,\s+)(?=(?:and|but|so|or|yet|while|whereas|though|although)\s)")
+_LEAST_WORDS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeSentences(SentenceAttack):
+    """Join neighbouring sentences of a paragraph by ", and" or a semicolon.
+
+    Only a sentence that ends with a full stop is joined to the next, and none twice.
+
+    Attributes:
+        share: of the sentences, to be joined to the one before.
+        keeps: least similarity at which the outcome counts as the same text.
+    """
+
+    name: ClassVar[str] = "merge-sentences"
+    share: float = 0.2
+    keeps: float = 0.8
+
+    def __post_init__(self) -> None:
+        require_share(self.share)
+
+    def change_units(
+        self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
+    ) -> list[Unit]:
+        """The units of the attacked text."""
+        pairs = [
+            place
+            for place in places
+            if place + 1 < len(units)
+            and units[place + 1].carries
+            and units[place].gap == " "
+            and _ends_plainly(units[place].text)
+        ]
+        wanted = how_many(self.share * len(places), most=len(pairs), rng=rng)
+        small = {word for unit in units for word in words_of(unit.text) if word.islower()}
+        joined: set[int] = set()
+        for place in rng.permutation(np.array(pairs, dtype=np.int64)):
+            if len(joined) < wanted and not joined & {place - 1, place, place + 1}:
+                joined.add(int(place))
+        found: list[Unit] = []
+        for place, unit in enumerate(units):
+            if place - 1 in joined:
+                joint = _JOINTS[int(rng.integers(len(_JOINTS)))]
+                first = found[-1].text[:-1]
+                found[-1] = replace(unit, text=f"{first}{joint}{_uncapitalised(unit.text, small)}")
+            else:
+                found.append(unit)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitSentences(SentenceAttack):
+    """Cut sentences in two, at a semicolon or before a conjunction.
+
+    Attributes:
+        share: of the sentences; fewer are cut where fewer have such a place.
+        anywhere: cut a sentence without such a place in its middle, whatever that does to it.
+        keeps: least similarity at which the outcome counts as the same text.
+    """
+
+    name: ClassVar[str] = "split-sentences"
+    share: float = 0.2
+    anywhere: bool = False
+    keeps: float = 0.8
+
+    def __post_init__(self) -> None:
+        require_share(self.share)
+
+    def change_units(
+        self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
+    ) -> list[Unit]:
+        """The units of the attacked text."""
+        cuts = {place: halves for place in places if (halves := self._halves(units[place].text))}
+        order = list(cuts)
+        chosen = pick(len(places), share=self.share, rng=rng, among=len(order))
+        cut = {order[index] for index in chosen}
+        found: list[Unit] = []
+        for place, unit in enumerate(units):
+            if place in cut:
+                first, second = cuts[place]
+                found += [replace(unit, text=first, gap=" "), replace(unit, text=second)]
+            else:
+                found.append(unit)
+        return found
+
+    def _halves(self, sentence: str) -> tuple[str, str] | None:
+        """The two halves, cut at the seam nearest to the middle."""
+        seams = [seam.span() for seam in _SEAM.finditer(sentence)]
+        if self.anywhere and not seams:
+            spaces = [space.span() for space in re.finditer(r"[,:;]?\s+", sentence)]
+            seams = sorted(spaces, key=lambda span: abs(span[0] - len(sentence) / 2))[:1]
+        for start, end in sorted(seams, key=lambda span: abs(span[0] - len(sentence) / 2)):
+            first, second = sentence[:start], sentence[end:]
+            if min(len(words_of(first)), len(words_of(second))) >= _LEAST_WORDS:
+                return f"{first}.", second[0].upper() + second[1:]
+        return None
+
+
+def _ends_plainly(sentence: str) -> bool:
+    return sentence.endswith(".") and not sentence.endswith("..")
+
+
+def _uncapitalised(sentence: str, small: set[str]) -> str:
+    """The sentence as it goes on behind another: a name keeps its capital."""
+    first = next(iter(words_of(sentence)), "")
+    if not sentence.startswith(first) or not (
+        first.lower() in _COMMON or (first.istitle() and first.lower() in small)
+    ):
+        return sentence
+    return sentence[0].lower() + sentence[1:]

@@ -1,0 +1,59 @@
+"""Letters that look like others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from hammingmark.attacks.each import EachText, pick, require_share
+from hammingmark.attacks.prose import prose_words
+
+CYRILLIC = dict(zip("aceijopsxyABCEHIJKMOPSTXY", "асеіјорѕхуАВСЕНІЈКМОРЅТХУ", strict=True))
+GREEK = dict(zip("ovABEHIKMNOPTXYZ", "ονΑΒΕΗΙΚΜΝΟΡΤΧΥΖ", strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Homoglyphs(EachText):
+    """Put Cyrillic or Greek letters in the place of Latin ones that look the same.
+
+    A reader sees no difference and an encoder reads other letters, so its similarity says
+    nothing about the meaning, and any outcome counts as the same text.
+
+    Attributes:
+        share: of the letters that have a look-alike.
+        alphabet: where the look-alikes come from.
+        keeps: least similarity at which the outcome counts as the same text.
+    """
+
+    name: ClassVar[str] = "homoglyphs"
+    share: float = 0.1
+    alphabet: Literal["cyrillic", "greek", "both"] = "cyrillic"
+    keeps: float = -1.0
+
+    def __post_init__(self) -> None:
+        require_share(self.share)
+
+    def change(self, text: str, *, rng: np.random.Generator) -> str:
+        """Attack one text."""
+        alike = {
+            letter: [table[letter] for table in self._tables() if letter in table]
+            for letter in set().union(*self._tables())
+        }
+        places = [
+            place
+            for word in prose_words(text)
+            for place in range(word.start, word.end)
+            if text[place] in alike
+        ]
+        letters = list(text)
+        for index in pick(len(places), share=self.share, rng=rng):
+            choices = alike[text[places[index]]]
+            letters[places[index]] = choices[int(rng.integers(len(choices)))]
+        return "".join(letters)
+
+    def _tables(self) -> list[dict[str, str]]:
+        if self.alphabet == "both":
+            return [CYRILLIC, GREEK]
+        return [CYRILLIC if self.alphabet == "cyrillic" else GREEK]

@@ -1,0 +1,200 @@
+"""Ask a chat model to say it in other words: the attack that anyone can make.
+
+Any backend will do: a model in this process, or an endpoint. What the model was told is data with
+a version, because an attack with another prompt is another attack.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from hammingmark.attacks.answers import clean
+from hammingmark.attacks.pieces import Grain, Kept, Piece, Tally, change_prose
+from hammingmark.errors import InputError
+from hammingmark.protocols import Backend, Splitter
+from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePrompt:
+    """What a model is told.
+
+    Attributes:
+        system: the first turn.
+        sentence: the request for one sentence, with ``{text}``.
+        in_context: the same with the sentences before it, with ``{context}`` and ``{text}``.
+        passage: the request for a paragraph or a document, with ``{text}``.
+    """
+
+    system: str
+    sentence: str
+    in_context: str
+    passage: str
+
+
+REWRITE_PROMPTS: Mapping[str, RewritePrompt] = {
+    "v1": RewritePrompt(
+        system=(
+            "You rewrite text in other words. You keep its meaning, its facts and its language. "
+            "You answer with the rewritten text and nothing else."
+        ),
+        sentence=(
+            "Rewrite this sentence with other words and another sentence structure, and keep its "
+            "meaning.\n\nSentence: {text}"
+        ),
+        in_context=(
+            "These sentences come first:\n{context}\n\nRewrite only the sentence that follows "
+            "them, with other words and another sentence structure, and keep its meaning."
+            "\n\nSentence: {text}"
+        ),
+        passage=(
+            "Rewrite this text with other words and other sentence structures. Say all that it "
+            "says, in the same order, and add nothing.\n\nText:\n{text}"
+        ),
+    ),
+}
+"""Every prompt that results have been made with. A change of wording is a new version."""
+
+
+class Rewrite:
+    """Rewrite with a language model that follows instructions.
+
+    An answer that was cut short, refuses, is empty or is no prose is not used: the piece stays,
+    and ``tally`` counts it.
+
+    Args:
+        backend: the model; one that knows chats.
+        splitter: says what is prose.
+        scope: what is rewritten at once. A ``document`` is all prose up to the next heading, list
+            mark or code.
+        context: sentences of the original that are shown before the one to rewrite; only for
+            sentences.
+        prompt: the version of the prompt, a name in ``REWRITE_PROMPTS``, or a prompt of one's own.
+        temperature: 1 is the model's own distribution; published attacks draw from 0.2 to 1.
+        top_k: only the k likeliest tokens; 0 for all.
+        top_p: only the likeliest tokens of this total probability.
+        max_tokens: of an answer; by default about twice what the original takes.
+    """
+
+    keeps: float = 0.7
+    """The least similarity, by a held-out encoder, at which it is still the same text."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        splitter: Splitter,
+        scope: Grain = "sentence",
+        context: int = 0,
+        prompt: str | RewritePrompt = "v1",
+        temperature: float = 0.7,
+        top_k: int = 0,
+        top_p: float = 0.95,
+        max_tokens: int | None = None,
+    ) -> None:
+        if isinstance(prompt, str) and prompt not in REWRITE_PROMPTS:
+            known = ", ".join(REWRITE_PROMPTS)
+            raise InputError(f"No prompt called {prompt!r}. Known: {known}.")
+        if context < 0 or (context and scope != "sentence"):
+            raise InputError(
+                "context is a number of sentences before the one to rewrite; leave it at 0 for "
+                "paragraphs and documents."
+            )
+        self.tally: Tally = Tally()
+        self._backend = backend
+        self._splitter = splitter
+        self._scope: Grain = scope
+        self._context = context
+        self._version = prompt if isinstance(prompt, str) else "own"
+        self._prompt = REWRITE_PROMPTS[prompt] if isinstance(prompt, str) else prompt
+        self._sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+        self._max_tokens = max_tokens
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return "rewrite"
+
+    def describe(self) -> dict[str, object]:
+        """What decides the outcome, apart from chance."""
+        return {
+            "name": self.name,
+            "backend": self._backend.name,
+            "scope": self._scope,
+            "context": self._context,
+            "prompt": self._version,
+            "told": asdict(self._prompt),
+            "sampling": asdict(self._sampling),
+            "max_tokens": self._max_tokens,
+        }
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """Attack each text, with all chance drawn from ``rng``.
+
+        Raises:
+            BackendError: the model cannot go on, or a piece does not fit into its context.
+        """
+
+        def change(pieces: list[Piece]) -> list[str | Kept]:
+            seeds = rng.integers(2**31, size=len(pieces))
+            requests = [
+                self._request(number, piece, int(seed))
+                for number, (piece, seed) in enumerate(zip(pieces, seeds, strict=True))
+            ]
+            found = self._draw(requests)
+            return [self._read(found[number], piece) for number, piece in enumerate(pieces)]
+
+        return change_prose(
+            texts, splitter=self._splitter, change=change, tally=self.tally, grain=self._scope
+        )
+
+    def _request(self, number: int, piece: Piece, seed: int) -> Request:
+        before = piece.before[max(0, len(piece.before) - self._context) :]
+        if self._scope != "sentence":
+            asked = self._prompt.passage.format(text=piece.text)
+        elif before:
+            asked = self._prompt.in_context.format(context=" ".join(before), text=piece.text)
+        else:
+            asked = self._prompt.sentence.format(text=piece.text)
+        return Request(
+            number=number,
+            prompt=Prompt(
+                messages=(Message("system", self._prompt.system), Message("user", asked))
+            ),
+            written="",
+            seed=seed,
+            max_tokens=self._max_tokens or 64 + len(piece.text) // 2,
+            enough=_never,
+        )
+
+    def _draw(self, requests: list[Request]) -> dict[int, Candidate]:
+        """An answer to each request, with no more under way than the backend draws at once."""
+        found: dict[int, Candidate] = {}
+        waiting = deque(requests)
+        under_way = 0
+        session = self._backend.open(self._sampling)
+        try:
+            while len(found) < len(requests):
+                while waiting and under_way < self._backend.parallel:
+                    session.submit(waiting.popleft())
+                    under_way += 1
+                for candidate in session.wait():
+                    found[candidate.number] = candidate
+                    under_way -= 1
+        finally:
+            session.close()
+        return found
+
+    def _read(self, candidate: Candidate, piece: Piece) -> str | Kept:
+        if candidate.cut:
+            return Kept("cut")
+        return clean(candidate.text, original=piece.text, whole=self._scope == "document")
+
+
+def _never(text: str) -> bool:
+    """An answer is drawn in one go."""
+    return False

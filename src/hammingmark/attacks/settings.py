@@ -1,0 +1,177 @@
+"""What an attack can be told: read off its constructor, typed, and refused when unknown."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hammingmark.errors import InputError
+from hammingmark.protocols import Backend, Encoder, Splitter
+
+REQUIRED = inspect.Parameter.empty
+_SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_WORDS: Mapping[object, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    Path: "a folder",
+    tuple: "a list of texts",
+    NoneType: "none",
+    Backend: "a language model",
+    Encoder: "an encoder",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One thing an attack can be told.
+
+    Attributes:
+        name: what to call it.
+        kinds: what it may be; ``tuple`` for a list of texts.
+        choices: the words it may be, where it is one of a few.
+        default: what it is otherwise; ``REQUIRED`` if it must be given.
+    """
+
+    name: str
+    kinds: tuple[object, ...]
+    choices: tuple[str, ...]
+    default: object
+
+    @property
+    def typed(self) -> bool:
+        """Whether a user can type it."""
+        return bool(self.choices) or any(kind in _WORDS for kind in self.kinds)
+
+    def wants(self, kind: object) -> bool:
+        """Whether it may be of this kind."""
+        return kind in self.kinds
+
+    def read(self, value: object) -> object:
+        """The value as the constructor wants it, from what a user typed or a program gave.
+
+        Raises:
+            InputError: it is of another kind.
+        """
+        try:
+            return self._parse(value) if isinstance(value, str) else self._check(value)
+        except ValueError:
+            shown = value if isinstance(value, str) else repr(value)
+            raise InputError(f"{self.name} takes {self.words}, not {shown!s:.60}.") from None
+
+    @property
+    def words(self) -> str:
+        """What it takes, in words."""
+        found = [*self.choices, *(_WORDS[kind] for kind in self.kinds if kind in _WORDS)]
+        return " or ".join(dict.fromkeys(found)) or "nothing that can be typed"
+
+    def _parse(self, text: str) -> object:
+        if text in self.choices:
+            return text
+        if self.wants(NoneType) and text.lower() == "none":
+            return None
+        if self.wants(bool) and text.lower() in _SWITCH:
+            return _SWITCH[text.lower()]
+        for kind, make in ((int, int), (float, float)):
+            if self.wants(kind) and _succeeds(make, text):
+                return make(text)
+        if self.wants(tuple):
+            return (text,)
+        if any(self.wants(kind) for kind in (str, Path, Backend, Encoder)):
+            return text
+        raise ValueError
+
+    def _check(self, value: object) -> object:
+        if isinstance(value, (list, tuple)) and self.wants(tuple):
+            if all(isinstance(each, str) for each in value):
+                return tuple(value)
+            raise ValueError
+        if isinstance(value, int) and not isinstance(value, bool) and self.wants(float):
+            return value if self.wants(int) else float(value)
+        kinds = tuple(kind for kind in self.kinds if isinstance(kind, type))
+        if (type(value) in kinds) or (not _is_plain(value) and isinstance(value, kinds)):
+            return value
+        raise ValueError
+
+
+def known_settings(part: Callable[..., object]) -> dict[str, Setting]:
+    """What the constructor of an attack takes, in its order, besides a splitter.
+
+    An attack that needs a model of the catalogue names it in ``needs``, under the setting that
+    takes the model's folder.
+    """
+    # The fields of a dataclass may be hinted in another module than its constructor is made in.
+    made = "__dataclass_fields__" in vars(part)
+    hints = get_type_hints(part.__init__ if inspect.isclass(part) and not made else part)
+    needs: Mapping[str, str] = getattr(part, "needs", {})
+    found = {}
+    for name, parameter in inspect.signature(part).parameters.items():
+        kinds, choices = _flatten(hints.get(name, str))
+        if Splitter not in kinds:
+            default = needs.get(name, parameter.default)
+            found[name] = Setting(name, tuple(kinds), tuple(choices), default)
+    return found
+
+
+def takes_splitter(part: Callable[..., object]) -> bool:
+    """Whether the constructor of an attack takes a ``splitter``."""
+    return "splitter" in inspect.signature(part).parameters
+
+
+def read_settings(
+    known: Mapping[str, Setting], given: Mapping[str, object], *, attack: str
+) -> dict[str, object]:
+    """What was given, typed.
+
+    Args:
+        known: what the attack can be told.
+        given: values, or what a user typed.
+        attack: its name, for an error.
+
+    Raises:
+        InputError: a setting is unknown, or of another kind.
+    """
+    chosen = {}
+    for name, value in given.items():
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            listed = ", ".join(known) or "none"
+            raise InputError(
+                f"The attack {attack!r} has no setting {name!r}.{hint} It has: {listed}."
+            )
+        chosen[name] = known[name].read(value)
+    return chosen
+
+
+def _flatten(hint: Any) -> tuple[list[object], list[str]]:
+    """The kinds and the choices of a type hint, through unions."""
+    origin = get_origin(hint)
+    if origin is Literal:
+        return [], [str(choice) for choice in get_args(hint)]
+    if origin is tuple:
+        return [tuple], []
+    if origin in (Union, UnionType):
+        pairs = [_flatten(each) for each in get_args(hint)]
+        return [kind for kinds, _ in pairs for kind in kinds], [
+            choice for _, choices in pairs for choice in choices
+        ]
+    return [hint], []
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (str, int, float))
+
+
+def _succeeds(make: Callable[[str], object], text: str) -> bool:
+    try:
+        make(text)
+    except ValueError:
+        return False
+    return True

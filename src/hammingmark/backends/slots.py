@@ -1,0 +1,334 @@
+"""Continuous batching for a transformers model: slots, each with a sequence of its own.
+
+Every step feeds one token to each busy slot and draws the next. A slot that is freed keeps what
+it has read, so that a sequence with the same beginning copies it instead of reading it again.
+On CUDA a step is one replay of a recorded graph over all slots, which costs the same however
+many are busy, and makes a slot's numbers independent of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from transformers import Cache
+
+from hammingmark.records import Sampling
+
+_CHUNK = 512  # tokens of a prompt read at once
+_ROWS = 32  # prompts read at once
+_FED_ONE_BY_ONE = 8  # more new tokens than this are read in one go
+_STRETCH = 256  # attention spans are rounded up to multiples of this
+_IGNORED = -1e30
+
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+def _without_gradients(step: Step) -> Step:
+    decorated: Step = torch.inference_mode()(step)
+    return decorated
+
+
+class SlotCache(Cache):  # type: ignore[misc]
+    """Keys and values of all slots in one tensor, written in place.
+
+    Args:
+        slots: how many.
+        length: places of each.
+        layers: of the model.
+    """
+
+    def __init__(self, slots: int, length: int, layers: int) -> None:
+        super().__init__(layers=[])
+        self._shape = (layers, 2, slots, length + 1)  # idle slots write into the last place
+        self._kept: torch.Tensor | None = None
+        self.rows: torch.Tensor | None = None
+        self.positions: torch.Tensor | None = None
+        self.whole = False  # whether the rows are all slots, in their order
+        self.span = 0
+
+    def update(
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store the keys and values (rows, heads, q, width) of a step; those of the whole span."""
+        if self._kept is None:
+            layers, both, slots, length = self._shape
+            _, heads, _, width = key_states.shape
+            self._kept = key_states.new_zeros(layers, both, slots, heads, length, width)
+        assert self.rows is not None
+        assert self.positions is not None
+        found = []
+        for kept, fresh in zip(self._kept[layer_idx], (key_states, value_states), strict=True):
+            kept[self.rows[:, None], :, self.positions] = fresh.transpose(1, 2)
+            found.append((kept if self.whole else kept[self.rows])[:, :, : self.span])
+        return found[0], found[1]
+
+    @_without_gradients
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Give one slot the first ``length`` places of another."""
+        if self._kept is not None:
+            self._kept[:, :, target, :, :length] = self._kept[:, :, source, :, :length]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Nothing that the model may add to positions: they are given."""
+        return 0
+
+    def get_max_length(self, layer_idx: int | None = None) -> int:
+        """Places of a slot."""
+        return self._shape[-1]
+
+
+class Slots:
+    """Sequences that are continued side by side.
+
+    Args:
+        model: a causal language model of transformers.
+        slots: how many.
+        length: tokens of the longest sequence.
+        sampling: how tokens are drawn.
+    """
+
+    def __init__(self, model: Any, *, slots: int, length: int, sampling: Sampling) -> None:
+        self._model = model
+        self._device = model.device
+        self._cache = SlotCache(slots, length, model.config.num_hidden_layers)
+        self._sampling = sampling
+        self._length = length
+        self._read: list[list[int]] = [[] for _ in range(slots)]
+        self._to_feed: list[list[int]] = [[] for _ in range(slots)]
+        self._wanted: list[list[int]] = [[] for _ in range(slots)]
+        self._seeds = [0] * slots
+        self._drawn = [0] * slots
+        self._used = [0] * slots  # when each was last begun
+        self._clock = 0
+        self._busy: set[int] = set()
+        self._all = torch.arange(slots, device=self._device)
+        self._graphs: dict[int, tuple[Any, torch.Tensor, torch.Tensor]] = {}
+
+    @property
+    def busy(self) -> frozenset[int]:
+        """The slots in use."""
+        return frozenset(self._busy)
+
+    @property
+    def free(self) -> int:
+        """How many slots are not in use."""
+        return len(self._read) - len(self._busy)
+
+    def begin(self, wanted: Sequence[tuple[Sequence[int], int]]) -> list[int]:
+        """Continue sequences in free slots: tokens and a seed each to the number of its slot."""
+        slots: list[int] = []
+        unread: list[tuple[int, list[int]]] = []
+        for given, seed in wanted:
+            tokens = list(given)
+            source, known = self._longest(tokens)
+            # If one of those that are about to be read begins like this one, read it first.
+            if any(_common(self._wanted[slot], tokens[:-1]) > known for slot, _ in unread):
+                self._read_together(unread)
+                unread = []
+                source, known = self._longest(tokens)
+            idle = [slot for slot in range(len(self._read)) if slot not in self._busy]
+            slot = min(idle, key=self._used.__getitem__) if source in self._busy else source
+            if known and slot != source:
+                self._cache.copy(source, slot, known)
+            self._clock += 1
+            self._used[slot] = self._clock
+            self._busy.add(slot)
+            self._read[slot] = tokens[:known]
+            self._wanted[slot] = tokens
+            fresh = tokens[known:]
+            if len(fresh) > _FED_ONE_BY_ONE:
+                unread.append((slot, fresh[:-1]))
+                fresh = fresh[-1:]
+            self._to_feed[slot] = fresh
+            self._seeds[slot] = seed
+            self._drawn[slot] = 0
+            slots.append(slot)
+        self._read_together(unread)
+        return slots
+
+    def end(self, slot: int) -> None:
+        """Free a slot; what it has read is kept until another sequence takes it."""
+        self._busy.discard(slot)
+
+    def step(self) -> dict[int, int]:
+        """One token more for every busy slot: what was drawn, by slot.
+
+        A slot that is still being fed gives nothing.
+        """
+        rows = sorted(self._busy)
+        cuda = self._device.type == "cuda"
+        lanes = range(len(self._read)) if cuda else rows
+        fed, places, seeds, counts = [], [], [], []
+        for slot in lanes:
+            is_busy = slot in self._busy
+            fed.append(self._to_feed[slot][0] if is_busy else 0)
+            places.append(len(self._read[slot]) if is_busy else self._length)
+            seeds.append(self._seeds[slot])
+            counts.append(self._drawn[slot])
+        furthest = max(len(self._read[slot]) for slot in rows) + 1
+        span = min(self._length, -(-furthest // _STRETCH) * _STRETCH)
+        inputs = torch.tensor([fed, places, seeds, counts], dtype=torch.long)
+        if cuda:
+            drawn = self._replay(inputs, span)
+        else:
+            drawn = self._forward(inputs, torch.tensor(rows), span)
+        answers = drawn.tolist()
+        found: dict[int, int] = {}
+        for slot, answer in zip(lanes, answers, strict=True):
+            if slot not in self._busy:
+                continue
+            self._read[slot].append(self._to_feed[slot].pop(0))
+            if not self._to_feed[slot]:
+                self._to_feed[slot].append(answer)
+                self._drawn[slot] += 1
+                found[slot] = answer
+        return found
+
+    def room(self, slot: int) -> int:
+        """How many tokens a slot can still take."""
+        return self._length - len(self._read[slot]) - len(self._to_feed[slot])
+
+    def _longest(self, tokens: list[int]) -> tuple[int, int]:
+        """The slot that shares the longest beginning, and its length; a free one where equal."""
+        best = (-1, False, 0, 0)
+        for slot, read in enumerate(self._read):
+            known = _common(read, tokens[:-1])
+            best = max(best, (known, slot not in self._busy, -self._used[slot], slot))
+        return best[3], best[0]
+
+    @_without_gradients
+    def _read_together(self, unread: Sequence[tuple[int, list[int]]]) -> None:
+        """Read pieces of prompts without drawing anything, a chunk of each at a time."""
+        waiting = list(unread)
+        while waiting:
+            group = waiting[:_ROWS]
+            longest = min(_CHUNK, max(len(tokens) for _, tokens in group))
+            begins = [len(self._read[slot]) for slot, _ in group]
+            fed = torch.zeros(len(group), longest, dtype=torch.long)
+            # What a shorter piece lacks is written where idle slots write.
+            places = torch.full_like(fed, self._length)
+            for row, (begin, (_, tokens)) in enumerate(zip(begins, group, strict=True)):
+                size = min(longest, len(tokens))
+                fed[row, :size] = torch.tensor(tokens[:size])
+                places[row, :size] = torch.arange(begin, begin + size)
+            span = max(begins) + longest
+            positions = places.to(self._device)
+            self._cache.rows = torch.tensor([slot for slot, _ in group], device=self._device)
+            self._cache.positions = positions
+            self._cache.whole = False
+            self._cache.span = min(span, self._length)
+            reach = torch.arange(self._cache.span, device=self._device)
+            self._model.model(
+                input_ids=fed.to(self._device),
+                position_ids=positions,
+                attention_mask=(reach <= positions[:, :, None])[:, None],
+                past_key_values=self._cache,
+                use_cache=True,
+            )
+            rest = []
+            for slot, tokens in group:
+                self._read[slot] += tokens[:longest]
+                if tokens[longest:]:
+                    rest.append((slot, tokens[longest:]))
+            waiting = rest + waiting[_ROWS:]
+
+    @_without_gradients
+    def _forward(self, inputs: torch.Tensor, rows: torch.Tensor, span: int) -> torch.Tensor:
+        """Feed one token to each row and draw the next: (4, rows) to (rows,)."""
+        tokens, places, seeds, counts = inputs
+        self._cache.rows = rows
+        self._cache.positions = places[:, None]
+        self._cache.whole = len(rows) == len(self._read)
+        self._cache.span = span
+        reach = torch.arange(span, device=inputs.device)
+        outcome = self._model(
+            input_ids=tokens[:, None],
+            position_ids=places[:, None],
+            attention_mask=(reach <= places[:, None])[:, None, None],
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return draw(outcome.logits[:, -1].float(), seeds, counts, self._sampling)
+
+    def _replay(self, inputs: torch.Tensor, span: int) -> torch.Tensor:
+        """The same on CUDA, by a graph recorded once for each span."""
+        if span not in self._graphs:
+            static = inputs.to(self._device)
+            rows = self._all  # a graph remembers addresses, so what it reads must live on
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            # Idle places only: a step that is run to warm up must not write into a sequence.
+            idle = torch.full_like(inputs[1], self._length).to(self._device)
+            static[1].copy_(idle)
+            with torch.cuda.stream(side):
+                for _ in range(2):
+                    self._forward(static, rows, span)
+            torch.cuda.current_stream().wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                drawn = self._forward(static, rows, span)
+            self._graphs[span] = (graph, static, drawn)
+        graph, static, drawn = self._graphs[span]
+        static.copy_(inputs)
+        graph.replay()
+        return drawn
+
+
+def draw(
+    logits: torch.Tensor, seeds: torch.Tensor, counts: torch.Tensor, sampling: Sampling
+) -> torch.Tensor:
+    """One token for each row, decided by its seed and by how many it has drawn.
+
+    The Gumbel trick on noise that is a hash of (seed, count, token): no generator is kept, and a
+    row's draw does not depend on its neighbours.
+
+    Args:
+        logits: (rows, V).
+        seeds: (rows,).
+        counts: (rows,).
+        sampling: temperature, top-k, top-p.
+
+    Returns:
+        (rows,).
+    """
+    if sampling.temperature <= 0.0:
+        return logits.argmax(dim=-1)
+    size = logits.shape[-1]
+    kept = min(sampling.top_k, size) if sampling.top_k > 0 else size
+    values, tokens = logits.topk(kept, dim=-1)
+    values = values / sampling.temperature
+    if sampling.top_p < 1.0:
+        shares = values.softmax(dim=-1)
+        before = shares.cumsum(dim=-1) - shares
+        values = values.masked_fill(before >= sampling.top_p, _IGNORED)
+    noise = _mix(_mix(seeds * 0x9E3779B1 + counts)[:, None] + tokens)
+    uniform = ((noise >> 11) & ((1 << 52) - 1)).double() * 2.0**-52 + 2.0**-54
+    gumbel = -torch.log(-torch.log(uniform))
+    best = (values.double() + gumbel).argmax(dim=-1, keepdim=True)
+    return tokens.gather(-1, best)[:, 0]
+
+
+def _mix(words: torch.Tensor) -> torch.Tensor:
+    """A finaliser of 64-bit words: every bit of the input moves every bit of the output."""
+    words = words + 0x1E3779B97F4A7C15
+    words = (words ^ (words >> 30)) * -0x40A7B892E31B1A47
+    words = (words ^ (words >> 27)) * -0x6B2FB644ECCEEE15
+    return words ^ (words >> 31)
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """The length of the longest common beginning."""
+    longest = min(len(one), len(other))
+    for place in range(longest):
+        if one[place] != other[place]:
+            return place
+    return longest

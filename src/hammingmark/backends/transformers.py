@@ -1,0 +1,270 @@
+"""Any causal language model of transformers, on CPU or CUDA, batched over texts and candidates."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hammingmark.errors import BackendError
+from hammingmark.records import Candidate, Prompt, Request, Sampling
+
+_UNFINISHED = "\ufffd"  # half of a character, until its other tokens come
+
+
+class TransformersBackend:
+    """A transformers model in this process.
+
+    Args:
+        model: a folder, a hub name, or a GGUF file.
+        name: what a user typed to get it.
+        parallel: how many candidates are drawn together; 64 on CUDA and 4 on CPU.
+        width: how many of them may be of one text; 16 on CUDA, where lanes cost nothing, and 1
+            on CPU.
+        context: tokens that a prompt and its continuation may have together.
+        device: such as ``cuda`` or ``cpu``; by default CUDA where there is some.
+        dtype: such as ``bfloat16``; by default that on CUDA and ``float32`` on CPU.
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        name: str | None = None,
+        parallel: int | None = None,
+        width: int | None = None,
+        context: int = 2048,
+        device: str | None = None,
+        dtype: str | None = None,
+    ) -> None:
+        try:
+            import torch
+            import transformers  # noqa: F401
+        except ImportError:
+            raise BackendError(
+                "torch or transformers is not installed; get them with: "
+                "pip install 'hammingmark[torch]'"
+            ) from None
+        self.name = name or str(model)
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        on_cuda = self.device.startswith("cuda")
+        self.parallel = parallel or (64 if on_cuda else 4)
+        self.width = width or (16 if on_cuda else 1)
+        self._model_name = model
+        self._context = context
+        self._dtype = dtype or ("bfloat16" if on_cuda else "float32")
+        self._loaded: tuple[Any, Any] | None = None
+        self._engines: dict[Sampling, _Engine] = {}
+        self._lock = threading.Lock()
+
+    def open(self, sampling: Sampling) -> TransformersSession:
+        """Begin to draw; the first call loads the model."""
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+            if sampling not in self._engines:
+                self._engines = {sampling: self._engine(sampling)}
+            return TransformersSession(self._engines[sampling])
+
+    def _engine(self, sampling: Sampling) -> _Engine:
+        from hammingmark.backends.slots import Slots
+
+        assert self._loaded is not None
+        model, tokenizer = self._loaded
+        longest = getattr(model.config, "max_position_embeddings", self._context)
+        length = min(self._context, longest)
+        slots = Slots(model, slots=self.parallel, length=length, sampling=sampling)
+        return _Engine(slots, tokenizer, length=length, ends=_end_tokens(model, tokenizer))
+
+    def _load(self) -> tuple[Any, Any]:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        source, options = _source(self._model_name)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source, **options)
+            model = AutoModelForCausalLM.from_pretrained(
+                source, dtype=getattr(torch, self._dtype), **options
+            )
+        except (OSError, ValueError, ImportError, KeyError) as error:
+            raise BackendError(f"transformers cannot load {self.name}: {error}") from error
+        return model.to(self.device).eval(), tokenizer
+
+
+class TransformersSession:
+    """Candidates of one run; runs on one backend share its slots."""
+
+    def __init__(self, engine: _Engine) -> None:
+        self._engine = engine
+        self._done: deque[Candidate] = deque()
+        self._lanes: dict[int, _Lane] = {}
+
+    def submit(self, request: Request) -> None:
+        """Ask for one candidate.
+
+        Raises:
+            BackendError: the prompt does not fit.
+        """
+        lane = _Lane(request, self._engine.encode(request), self._done)
+        self._lanes[request.number] = lane
+        with self._engine.lock:
+            self._engine.waiting.append(lane)
+
+    def cancel(self, number: int) -> None:
+        """Give up on one candidate."""
+        with self._engine.lock:
+            lane = self._lanes.pop(number, None)
+            if lane is not None:
+                self._engine.drop(lane)
+
+    def wait(self) -> list[Candidate]:
+        """Every candidate that has finished, at least one."""
+        while not self._done:
+            with self._engine.lock:
+                if not self._done:
+                    self._engine.step()
+        found = list(self._done)
+        self._done.clear()
+        for candidate in found:
+            self._lanes.pop(candidate.number, None)
+        return found
+
+    def close(self) -> None:
+        """Give up on all candidates."""
+        for number in list(self._lanes):
+            self.cancel(number)
+
+
+@dataclass(eq=False, slots=True)
+class _Lane:
+    """One candidate being drawn."""
+
+    request: Request
+    tokens: list[int]
+    done: deque[Candidate]
+    slot: int | None = None
+    drawn: list[int] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    text: str = ""
+
+    def finish(self, *, finished: bool, cut: bool) -> None:
+        """Hand the candidate over."""
+        self.done.append(
+            Candidate(self.request.number, tuple(self.pieces), finished=finished, cut=cut)
+        )
+
+
+class _Engine:
+    """Text to tokens and back, around the slots."""
+
+    def __init__(self, slots: Any, tokenizer: Any, *, length: int, ends: frozenset[int]) -> None:
+        self.lock = threading.Lock()
+        self.waiting: deque[_Lane] = deque()
+        self._slots = slots
+        self._tokenizer = tokenizer
+        self._length = length
+        self._ends = ends
+        self._lanes: dict[int, _Lane] = {}
+        self._asked: tuple[Prompt, str] | None = None
+
+    def encode(self, request: Request) -> list[int]:
+        """The tokens of a prompt and of what was written after it."""
+        prompt = request.prompt
+        special = True
+        text = prompt.text
+        if prompt.messages:
+            special = False
+            if self._asked is None or self._asked[0] is not prompt:
+                self._asked = (prompt, self._chat(prompt))
+            text = self._asked[1]
+        tokens: list[int] = self._tokenizer(
+            text + request.written, add_special_tokens=special
+        ).input_ids
+        if not tokens:
+            tokens = [self._tokenizer.bos_token_id or next(iter(self._ends))]
+        if len(tokens) >= self._length:
+            raise BackendError(
+                f"The prompt has {len(tokens)} tokens and the context {self._length}; "
+                "shorten it or ask for a larger context."
+            )
+        return tokens
+
+    def step(self) -> None:
+        """Begin what waits, and give one token more to every lane."""
+        beginning = [
+            self.waiting.popleft() for _ in range(min(len(self.waiting), self._slots.free))
+        ]
+        slots = self._slots.begin([(lane.tokens, lane.request.seed) for lane in beginning])
+        for lane, slot in zip(beginning, slots, strict=True):
+            lane.slot = slot
+            self._lanes[slot] = lane
+        for slot, token in self._slots.step().items():
+            self._take(self._lanes[slot], token)
+
+    def drop(self, lane: _Lane) -> None:
+        """Forget a lane that nobody waits for."""
+        if lane.slot is None:
+            if lane in self.waiting:
+                self.waiting.remove(lane)
+        elif self._lanes.get(lane.slot) is lane:
+            self._leave(lane)
+
+    def _take(self, lane: _Lane, token: int) -> None:
+        assert lane.slot is not None
+        if token in self._ends:
+            lane.finish(finished=True, cut=False)
+            self._leave(lane)
+            return
+        lane.drawn.append(token)
+        text = self._tokenizer.decode(lane.drawn, clean_up_tokenization_spaces=False)
+        whole = not text.endswith(_UNFINISHED)
+        if whole and len(text) > len(lane.text):
+            lane.pieces.append(text[len(lane.text) :])
+            lane.text = text
+        full = len(lane.drawn) >= lane.request.max_tokens or self._slots.room(lane.slot) < 1
+        if full or (whole and lane.request.enough(lane.text)):
+            lane.finish(finished=False, cut=full)
+            self._leave(lane)
+
+    def _leave(self, lane: _Lane) -> None:
+        assert lane.slot is not None
+        self._slots.end(lane.slot)
+        del self._lanes[lane.slot]
+
+    def _chat(self, prompt: Prompt) -> str:
+        turns = [{"role": turn.role, "content": turn.content} for turn in prompt.messages]
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=True
+            )
+        except Exception as error:
+            # Templates are programs of their own, and may raise anything.
+            raise BackendError(f"The model's chat template refused the messages: {error}") from None
+        return text
+
+
+def _source(model: str | Path) -> tuple[str, dict[str, Any]]:
+    """Where transformers finds a model, and what it must be told."""
+    path = Path(model)
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise BackendError(f"There is no model file {path}.")
+        return str(path.parent), {"gguf_file": path.name}
+    return str(model), {}
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Every token that ends a text."""
+    found: set[int] = set()
+    for source in (tokenizer.eos_token_id, model.generation_config.eos_token_id):
+        if isinstance(source, int):
+            found.add(source)
+        elif source:
+            found.update(source)
+    for text in ("<|im_end|>", "<|endoftext|>"):
+        token = tokenizer.convert_tokens_to_ids(text)
+        if isinstance(token, int) and token != tokenizer.unk_token_id:
+            found.add(token)
+    return frozenset(found)

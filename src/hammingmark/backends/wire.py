@@ -1,0 +1,185 @@
+"""What an OpenAI-compatible server is sent, and how its answers are read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from hammingmark.endpoint import Interrupted, words_of
+from hammingmark.errors import BackendError
+from hammingmark.records import Prompt, Request, Sampling
+
+_CONTINUING = frozenset({"continue_final_message", "add_generation_prompt"})
+_FOREIGN = _CONTINUING | {"top_k"}  # known to vLLM, SGLang and llama.cpp, not to OpenAI
+_NEWER = "max_completion_tokens"  # what OpenAI calls max_tokens for its later models
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One step of one choice.
+
+    Attributes:
+        index: which of the choices.
+        text: what it adds, perhaps nothing.
+        reason: why the choice ends with it: ``stop``, ``length`` or another; None if it goes on.
+    """
+
+    index: int
+    text: str
+    reason: str | None
+
+
+def path_of(prompt: Prompt) -> str:
+    """Where a prompt is sent."""
+    return "/chat/completions" if prompt.messages else "/completions"
+
+
+def body_of(
+    request: Request, sampling: Sampling, *, model: str, count: int, without: frozenset[str]
+) -> dict[str, Any]:
+    """The JSON that asks for ``count`` candidates, without the fields that a server refuses."""
+    body: dict[str, Any] = {"model": model}
+    if request.prompt.messages:
+        turns = [{"role": each.role, "content": each.content} for each in request.prompt.messages]
+        if request.written and turns[-1]["role"] == "assistant":
+            turns[-1]["content"] += request.written
+        elif request.written:
+            turns.append({"role": "assistant", "content": request.written})
+        body["messages"] = turns
+        if turns[-1]["role"] == "assistant":
+            # vLLM and SGLang begin a new turn without these; llama.cpp does not mind them.
+            body |= {"continue_final_message": True, "add_generation_prompt": False}
+    else:
+        body["prompt"] = request.prompt.text + request.written
+    body |= {
+        "max_tokens": request.max_tokens,
+        "seed": request.seed,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "stream": True,
+    }
+    if sampling.top_k > 0:
+        body["top_k"] = sampling.top_k
+    if count > 1:
+        body["n"] = count
+    if "max_tokens" in without:
+        body[_NEWER] = request.max_tokens
+    return {name: value for name, value in body.items() if name not in without}
+
+
+def to_drop(body: Mapping[str, Any], reason: str) -> frozenset[str]:
+    """The fields of a refused body to try without; none if that cannot help.
+
+    Those that the server names, else all that OpenAI's API does not have, else ``n``.
+    """
+    optional = (_FOREIGN | {"n", "seed"}) & body.keys()
+    named = frozenset(name for name in optional if _names(name, reason))
+    if blames_n(reason):
+        named |= {"n"} & body.keys()
+    if named & _CONTINUING:
+        named |= _CONTINUING
+    if _names(_NEWER, reason) and "max_tokens" in body:
+        named |= {"max_tokens"}
+    return named or _FOREIGN & body.keys() or frozenset({"n"} & body.keys())
+
+
+def blames_n(reason: str) -> bool:
+    """Whether a server says that it gives one choice only; some do so with status 500."""
+    return _names("n", reason) or "completion choice" in reason
+
+
+def pieces_of(response: httpx.Response, *, where: str) -> Iterator[Piece]:
+    """The steps of all choices as they come; one for each choice if the server does not stream.
+
+    Raises:
+        Interrupted: the stream ended early, or the server says that it had to stop.
+        BackendError: this is no OpenAI-compatible endpoint.
+    """
+    kind = response.headers.get("content-type", "")
+    if "html" in kind:
+        raise BackendError(_stranger(where))
+    if "json" in kind:
+        for piece in _choices(_parsed(response.read(), where), where):
+            yield Piece(piece.index, piece.text, piece.reason or "stop")
+        return
+    begun: set[int] = set()
+    ended: set[int] = set()
+    for data in _events(response):
+        if data == b"[DONE]":
+            # Whatever is still open ended without a reason; the server has nothing more to say.
+            for index in sorted(begun - ended):
+                yield Piece(index, "", "stop")
+            return
+        for piece in _choices(_parsed(data, where), where):
+            begun.add(piece.index)
+            if piece.reason:
+                ended.add(piece.index)
+            yield piece
+    if not begun or begun - ended:
+        raise Interrupted("the stream ended early")
+
+
+def _events(response: httpx.Response) -> Iterator[bytes]:
+    """The data of server-sent events.
+
+    Lines end at line feeds alone: the library's own line reader would also cut at U+2028 and its
+    kin, which JSON may contain.
+    """
+    rest = b""
+    data: list[bytes] = []
+    for chunk in response.iter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            line = line.rstrip(b"\r")
+            if line.startswith(b"data:"):
+                data.append(line[5:].removeprefix(b" "))
+            elif not line and data:
+                yield b"\n".join(data)
+                data = []
+    if rest.strip() == b"data: [DONE]" or data == [b"[DONE]"]:
+        yield b"[DONE]"
+
+
+def _parsed(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise BackendError(_stranger(where))
+    if answer.get("error"):
+        error = answer["error"]
+        code = error.get("code") if isinstance(error, dict) else None
+        status = code if isinstance(code, int) and 400 <= code < 600 else None
+        raise Interrupted(words_of(error), status=status)
+    return answer
+
+
+def _choices(answer: dict[str, Any], where: str) -> list[Piece]:
+    try:
+        return [
+            Piece(int(each.get("index", place)), _text(each), each.get("finish_reason"))
+            for place, each in enumerate(answer["choices"] or ())
+        ]
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise BackendError(_stranger(where)) from None
+
+
+def _text(choice: Mapping[str, Any]) -> str:
+    text = choice.get("text")
+    if text is None:
+        text = (choice.get("delta") or choice.get("message") or {}).get("content")
+    return text if isinstance(text, str) else ""
+
+
+def _names(field: str, reason: str) -> bool:
+    return re.search(rf"(?<![\w-]){field}(?![\w-])", reason) is not None
+
+
+def _stranger(where: str) -> str:
+    return f"{where} does not answer like an OpenAI-compatible endpoint. Check the base URL."

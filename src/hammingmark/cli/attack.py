@@ -1,0 +1,278 @@
+"""``hammingmark attack``: texts to attacked texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean
+
+import click
+
+from hammingmark.assemble import (
+    DEFAULT_SPLITTER,
+    describe_attack,
+    load_attack,
+    load_splitter,
+    model_store,
+)
+from hammingmark.attacks.settings import REQUIRED, Setting, read_settings
+from hammingmark.cli.attack_list import show_attacks
+from hammingmark.cli.inputs import Source, read_sources, read_texts
+from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.cli.resume import Row, append, fingerprint, read_done
+from hammingmark.errors import InputError
+from hammingmark.pipeline.attack import AttackRunner
+from hammingmark.protocols import Attack, Splitter
+from hammingmark.records import Attacked
+
+_LINES = {".jsonl", ".ndjson"}
+_LONGEST_SHOWN = 200
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--list", "listing", is_flag=True, help="Show all attacks, or NAME's settings.")
+@click.option(
+    "--in", "inputs", multiple=True, help="Text, folder or JSONL; repeatable. Else standard input."
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A .jsonl file, which a broken run goes on with; or a file for one text.",
+)
+@click.option("--share", type=float, help="How much is changed; short for --set share=.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting; repeatable.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--batch", type=int, default=32, show_default=True, help="Texts at a time.")
+@click.option(
+    "--judge",
+    default="bge-small",
+    show_default=True,
+    help="Encoder that says how similar the outcome is, or none.",
+)
+@click.option("--field", default="text", show_default=True, help="Field of a JSONL line to read.")
+@click.option("--splitter", default=DEFAULT_SPLITTER, show_default=True)
+@click.option("--language", default="en", show_default=True)
+@click.option("--overwrite", is_flag=True, help="Begin anew if OUT is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def attack(
+    name: str | None,
+    listing: bool,
+    inputs: tuple[str, ...],
+    out: Path | None,
+    share: float | None,
+    pairs: tuple[str, ...],
+    seed: int,
+    batch: int,
+    judge: str,
+    field: str,
+    splitter: str,
+    language: str,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Change texts by the attack NAME, and tell how far each is still the same text.
+
+    --set KEY=@FILE takes a value from a file: its text, or its sentences where several are wanted.
+    """
+    if listing:
+        show_attacks(name, as_json=as_json)
+        return
+    if name is None:
+        raise InputError("Name an attack; `hammingmark attack --list` shows them.")
+    cutter = load_splitter(splitter, language=language)
+    _, known = describe_attack(name)
+    given = read_settings(known, _typed(pairs, share, known=known, splitter=cutter), attack=name)
+    run: dict[str, object] = {
+        "attack": name,
+        "settings": _recorded(known, given),
+        "seed": seed,
+        "batch": batch,
+        "judge": judge,
+        "splitter": splitter,
+        "language": language,
+    }
+    sources = _read(inputs, field=field, out=out)
+    in_rows = out is not None and out.suffix.lower() in _LINES
+    if out is not None and not in_rows and len(sources) != 1:
+        raise InputError(
+            f"{out} can hold one text and the input has {len(sources)}; name a .jsonl file."
+        )
+    done: list[Row] = []
+    if out is not None and in_rows and not overwrite:
+        done = read_done(out, [source.text for source in sources], run=run)
+    if len(done) < len(sources):
+        runner = AttackRunner(
+            attack=_load(name, splitter=cutter, given=given),
+            splitter=cutter,
+            judge=None if judge == "none" else fetch_encoder(judge),
+            seed=seed,
+            batch=batch,
+        )
+        rows_out = out if in_rows else None
+        if rows_out and overwrite:  # not before all that was asked for is there
+            rows_out.unlink(missing_ok=True)
+        printed = out is None and (as_json or len(sources) > 1)
+        done += _work(runner, sources, done=len(done), run=run, out=rows_out, printed=printed)
+    if out is None and not as_json and len(sources) == 1:
+        click.echo(done[0]["text"], nl=not done[0]["text"].endswith("\n"))
+    elif out is not None and not in_rows:
+        _write(out, done[0]["text"])
+    if out is not None and as_json:
+        click.echo(json.dumps(_summary(done)))
+    else:
+        click.echo(_told(_summary(done)), err=True)
+
+
+def _work(
+    runner: AttackRunner,
+    sources: Sequence[Source],
+    *,
+    done: int,
+    run: Mapping[str, object],
+    out: Path | None,
+    printed: bool,
+) -> list[Row]:
+    """Attack the sources that are left; every finished batch is written at once."""
+    first = done // runner.batch
+    begun = first * runner.batch  # a batch that was broken off is made again as a whole
+    left = sources[begun:]
+    rows: list[Row] = []
+    shown = sys.stderr.isatty() and not (printed and sys.stdout.isatty())
+    try:
+        with counting("texts attacked", shown=shown) as tick:
+            for batch in runner.batches((source.text for source in left), first=first):
+                found = [
+                    _row(record, source, run=run)
+                    for record, source in zip(batch, left[: len(batch)], strict=True)
+                ]
+                left = left[len(batch) :]
+                new = found[max(0, done - begun) :]
+                begun += len(batch)
+                rows += new
+                if out is not None:
+                    append(out, new)
+                if printed:
+                    for row in new:
+                        click.echo(json.dumps(row))
+                tick(len(new))
+    except KeyboardInterrupt:
+        if out is not None:
+            click.echo(
+                f"Stopped; {done + len(rows)} of {len(sources)} texts are in {out}. The same "
+                "command goes on from there.",
+                err=True,
+            )
+        raise
+    return rows
+
+
+def _row(record: Attacked, source: Source, *, run: Mapping[str, object]) -> Row:
+    return {
+        "id": f"{source.name}#{run['attack']}",
+        "original": source.name,
+        **asdict(record),
+        "run": dict(run),
+        "fingerprint": fingerprint(run, source.text),
+    }
+
+
+def _read(inputs: tuple[str, ...], *, field: str, out: Path | None) -> list[Source]:
+    if out is not None:
+        for name in inputs:
+            here, there = Path(name).resolve(), out.resolve()
+            if here == there or here in there.parents:
+                raise InputError(f"{out} lies in the input {name}; name another --out.")
+    sources = []
+    for source in read_sources(inputs, field=field):
+        if source.error:
+            raise InputError(source.error)
+        sources.append(source)
+    if not sources:
+        raise InputError("There is no text in the input.")
+    return sources
+
+
+def _typed(
+    pairs: tuple[str, ...],
+    share: float | None,
+    *,
+    known: Mapping[str, Setting],
+    splitter: Splitter,
+) -> dict[str, object]:
+    """The settings as typed, with files read."""
+    given: dict[str, object] = {} if share is None else {"share": share}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"--set {pair} should look like KEY=VALUE.")
+        if key in given:
+            raise InputError(f"The setting {key!r} is given twice.")
+        given[key] = value
+        if value.startswith("@") and key in known:
+            given[key] = _from_file(known[key], value[1:], splitter=splitter)
+    return given
+
+
+def _from_file(setting: Setting, path: str, *, splitter: Splitter) -> object:
+    texts = read_texts([path], field="text")
+    if setting.wants(tuple):
+        return [sentence for text in texts for sentence in splitter.split(text).carrying]
+    return "\n".join(texts).strip()
+
+
+def _recorded(known: Mapping[str, Setting], given: Mapping[str, object]) -> dict[str, object]:
+    """Every setting and what it is, short enough to stand in each row."""
+    found: dict[str, object] = {}
+    for key, setting in known.items():
+        # A default that cannot be typed, such as a function, is written differently every time.
+        if key in given or (setting.typed and setting.default is not REQUIRED):
+            written = json.dumps(given.get(key, setting.default), default=str)
+            digest = hashlib.sha256(written.encode()).hexdigest()
+            found[key] = (
+                json.loads(written) if len(written) <= _LONGEST_SHOWN else f"sha256:{digest}"
+            )
+    return found
+
+
+def _load(name: str, *, splitter: Splitter, given: Mapping[str, object]) -> Attack:
+    from hammingmark.cli.models import shown_progress
+
+    with shown_progress() as report:
+        return load_attack(
+            name, splitter=splitter, settings=given, store=model_store(progress=report)
+        )
+
+
+def _summary(rows: Sequence[Row]) -> dict[str, object]:
+    def mean(key: str) -> float | None:
+        values = [float(row[key]) for row in rows if row.get(key) is not None]
+        return fmean(values) if values else None
+
+    keys = ("words_changed", "sentences_touched", "similarity", "kept")
+    return {"texts": len(rows), **{key: mean(key) for key in keys}}
+
+
+def _told(summary: Mapping[str, object]) -> str:
+    def figure(key: str) -> str:
+        value = summary[key]
+        return f"{value:.3f}" if isinstance(value, float) else "not judged"
+
+    return (
+        f"[{summary['texts']} texts: words changed {figure('words_changed')}, sentences touched "
+        f"{figure('sentences_touched')}, similarity {figure('similarity')}, kept "
+        f"{figure('kept')}]"
+    )
+
+
+def _write(out: Path, text: str) -> None:
+    draft = out.with_name(f".{out.name}.partial")
+    try:
+        draft.write_text(text, encoding="utf-8", errors="replace")
+        draft.replace(out)
+    except OSError as error:
+        raise InputError(f"Cannot write {out}: {error.strerror}.") from None

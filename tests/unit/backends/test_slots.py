@@ -1,0 +1,138 @@
+"""Continuous batching against the library's own generation, on a tiny model made here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hammingmark.records import Sampling
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from hammingmark.backends.slots import Slots, draw  # noqa: E402
+
+GREEDY = Sampling(temperature=0.0)
+
+
+@pytest.fixture(scope="module")
+def model() -> object:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        config = transformers.LlamaConfig(
+            vocab_size=211,
+            hidden_size=48,
+            intermediate_size=64,
+            num_hidden_layers=3,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            max_position_embeddings=1024,
+            initializer_range=0.3,
+        )
+        return transformers.LlamaForCausalLM(config).eval()
+
+
+def prompt(length: int, seed: int) -> list[int]:
+    return np.random.default_rng(seed).integers(3, 211, size=length).tolist()
+
+
+def alone(model: object, tokens: list[int], count: int) -> list[int]:
+    """What the library's own greedy generation gives."""
+    made = model.generate(  # type: ignore[attr-defined]
+        torch.tensor([tokens]), max_new_tokens=count, min_new_tokens=count, do_sample=False
+    )
+    return made[0, len(tokens) :].tolist()
+
+
+def run(slots: Slots, wanted: list[list[int]], count: int, seed: int = 0) -> list[list[int]]:
+    """Draw ``count`` tokens for each, side by side, then free the slots."""
+    numbers = slots.begin([(tokens, seed + i) for i, tokens in enumerate(wanted)])
+    found: dict[int, list[int]] = {number: [] for number in numbers}
+    while min(map(len, found.values())) < count:
+        for number, token in slots.step().items():
+            found[number].append(token)
+    for number in numbers:
+        slots.end(number)
+    return [found[number][:count] for number in numbers]
+
+
+def test_side_by_side_is_as_alone(model: object) -> None:
+    slots = Slots(model, slots=5, length=700, sampling=GREEDY)
+    wanted = [prompt(length, length) for length in (1, 3, 40, 300, 560)]
+    assert run(slots, wanted, 12) == [alone(model, tokens, 12) for tokens in wanted]
+
+
+def test_what_is_known_already_is_not_read_again_and_changes_nothing(model: object) -> None:
+    slots = Slots(model, slots=4, length=200, sampling=GREEDY)
+    start = prompt(50, 1)
+    first = run(slots, [start], 20)[0]
+    # The same beginning, continued in several ways at once, and one that parts half-way.
+    wanted = [
+        start + first[:10],
+        start + first[:10] + prompt(5, 2),
+        start[:30] + prompt(40, 3),
+        start + prompt(30, 4),
+    ]
+    for _ in range(2):
+        assert run(slots, wanted, 10) == [alone(model, tokens, 10) for tokens in wanted]
+
+
+def test_a_busy_neighbour_can_be_copied(model: object) -> None:
+    slots = Slots(model, slots=3, length=200, sampling=GREEDY)
+    start = prompt(40, 7)
+    (busy,) = slots.begin([(start, 0)])
+    drawn: list[int] = []
+    while len(drawn) < 5:
+        drawn += [token for slot, token in slots.step().items() if slot == busy]
+    (copy,) = slots.begin([(start + drawn[:3], 0)])
+    later: list[int] = []
+    while len(later) < 8:
+        for slot, token in slots.step().items():
+            (drawn if slot == busy else later).append(token)
+    assert copy != busy
+    assert drawn == alone(model, start, len(drawn))
+    assert later == alone(model, start + drawn[:3], len(later))
+
+
+def test_a_seed_decides_and_company_does_not(model: object) -> None:
+    sampling = Sampling(temperature=1.0, top_k=50)
+    one = Slots(model, slots=1, length=100, sampling=sampling)
+    many = Slots(model, slots=4, length=100, sampling=sampling)
+    wanted = [prompt(10 + i, 20 + i) for i in range(4)]
+    together = run(many, wanted, 15, seed=5)
+    assert [run(one, [tokens], 15, seed=5 + i)[0] for i, tokens in enumerate(wanted)] == together
+    assert run(one, [wanted[0]], 15, seed=6)[0] != together[0]
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(), Sampling(top_k=3), Sampling(top_k=0, temperature=0.7), Sampling(top_p=0.6)],
+)
+def test_tokens_are_drawn_with_the_probabilities_asked_for(sampling: Sampling) -> None:
+    logits = torch.tensor([2.0, 1.5, 1.0, 0.0, -1.0, -3.0])
+    count = 60_000
+    drawn = draw(
+        logits.repeat(count, 1), torch.arange(count), torch.zeros(count, dtype=torch.long), sampling
+    )
+    expected = torch.softmax(logits / sampling.temperature, dim=0)
+    if sampling.top_k:
+        expected[sampling.top_k :] = 0.0
+    if sampling.top_p < 1.0:
+        expected[expected.cumsum(0) - expected >= sampling.top_p] = 0.0
+    expected /= expected.sum()
+    shares = torch.bincount(drawn, minlength=6) / count
+    assert torch.allclose(shares, expected.float(), atol=0.008)
+
+
+def test_draws_of_one_row_do_not_depend_on_each_other() -> None:
+    """Successive counts under one seed: the chance of drawing the same twice is as it should be."""
+    logits = torch.zeros(8)
+    count = 40_000
+    drawn = draw(
+        logits.repeat(count, 1),
+        torch.full((count,), 3),
+        torch.arange(count),
+        Sampling(top_k=0),
+    )
+    again = (drawn[1:] == drawn[:-1]).float().mean()
+    assert abs(float(again) - 1 / 8) < 0.006

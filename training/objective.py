@@ -1,0 +1,96 @@
+"""What the encoder is asked for, on one batch of whole passages.
+
+Over keys, a bit of two sentences at angle θ agrees with probability 1 - θ/π. So angles are what
+counts, and each term is written in shares of bits:
+
+- ``same``: the share of bits that a rewrite flips, which is θ/π itself;
+- ``next``: neighbouring sentences agree in a chosen share of bits, no more and no less. It
+  decides how many candidates a sentence costs, and a spread in it costs candidates without
+  buying evidence;
+- ``apart``: all other sentences are told apart, by the usual contrast over the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much each term counts.
+
+    Attributes:
+        agree: share of bits in which neighbours should agree.
+        same: weight of a rewrite's flipped share.
+        next: weight of the neighbours' squared miss.
+        apart: weight of the contrast.
+        temperature: of the contrast.
+        slack: a neighbour's miss below this is no miss.
+        strangers: weight of the mean cosine of sentences from different passages. Without it,
+            neighbours come to agree by way of a direction that all sentences share, which is
+            cheap to learn and carries no evidence.
+    """
+
+    agree: float = 0.60
+    same: float = 10.0
+    next: float = 20.0
+    apart: float = 1.0
+    temperature: float = 0.05
+    slack: float = 0.0
+    strangers: float = 5.0
+
+
+def angle(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """θ/π of unit rows: (n, d) twice to (n,); steep near 0 without being infinite."""
+    half = (one - other).norm(dim=-1) / 2.0
+    return 2.0 * torch.asin(half.clamp(1e-4, 1.0 - 1e-6)) / torch.pi
+
+
+def loss(
+    originals: torch.Tensor,
+    rewrites: torch.Tensor,
+    passage: torch.Tensor,
+    weights: Weights,
+) -> dict[str, torch.Tensor]:
+    """The terms on one batch.
+
+    Args:
+        originals: embeddings (n, d), passage after passage, sentences in order.
+        rewrites: of the same sentences, (n, d).
+        passage: number of each sentence's passage, (n,).
+        weights: how much each counts.
+    """
+    n = len(originals)
+    same = angle(originals, rewrites).mean()
+    adjacent = passage[1:] == passage[:-1]
+    misses = []
+    for one, other in (
+        (originals[:-1], originals[1:]),
+        (rewrites[:-1], originals[1:]),
+        (originals[:-1], rewrites[1:]),
+    ):
+        miss = (1.0 - angle(one, other))[adjacent] - weights.agree
+        misses.append(functional.relu(miss.abs() - weights.slack) ** 2)
+    neighbours = torch.cat(misses).mean()
+    everything = torch.cat([rewrites, originals])
+    logits = originals @ everything.T / weights.temperature
+    rows = torch.arange(n, device=originals.device)
+    near = (rows[:, None] - rows[None]).abs() == 1
+    near &= passage[:, None] == passage[None]
+    # A sentence is no negative of itself, and its neighbours have a term of their own.
+    hidden = torch.cat([near, near | torch.eye(n, dtype=torch.bool, device=near.device)], dim=1)
+    apart = functional.cross_entropy(logits.masked_fill(hidden, -1e4), rows)
+    foreign = passage[:, None] != passage[None]
+    strangers = ((originals @ originals.T)[foreign]).mean()
+    total = weights.same * same + weights.next * neighbours + weights.apart * apart
+    total = total + weights.strangers * strangers
+    return {
+        "total": total,
+        "same": same,
+        "next": neighbours,
+        "apart": apart,
+        "strangers": strangers,
+    }

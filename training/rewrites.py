@@ -1,0 +1,192 @@
+"""Sentences to rewrites of them, by one rewriter at a time, kept in one file each.
+
+    python -m training.rewrites marian --passages training/data/passages.jsonl --split train
+
+What is there already is not made again. A file holds one JSON object a line: the sentence and
+its rewrite, in the order of the passages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypedDict, cast
+
+import numpy as np
+
+from hammingmark.assemble import load_backend, load_splitter, model_store
+from hammingmark.attacks.decoding import Decoding
+from hammingmark.attacks.rewrite import Rewrite
+from hammingmark.attacks.seq2seq import Seq2Seq
+from hammingmark.attacks.synonyms import Synonyms
+from hammingmark.attacks.translate import BergamotRoundTrip
+from hammingmark.backends.transformers import TransformersBackend
+from training.noise import rewrite as add_noise
+
+Dice = np.random.Generator
+Rewriter = Callable[[list[str], Dice], list[str]]
+DATA = Path("training/data")
+
+
+class Passage(TypedDict, total=False):
+    """A line of a file of passages, or of written texts."""
+
+    id: str
+    genre: str
+    split: str
+    sentences: list[str]
+    text: str
+    key: int
+
+
+def read_passages(path: Path, *, split: str | None = None) -> Iterator[Passage]:
+    """The passages of a file, all or those of one split."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            row = {"split": "heldout", "genre": "written", **json.loads(line)}
+            if "id" not in row:  # the first line of written texts says what was asked
+                continue
+            passage = cast(Passage, row)
+            if split is None or passage["split"] == split:
+                yield passage
+
+
+def read_rewrites(path: Path) -> dict[str, str]:
+    """From each sentence to its rewrite."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        rows = (json.loads(line) for line in file)
+        return {row["sentence"]: row["rewrite"] for row in rows}
+
+
+def write_rewrites(path: Path, rewrites: dict[str, str]) -> None:
+    """The same, to a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8", compresslevel=6) as file:
+        for sentence, rewrite in rewrites.items():
+            row = {"sentence": sentence, "rewrite": rewrite}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def marian(*, temperature: float | None, folder: Path | None, device: str | None) -> Rewriter:
+    """English to French and back, the likeliest or drawn."""
+    root = folder or model_store().ensure("opus-mt")
+    dtype = "float16" if device == "cuda" else None
+    batch = 2048 if device == "cuda" else 16
+    models = [
+        Seq2Seq(root / way, device=device, dtype=dtype, batch=batch, longest=128)
+        for way in ("en-fr", "fr-en")
+    ]
+    decoding = Decoding(temperature=temperature, growth=1.6)
+
+    def translate(sentences: list[str], rng: Dice) -> list[str]:
+        for model in models:
+            sentences = [best for best, *_ in model.write(sentences, decoding=decoding, rng=rng)]
+        return sentences
+
+    return translate
+
+
+def bergamot() -> Rewriter:
+    """English to Portuguese and back."""
+    attack = BergamotRoundTrip(splitter=load_splitter())
+    return lambda sentences, rng: attack.apply(sentences, rng=rng)
+
+
+def synonyms() -> Rewriter:
+    """As many words as WordNet knows others for, up to half."""
+    attack = Synonyms(lexicon=model_store().ensure("wordnet"), share=0.5, sure=0.2, senses=2)
+    return lambda sentences, rng: attack.apply(sentences, rng=rng)
+
+
+def noise() -> Rewriter:
+    """One to three careless changes."""
+    return lambda sentences, rng: [add_noise(sentence, rng) for sentence in sentences]
+
+
+def instructed(backend: str) -> Rewriter:
+    """Rewriting by a language model that is told to."""
+    kind, _, model = backend.partition(":")
+    if kind == "transformers":
+        attack = Rewrite(
+            TransformersBackend(model, parallel=256, context=512), splitter=load_splitter()
+        )
+    else:
+        attack = Rewrite(load_backend(backend), splitter=load_splitter())
+    return lambda sentences, rng: attack.apply(sentences, rng=rng)
+
+
+def build(name: str, *, folder: Path | None, device: str | None) -> Rewriter:
+    """A rewriter by its name."""
+    if name == "marian":
+        return marian(temperature=None, folder=folder, device=device)
+    if name == "marian-sampled":
+        return marian(temperature=1.0, folder=folder, device=device)
+    if name == "bergamot":
+        return bergamot()
+    if name == "synonyms":
+        return synonyms()
+    if name.startswith("noise"):
+        return noise()
+    return instructed(name)
+
+
+def rewrite_all(
+    rewriter: Rewriter, sentences: Sequence[str], *, rng: Dice, batch: int
+) -> Iterator[tuple[str, str]]:
+    """Sentence after sentence with its rewrite."""
+    for begin in range(0, len(sentences), batch):
+        part = list(sentences[begin : begin + batch])
+        yield from zip(part, rewriter(part, rng), strict=True)
+        done = min(begin + batch, len(sentences))
+        print(f"\r{done} of {len(sentences)}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "rewriter", help="marian, marian-sampled, bergamot, synonyms, noise, or a backend"
+    )
+    parser.add_argument("--passages", type=Path, nargs="+", default=[DATA / "passages.jsonl"])
+    parser.add_argument("--split", choices=("train", "heldout"))
+    parser.add_argument("--genres", nargs="*")
+    parser.add_argument("--most", type=int, help="sentences at most, of each genre")
+    parser.add_argument("--models", type=Path, help="folder of the translation models")
+    parser.add_argument("--device")
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    out = given.out or DATA / "rewrites" / f"{given.rewriter}.jsonl.gz"
+    known = read_rewrites(out) if out.exists() else {}
+    counts: dict[str, int] = {}
+    wanted: dict[str, None] = {}
+    for passage in (
+        each for path in given.passages for each in read_passages(path, split=given.split)
+    ):
+        genre, sentences = passage["genre"], passage["sentences"]
+        if given.genres and genre not in given.genres:
+            continue
+        if given.most and counts.get(genre, 0) >= given.most:
+            continue
+        counts[genre] = counts.get(genre, 0) + len(sentences)
+        wanted.update(dict.fromkeys(each for each in sentences if each not in known))
+    rewriter = build(given.rewriter, folder=given.models, device=given.device)
+    rng = np.random.default_rng([given.seed, len(known)])
+    for count, (sentence, changed) in enumerate(
+        rewrite_all(rewriter, list(wanted), rng=rng, batch=given.batch)
+    ):
+        known[sentence] = changed
+        if count % 5000 == 4999:
+            write_rewrites(out, known)  # nothing is lost if the run breaks off
+    write_rewrites(out, known)
+    print(f"{out}: {len(known)} rewrites")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Wiki markup to plain prose.
+
+Only what reads as prose is kept: templates, tables, references, pictures, lists and formulas go, a
+link becomes the text it shows. A thing that leaves a hole in the middle of a sentence leaves the
+character ``HOLE`` there, so that the sentence can be told from a whole one.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+
+HOLE = "\ufffc"
+
+# Sections that hold no prose, whatever is written in them.
+_BACK_MATTER = {
+    "bibliography",
+    "discography",
+    "external link",
+    "external links",
+    "external links and references",
+    "filmography",
+    "footnotes",
+    "further reading",
+    "notes",
+    "notes and references",
+    "quotations",
+    "quotes",
+    "reference",
+    "references",
+    "related articles",
+    "related topics",
+    "see also",
+    "selected bibliography",
+    "source",
+    "sources",
+    "trivia",
+    "works",
+}
+
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_REFERENCE = re.compile(r"<ref\b[^<>]*/>|<ref\b[^<>]*>.*?</ref\s*>", re.DOTALL | re.IGNORECASE)
+_NO_PROSE = re.compile(
+    r"<(math|code|pre|gallery|timeline|table|nowiki|hiero|imagemap|source|small|div)\b[^<>]*>"
+    r".*?</\1\s*>",
+    re.DOTALL | re.IGNORECASE,
+)
+_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
+_TABLE = re.compile(r"^[ :]*\{\|(?:(?!\{\|).)*?^\s*\|\}", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\[\[([^\[\]]*)\]\]")
+_OUTSIDE = re.compile(r"\[(?:https?|ftp|mailto)[^\s\]]*(?: ([^\]]*))?\]", re.IGNORECASE)
+_HIDDEN_LINK = re.compile(r"(?:image|file|media|category|[a-z]{2,3}(?:-[a-z-]+)?|simple) *:", re.I)
+_QUOTE_MARKS = re.compile(r"'{2,5}")
+_BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+_SWITCH = re.compile(r"__[A-Z]+__")
+_HEADING = re.compile(r"(={2,6})\s*(.*?)\s*\1")
+_EMPTY_BRACKETS = re.compile(r" ?\(\W*\)")
+_AFTER_OPENING = re.compile(r"\([\s,;:]+")
+_LOOSE = re.compile(r"\s+([,.;:!?)](?:\s|$))")
+_SPACES = re.compile(r"[ \t\xa0]+")
+
+_DEEPEST = 8
+"""Markup nested deeper than this is not unfolded; its braces then spoil the sentence."""
+
+
+def sections(markup: str) -> list[str]:
+    """The prose of one article, section by section, with paragraphs set off by blank lines.
+
+    Lists, tables and the like also end a section: what stands before and after them does not
+    follow on.
+    """
+    return [section for part in _parts(_unfold(markup)) if (section := _join(part))]
+
+
+def _unfold(markup: str) -> str:
+    """Markup without what is nested: comments, references, templates, tables and links."""
+    text = _COMMENT.sub("", markup)
+    text = _NO_PROSE.sub(HOLE, _REFERENCE.sub("", text))
+    text = _repeat(_TEMPLATE, HOLE, text)
+    text = _repeat(_TABLE, "\n", text)
+    for _ in range(_DEEPEST):
+        text, count = _LINK.subn(_shown, text)
+        if not count:
+            break
+    return _OUTSIDE.sub(lambda match: match.group(1) or "", text)
+
+
+def _repeat(pattern: re.Pattern[str], by: str, text: str) -> str:
+    """Replace from the inside out."""
+    for _ in range(_DEEPEST):
+        text, count = pattern.subn(by, text)
+        if not count:
+            break
+    return text
+
+
+def _shown(link: re.Match[str]) -> str:
+    """The text that a link shows: ``[[target|text]]``, ``[[target]]`` or ``[[target (x)|]]``."""
+    target, bar, text = link.group(1).partition("|")
+    if _HIDDEN_LINK.match(target):
+        return ""
+    if bar and not text:
+        return re.sub(r"^:|\s*\(.*\)$", "", target)
+    return text if bar else target.removeprefix(":")
+
+
+def _parts(text: str) -> Iterator[list[str]]:
+    """Paragraphs that follow on from each other; a heading or a list stands between two parts."""
+    part: list[str] = []
+    skipping = False
+    for line in text.split("\n"):
+        if heading := _HEADING.match(line):
+            skipping = heading.group(2).strip("' ").lower() in _BACK_MATTER
+        elif not skipping and (not line or line[0] not in "*#:;|!{}=- \t"):
+            if paragraph := _plain(line):
+                part.append(paragraph)
+            continue
+        if part:
+            yield part
+        part = []
+    if part:
+        yield part
+
+
+def _plain(line: str) -> str:
+    line = _TAG.sub("", _BREAK.sub(" ", _SWITCH.sub("", _QUOTE_MARKS.sub("", line))))
+    line = _SPACES.sub(" ", html.unescape(line)).strip(f" {HOLE}")
+    return _LOOSE.sub(r"\1", _AFTER_OPENING.sub("(", _EMPTY_BRACKETS.sub("", line)))
+
+
+def _join(paragraphs: Iterable[str]) -> str:
+    return "\n\n".join(paragraphs)

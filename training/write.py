@@ -1,0 +1,204 @@
+"""Write marked texts with an encoder under training, at several operating points.
+
+    python -m training.write --base FOLDER --run training/runs/NAME --model GGUF --points 8/6/0
+
+A point is m/T/s; ``8/a0.40/0.5`` asks for the T at which about 0.40 of human neighbours would be
+accepted. The texts go to one file a point, with what they cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.assemble import load_splitter
+from hammingmark.backends.transformers import TransformersBackend
+from hammingmark.core.soft import soft_acceptance
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.pipeline.generate import Settings, Writer
+from hammingmark.protocols import Backend, Encoder
+from hammingmark.records import Draft, Prompt
+from hammingmark.watermarks.sentence.hamming import HammingMark
+from training.encoder import SentenceEncoder
+from training.measure import flips, load_encoder
+from training.rewrites import DATA, read_passages
+
+OPENING = 3
+"""Sentences of a passage that make the prompt."""
+
+
+class TrainedEncoder:
+    """A `SentenceEncoder` as the package wants it."""
+
+    def __init__(self, encoder: SentenceEncoder, name: str) -> None:
+        self.name = name
+        self.fingerprint = hashlib.sha256(name.encode()).hexdigest()
+        self._encoder = encoder
+        self.dimension = int(encoder.body.config.hidden_size)
+
+    def encode(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Embed n sentences: (n, d)."""
+        return self._encoder.encode(list(sentences))
+
+
+def numbered_key(number: int, encoder: Encoder, *, bits: int, T: float, s: float) -> WatermarkKey:
+    """A key for experiments: anybody can make it again."""
+    return WatermarkKey(
+        secret=Secret(hashlib.sha256(b"experiment %d" % number).digest()),
+        encoder=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimension=encoder.dimension,
+        bits=bits,
+        threshold=T,
+        softness=s,
+    )
+
+
+def fitted_threshold(cosines: NDArray[np.float64], *, bits: int, s: float, share: float) -> float:
+    """The T at which about this share of natural neighbours is accepted."""
+    probability = 1.0 - np.arccos(np.clip(cosines, -1.0, 1.0)) / np.pi
+    options = np.arange(0.0, bits + 0.01, 1.0 if s == 0.0 else 0.05)
+    shares = [soft_acceptance(bits, T, probability, softness=s).mean() for T in options]
+    return float(np.round(options[int(np.argmin(np.abs(np.array(shares) - share)))], 2))
+
+
+def read_point(text: str, cosines: NDArray[np.float64]) -> tuple[int, float, float]:
+    """m, T and s."""
+    bits, T, s = text.split("/")
+    if T.startswith("a"):
+        fitted = fitted_threshold(cosines, bits=int(bits), s=float(s), share=float(T[1:]))
+        return int(bits), fitted, float(s)
+    return int(bits), float(T), float(s)
+
+
+def prompts(path: Path, genres: list[str], most: int) -> list[tuple[str, Prompt]]:
+    """The openings of held-out passages, as many of each genre."""
+    found: dict[str, list[tuple[str, Prompt]]] = {}
+    for passage in read_passages(path, split="heldout"):
+        genre, sentences = passage["genre"], passage["sentences"]
+        if genre in genres and len(found.setdefault(genre, [])) < most // len(genres):
+            opening = " ".join(sentences[:OPENING])
+            found[genre].append((passage["id"], Prompt(opening)))
+    return [each for rows in found.values() for each in rows]
+
+
+def write(
+    backend: Backend,
+    encoder: Encoder,
+    asked: list[tuple[str, Prompt]],
+    *,
+    point: tuple[int, float, float] | None,
+    keys: int,
+    settings: Settings,
+) -> list[tuple[str, int, Draft]]:
+    """A draft for each prompt, the prompts dealt out over the keys."""
+    drafts: list[tuple[str, int, Draft]] = []
+    splitter = load_splitter()
+    for number in range(keys):
+        part = asked[number::keys]
+        mark = None
+        if point is not None:
+            bits, T, s = point
+            mark = HammingMark(numbered_key(number, encoder, bits=bits, T=T, s=s))
+        made = Writer(backend, splitter, encoder, mark, settings)
+        texts = made.write_many([prompt for _, prompt in part], seed=number)
+        drafts += [(name, number, text) for (name, _), text in zip(part, texts, strict=True)]
+    return drafts
+
+
+def account(drafts: list[tuple[str, int, Draft]]) -> dict[str, float]:
+    """What the drafts cost, over all."""
+    costs = [draft.cost for _, _, draft in drafts]
+    sentences = sum(len(draft.sentences) for _, _, draft in drafts)
+    tried = sum(cost.tried for cost in costs)
+    return {
+        "texts": len(drafts),
+        "sentences": sentences,
+        "samples": sum(cost.candidates for cost in costs) / max(1, sentences),
+        "tokens_per_sentence": sum(cost.drawn_tokens for cost in costs) / max(1, sentences),
+        "acceptance": sum(cost.passed for cost in costs) / tried if tried else 1.0,
+        "fallback": sum(cost.fallbacks for cost in costs) / max(1, sentences),
+        "repeats": sum(cost.repeats for cost in costs) / max(1, sentences),
+        "tokens": sum(cost.tokens for cost in costs) / max(1, len(drafts)),
+    }
+
+
+def save(path: Path, drafts: list[tuple[str, int, Draft]], head: dict[str, object]) -> None:
+    """One line for what was asked, then one a text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(head) + "\n")
+        for name, number, draft in drafts:
+            row = {
+                "id": name,
+                "key": number,
+                "text": draft.text,
+                "sentences": list(draft.sentences),
+                "accepted": [step.accepted for step in draft.steps if step.sentence],
+            }
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--base", type=Path, required=True)
+    parser.add_argument("--run", type=Path, help="the additions; without it the base")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--points", nargs="*", default=["8/6/0"])
+    parser.add_argument("--unmarked", action="store_true")
+    parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
+    parser.add_argument("--genres", nargs="*", default=["c4", "cnn"])
+    parser.add_argument("--texts", type=int, default=200)
+    parser.add_argument("--keys", type=int, default=4)
+    parser.add_argument("--slots", type=int)
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--guard", type=float)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    backend = TransformersBackend(
+        given.model, parallel=given.slots, width=given.width, context=1024
+    )
+    device = backend.device
+    trained = load_encoder(given.base, given.run, device)
+    name = given.run.name if given.run else "base"
+    encoder = TrainedEncoder(trained, name)
+    asked = prompts(given.passages, given.genres, given.texts)
+    settings = Settings(max_tokens=200, max_sentences=14)
+    if given.guard is not None:
+        settings = replace(settings, most_repeated=given.guard)
+    human: list[NDArray[np.float64]] = []
+    for passage in read_passages(given.passages, split="heldout"):
+        if passage["genre"] in given.genres and len(human) < 200:
+            made = trained.encode(passage["sentences"])
+            human.append(np.cos(np.pi * flips(made[:-1], made[1:])))
+    cosines = np.concatenate(human)
+    points: list[tuple[int, float, float] | None] = [
+        read_point(point, cosines) for point in given.points
+    ]
+    if given.unmarked:
+        points.append(None)
+    for point in points:
+        began = time.perf_counter()
+        drafts = write(backend, encoder, asked, point=point, keys=given.keys, settings=settings)
+        label = "unmarked" if point is None else "-".join(f"{each:g}" for each in point)
+        head: dict[str, object] = {
+            "encoder": name,
+            "point": point,
+            "seconds": time.perf_counter() - began,
+            **account(drafts),
+        }
+        print(label, json.dumps(head), flush=True)
+        save(given.out / f"{name}.{label}.jsonl", drafts, head)
+
+
+if __name__ == "__main__":
+    main()
