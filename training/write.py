@@ -1,6 +1,6 @@
 """Write marked texts with an encoder under training, at several operating points.
 
-    python -m training.write --base FOLDER --run training/runs/NAME --model GGUF --points 8/6/0
+    python -m training.write --base FOLDER --run training/runs/NAME --points 8/6/0
 
 A point is m/T/s; ``8/a0.40/0.5`` asks for the T at which about 0.40 of human neighbours would be
 accepted. The texts go to one file a point, with what they cost.
@@ -17,9 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from hammingmark.assemble import load_splitter
+from hammingmark.assemble import load_backend, load_splitter
 from hammingmark.backends.transformers import TransformersBackend
 from hammingmark.core.soft import soft_acceptance
 from hammingmark.keys import Secret, WatermarkKey
@@ -152,7 +153,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base", type=Path, required=True)
     parser.add_argument("--run", type=Path, help="the additions; without it the base")
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--backend", default="smollm2", help="as for hammingmark generate")
+    parser.add_argument("--device", help="of the encoder")
     parser.add_argument("--points", nargs="*", default=["8/6/0"])
     parser.add_argument("--unmarked", action="store_true")
     parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
@@ -164,10 +166,13 @@ def main() -> None:
     parser.add_argument("--guard", type=float)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    backend = TransformersBackend(
-        given.model, parallel=given.slots, width=given.width, context=1024
-    )
-    device = backend.device
+    kind, _, model = given.backend.partition(":")
+    backend: Backend
+    if kind == "transformers":
+        backend = TransformersBackend(model, parallel=given.slots, width=given.width, context=1024)
+    else:
+        backend = load_backend(given.backend)
+    device = given.device or ("cuda" if torch.cuda.is_available() else "cpu")
     trained = load_encoder(given.base, given.run, device)
     name = given.run.name if given.run else "base"
     encoder = TrainedEncoder(trained, name)

@@ -97,7 +97,9 @@ def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None
     )
 
 
-def load_backend(spec: str = DEFAULT_GENERATOR, *, store: ModelStore | None = None) -> Backend:
+def load_backend(
+    spec: str = DEFAULT_GENERATOR, *, store: ModelStore | None = None, width: int | None = None
+) -> Backend:
     """A language model by what a user types.
 
     Args:
@@ -106,14 +108,16 @@ def load_backend(spec: str = DEFAULT_GENERATOR, *, store: ModelStore | None = No
             ``transformers:MODEL`` for a name of the catalogue, a folder, a GGUF file or a hub
             name in that library.
         store: where catalogue models are kept.
+        width: how many candidates of one text to draw at once; by default what suits the backend.
     """
     backend: Backend
+    more: dict[str, Any] = {} if width is None else {"width": _width(width)}
     if spec in CATALOGUE:
         model = CATALOGUE[spec]
         if not isinstance(model.card, GeneratorCard):
             raise InputError(f"{spec!r} is a {model.role}, not a language model.")
         folder = (store or model_store()).ensure(spec)
-        backend = registry.find("backends", "llamacpp")(folder / model.card.file, name=spec)
+        backend = registry.find("backends", "llamacpp")(folder / model.card.file, name=spec, **more)
         return backend
     kind, colon, rest = spec.partition(":")
     if colon and kind == "openai":
@@ -121,24 +125,30 @@ def load_backend(spec: str = DEFAULT_GENERATOR, *, store: ModelStore | None = No
         if not at:
             raise InputError(f"{spec!r} should look like openai:MODEL@URL.")
         backend = registry.find("backends", "openai")(
-            "http" + url, name, api_key=os.environ.get("OPENAI_API_KEY") or None
+            "http" + url, name, api_key=os.environ.get("OPENAI_API_KEY") or None, **more
         )
         return backend
     if colon and kind == "transformers":
         model_path: str | Path = rest
         if rest in CATALOGUE and isinstance(card := CATALOGUE[rest].card, GeneratorCard):
             model_path = (store or model_store()).ensure(rest) / card.file
-        backend = registry.find("backends", "transformers")(model_path, name=spec)
+        backend = registry.find("backends", "transformers")(model_path, name=spec, **more)
         return backend
     file = Path(spec).expanduser()
     if file.suffix == ".gguf":
-        backend = registry.find("backends", "llamacpp")(file, name=spec)
+        backend = registry.find("backends", "llamacpp")(file, name=spec, **more)
         return backend
     known = ", ".join(name for name, model in CATALOGUE.items() if model.role == "generator")
     raise InputError(
         f"No language model called {spec!r}: name one of {known}, a .gguf file, "
         "openai:MODEL@URL or transformers:MODEL."
     )
+
+
+def _width(width: int) -> int:
+    if width < 1:
+        raise InputError(f"At least 1 candidate is drawn at once, not {width}.")
+    return width
 
 
 def writer(

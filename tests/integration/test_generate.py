@@ -165,6 +165,26 @@ def test_the_command_writes_what_detect_then_finds(
         assert verdict["watermarked"] is True
 
 
+def test_many_prompts_give_a_line_each(tmp_path: Path, marking_key: WatermarkKey) -> None:
+    key = tmp_path / "key.json"
+    save(marking_key, key)
+    rows = [
+        {"text": "The museum opened its doors in May. Its first visitors came by boat."},
+        {"messages": [{"role": "user", "content": "Say two sentences about rain."}]},
+    ]
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = command("generate", "--key", key, "--prompts", file, "--max-tokens", 40)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["prompt"] for record in records] == [0, 1]
+    assert all(record["text"] for record in records)
+    alone = command(
+        "generate", "--key", key, "--max-tokens", 40, "--json", "--prompt", rows[0]["text"]
+    )
+    assert json.loads(alone.stdout)["text"] == records[0]["text"]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -176,6 +196,8 @@ def test_the_command_writes_what_detect_then_finds(
         (["generate", "--no-watermark", "--prompt", "a", "--max-tokens", "0"], "at least 1"),
         (["generate", "--no-watermark", "--prompt", "a", "--backend", "gpt"], "smollm2"),
         (["generate", "--key", "absent", "--prompt", "a"], "No key"),
+        (["generate", "--no-watermark", "--prompts", "absent.jsonl"], "Cannot read"),
+        (["generate", "--no-watermark", "--prompt", "a", "--width", "0"], "At least 1"),
     ],
 )
 def test_bad_input_is_one_sentence(words: list[str], complaint: str) -> None:

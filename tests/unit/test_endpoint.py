@@ -55,7 +55,7 @@ def test_another_thread_may_hang_up(step: object) -> None:
         for _ in range(2):
             with pytest.raises(HungUp):
                 made.stream("/x", {}, len, line=line)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20  # not the 30 seconds of the back-off
         assert len(server.seen) == 1
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hammingmark.assemble import DEFAULT_SPLITTER, PRESETS, load_key, load_splitter, writer
 from hammingmark.cli.inputs import decode
-from hammingmark.cli.progress import fetch_backend, fetch_encoder
+from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.errors import InputError
+from hammingmark.pipeline.generate import Writer
 from hammingmark.records import Draft, Message, Prompt
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 
@@ -26,10 +29,16 @@ from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
     type=click.Path(dir_okay=False, path_type=Path),
     help='JSON file of messages: [{"role": "user", "content": "…"}].',
 )
+@click.option(
+    "--prompts",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="JSONL file of many prompts, a field text or messages each; prints a JSON line for each.",
+)
 @click.option("--max-tokens", type=int, default=200, show_default=True)
 @click.option("--max-sentences", type=int)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--backend", default=DEFAULT_GENERATOR, show_default=True, help="Language model.")
+@click.option("--width", type=int, help="Candidates of one text drawn at once.")
 @click.option("--preset", type=click.Choice(list(PRESETS)), default="default", show_default=True)
 @click.option("--temperature", type=float, default=1.0, show_default=True)
 @click.option("--top-k", type=int, default=50, show_default=True)
@@ -42,10 +51,12 @@ def generate(
     prompt: str | None,
     prompt_file: Path | None,
     chat: Path | None,
+    prompts: Path | None,
     max_tokens: int,
     max_sentences: int | None,
     seed: int,
     backend: str,
+    width: int | None,
     preset: str,
     temperature: float,
     top_k: int,
@@ -55,7 +66,7 @@ def generate(
     as_json: bool,
 ) -> None:
     """Continue a prompt, or answer a chat, with marked text."""
-    asked = _read_prompt(prompt, prompt_file, chat)
+    asked = _read_prompts(prompt, prompt_file, chat, prompts)
     if not key and not no_watermark:
         raise InputError("Name a key with --key, or say --no-watermark.")
     chosen = PRESETS[preset]
@@ -63,18 +74,29 @@ def generate(
     loaded = None if no_watermark or key is None else load_key(key)
     made = writer(
         loaded,
-        backend=fetch_backend(backend),
+        backend=fetch_backend(backend, width=width),
         encoder=fetch_encoder(loaded.encoder if loaded else DEFAULT_ENCODER),
         splitter=load_splitter(splitter, language=language),
         settings=replace(
             chosen, max_tokens=max_tokens, max_sentences=max_sentences, sampling=sampling
         ),
     )
+    if prompts is not None:
+        _write_many(made, asked, seed=seed)
+    else:
+        _write_one(made, asked[0], seed=seed, as_json=as_json)
+
+
+def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None:
     run = made.stream(asked, seed=seed)
-    for step in run:
-        if not as_json:
-            click.echo(step.text, nl=False)
-    draft = run.drafts()[0]
+    # On a terminal the text itself shows that something happens.
+    hidden = as_json or not sys.stdout.isatty()
+    with counting("sentences", shown=hidden and sys.stderr.isatty()) as advance:
+        for step in run:
+            advance(1)
+            if not as_json:
+                click.echo(step.text, nl=False)
+    (draft,) = run.drafts()
     if as_json:
         click.echo(json.dumps(as_record(draft)))
     else:
@@ -82,6 +104,23 @@ def generate(
         click.echo(_summary(draft), err=True)
     if draft.error:
         raise InputError(draft.error)
+
+
+def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
+    """One JSON line a prompt, in order; what is finished is printed before the next part begins."""
+    part = 4 * made.backend.parallel
+    failed = 0
+    with counting("texts", shown=sys.stderr.isatty()) as advance:
+        for first in range(0, len(asked), part):
+            drafts = made.write_many(asked[first : first + part], seed=seed, first=first)
+            for number, draft in enumerate(drafts, start=first):
+                click.echo(json.dumps({"prompt": number, **as_record(draft)}))
+                failed += draft.error is not None
+            advance(len(drafts))
+            if drafts and all(draft.error and not draft.text for draft in drafts):
+                raise InputError(f"No text could be written: {drafts[0].error}")
+    if failed:
+        raise InputError(f"{failed} of {len(asked)} texts broke off; their lines say why.")
 
 
 def as_record(draft: Draft) -> dict[str, object]:
@@ -99,8 +138,10 @@ def as_record(draft: Draft) -> dict[str, object]:
         "acceptance": cost.passed / cost.tried if cost.tried else None,
         "repeats": cost.repeats,
         "misfits": cost.misfits,
+        "spare_tokens": cost.spare_tokens,
         "seconds": cost.seconds,
         "encoder_seconds": cost.encoder_seconds,
+        "model_seconds": cost.model_seconds,
         "stopped": draft.stopped,
         "error": draft.error,
     }
@@ -114,33 +155,58 @@ def _summary(draft: Draft) -> str:
     )
 
 
-def _read_prompt(prompt: str | None, prompt_file: Path | None, chat: Path | None) -> Prompt:
-    given = [source for source in (prompt, prompt_file, chat) if source is not None]
+def _read_prompts(
+    prompt: str | None, prompt_file: Path | None, chat: Path | None, prompts: Path | None
+) -> list[Prompt]:
+    given = [each for each in (prompt, prompt_file, chat, prompts) if each is not None]
     if len(given) > 1:
-        raise InputError("Give one of --prompt, --prompt-file and --chat.")
+        raise InputError("Give one of --prompt, --prompt-file, --chat and --prompts.")
+    if prompts is not None:
+        return _read_many(prompts)
     if chat is not None:
-        return Prompt(messages=_read_chat(chat))
+        return [Prompt(messages=_messages(decode(_read(chat)), str(chat)))]
     if prompt_file is not None:
-        text = decode(_read(prompt_file))
-    elif prompt is not None:
-        text = prompt
-    else:
-        text = decode(sys.stdin.buffer.read())
+        return [_text(decode(_read(prompt_file)))]
+    return [_text(decode(sys.stdin.buffer.read()) if prompt is None else prompt)]
+
+
+def _text(text: str) -> Prompt:
     if not text.strip():
         raise InputError("The prompt is empty.")
     return Prompt(text.rstrip())
 
 
-def _read_chat(path: Path) -> tuple[Message, ...]:
+def _read_many(path: Path) -> list[Prompt]:
+    found = []
+    for number, line in enumerate(decode(_read(path)).splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if "messages" in row:
+                found.append(Prompt(messages=_messages(row["messages"], f"{path}:{number}")))
+            else:
+                found.append(_text(str(row["text"])))
+        except (ValueError, LookupError, TypeError):
+            raise InputError(
+                f'{path}:{number} is no prompt: it should be like {{"text": "…"}} or '
+                '{"messages": […]}.'
+            ) from None
+    if not found:
+        raise InputError(f"{path} holds no prompt.")
+    return found
+
+
+def _messages(given: Any, where: str) -> tuple[Message, ...]:
     try:
-        rows = json.loads(decode(_read(path)))
+        rows = json.loads(given) if isinstance(given, str) else given
         messages = tuple(Message(str(row["role"]), str(row["content"])) for row in rows)
     except (ValueError, LookupError, TypeError):
         raise InputError(
-            f'{path} is not a chat: it should be a list like [{{"role": "user", "content": "…"}}].'
+            f'{where} is not a chat: it should be a list like [{{"role": "user", "content": "…"}}].'
         ) from None
     if not messages:
-        raise InputError(f"{path} holds no message.")
+        raise InputError(f"{where} holds no message.")
     return messages
 
 

@@ -17,12 +17,12 @@ def fetch_encoder(spec: str) -> Encoder:
         return load_encoder(spec, store=model_store(progress=report))
 
 
-def fetch_backend(spec: str) -> Backend:
+def fetch_backend(spec: str, *, width: int | None = None) -> Backend:
     """A language model by what a user types; a first use pulls its file and says so."""
     from hammingmark.cli.models import shown_progress
 
     with shown_progress() as report:
-        return load_backend(spec, store=model_store(progress=report))
+        return load_backend(spec, store=model_store(progress=report), width=width)
 
 
 @contextmanager

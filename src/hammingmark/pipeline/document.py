@@ -55,10 +55,12 @@ class Page:
         return tuple(unit.text for unit in self._units if unit.carries)
 
     def enough(self) -> Callable[[str], bool]:
-        """A function that says whether a growing candidate has its sentence complete."""
+        """A function that says whether a growing candidate has its sentence, or no place here."""
         written, units = self.written, self._units
 
         def complete(text: str) -> bool:
+            if self._misplaced(text):
+                return True
             if not _MAY_END.search(text):
                 return False
             fresh = self._splitter.split(written + text).units[len(units) :]
@@ -77,10 +79,7 @@ class Page:
         text = candidate.text
         units = self._splitter.split(self.written + text).units
         known = len(self._units)
-        if not _same(units[:known], self._units) or self._runs_on(text):
-            return None
-        if self._on_one_line and "\n" in text[: len(text) - len(text.lstrip())]:
-            # Whether a paragraph ends was decided, too, by what followed the last sentence.
+        if not _same(units[:known], self._units) or self._misplaced(text):
             return None
         fresh = units[known:]
         if not fresh:
@@ -123,9 +122,13 @@ class Page:
         page._on_one_line = bool(addition.sentence) and not addition.ends and "\n" not in end
         return page
 
-    def _runs_on(self, text: str) -> bool:
-        """Whether a candidate's first word would touch the last one written."""
-        return bool(self.written and self.written[-1] in ".!?" and text[:1].isalnum())
+    def _misplaced(self, text: str) -> bool:
+        """Whether its first characters show that a candidate has no place here."""
+        # Whether a paragraph ends was decided by what followed the last sentence.
+        breaks = self._on_one_line and "\n" in text[: len(text) - len(text.lstrip())]
+        # A first word that would touch the last one written.
+        touches = bool(self.written) and self.written[-1] in ".!?" and text[:1].isalnum()
+        return breaks or touches
 
     def _raw(self, text: str, kept: tuple[Unit, ...]) -> str | None:
         """The shortest beginning of a candidate that makes exactly the units to keep."""

@@ -47,25 +47,34 @@ class Writer:
         """Answer one prompt."""
         return self.write_many([prompt], seed=seed)[0]
 
-    def write_many(self, prompts: Sequence[Prompt], *, seed: int) -> list[Draft]:
-        """Answer several prompts at once; a prompt's text depends on its place and on no other."""
-        run = self.stream(*prompts, seed=seed)
+    def write_many(self, prompts: Sequence[Prompt], *, seed: int, first: int = 0) -> list[Draft]:
+        """Answer several prompts at once; a prompt's text depends on its place and on no other.
+
+        Args:
+            prompts: what to answer.
+            seed: decides every draw.
+            first: place of the first of them, if they are a part of a longer list.
+        """
+        run = self.stream(*prompts, seed=seed, first=first)
         for _ in run:
             pass
         return run.drafts()
 
-    def stream(self, *prompts: Prompt, seed: int) -> Run:
+    def stream(self, *prompts: Prompt, seed: int, first: int = 0) -> Run:
         """Answer prompts, sentence by sentence: iterate, then ask for ``drafts``."""
-        return Run(self, prompts, seed=seed)
+        return Run(self, prompts, seed=seed, first=first)
 
 
 class Run:
     """Texts in the making; iterating yields each step as soon as it is accepted."""
 
-    def __init__(self, writer: Writer, prompts: Sequence[Prompt], *, seed: int) -> None:
+    def __init__(
+        self, writer: Writer, prompts: Sequence[Prompt], *, seed: int, first: int = 0
+    ) -> None:
         self._writer = writer
         self._documents = [
-            _begin(writer, number, prompt, seed=seed) for number, prompt in enumerate(prompts)
+            _begin(writer, number, prompt, seed=seed)
+            for number, prompt in enumerate(prompts, start=first)
         ]
         self._numbers = count()
         self._asked: dict[int, tuple[Manuscript, Stage]] = {}
@@ -77,13 +86,12 @@ class Run:
     def __iter__(self) -> Iterator[Written]:
         session = self._writer.backend.open(self._writer.settings.sampling)
         try:
-            yield from self._settle(session)
+            yield from self._settle(session, self._active())
             while self._asked:
                 began = time.perf_counter()
                 arrived = session.wait()
                 waited = time.perf_counter() - began
-                self._receive(arrived, waited)
-                yield from self._settle(session)
+                yield from self._settle(session, self._receive(arrived, waited))
         except BackendError as error:
             self._error = str(error)
         finally:
@@ -109,8 +117,13 @@ class Run:
         """The share of candidates accepted so far, starting from the theory's third."""
         return (self._passed + 1.0) / (self._tried + 3.0)
 
-    def _receive(self, arrived: Sequence[Candidate], waited: float) -> None:
-        """Hand candidates to their stages, and embed what has to be embedded in one go."""
+    def _receive(self, arrived: Sequence[Candidate], waited: float) -> list[Manuscript]:
+        """Hand candidates to their stages, and embed what has to be embedded in one go.
+
+        Returns:
+            The texts that got any.
+        """
+        touched: dict[Manuscript, None] = {}
         sentences: list[str] = []
         homes: list[tuple[Manuscript, Stage, int]] = []
         active = self._active()
@@ -123,29 +136,39 @@ class Run:
             if candidate.number not in self._asked:
                 continue
             document, stage = self._asked.pop(candidate.number)
+            touched[document] = None
             draw, sentence = stage.receive(candidate)
             if sentence is not None:
                 sentences.append(sentence)
                 homes.append((document, stage, draw))
         if not sentences:
-            return
+            return list(touched)
         began = time.perf_counter()
         embeddings = self._writer.encoder.encode(sentences)
         share = (time.perf_counter() - began) / len(sentences)
         for (document, stage, draw), embedding in zip(homes, embeddings, strict=True):
             stage.place_embedding(draw, embedding)
             document.spend(encoder_seconds=share)
+        return list(touched)
 
-    def _settle(self, session: Session) -> Iterator[Written]:
-        """Judge what can be judged, emit what is decided, and ask for what is needed next."""
-        for document in self._active():
+    def _settle(self, session: Session, touched: Sequence[Manuscript]) -> Iterator[Written]:
+        """Judge what can be judged, emit what is decided, and ask for what is needed next.
+
+        Args:
+            session: where to ask.
+            touched: the texts for which anything has changed; the others need not be looked at.
+        """
+        for document in touched:
             for step, tally in document.settle(self._cancel(session, document)):
                 self._tried += tally.tried
                 self._passed += tally.passed
                 if step.text:
                     yield step
         active = self._active()
+        changed = set(touched)
         for document in active:
+            if document not in changed and document.is_asked:
+                continue
             document.look_ahead(self._cancel(session, document))
             lanes = min(
                 self._writer.backend.width,

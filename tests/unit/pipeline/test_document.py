@@ -123,3 +123,15 @@ def test_the_first_centre_is_a_whole_last_sentence(
     splitter: Splitter, prompt: Prompt, expected: str | None
 ) -> None:
     assert last_sentence(prompt, splitter) == expected
+
+
+def test_a_candidate_that_cannot_fit_is_given_up_at_its_first_token(splitter: Splitter) -> None:
+    made = page(splitter)
+    addition = read(made, "It rained all day. Then")
+    assert addition is not None
+    enough = made.with_addition(addition).enough()
+    assert enough("\n")  # that the line goes on was decided with the sentence before
+    assert enough("The")  # would touch the full stop
+    assert not enough(" The")
+    assert not enough(" The river rose.")
+    assert enough(" The river rose. Then")

@@ -1,0 +1,157 @@
+"""The transformers backend on a tiny model made here, loaded as a real one is."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from hammingmark.backends.transformers import TransformersBackend
+from hammingmark.errors import BackendError
+from hammingmark.records import Message, Prompt, Request, Sampling
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+TEXT = (
+    "the a river stone rose fell and but slowly over old town bridge rain came. went. "
+    "light. nobody knew why. user says assistant café"
+)
+TEMPLATE = (
+    "{% for m in messages %}{{ m.role }} says {{ m.content }} {% endfor %}"
+    "{% if add_generation_prompt %}assistant says{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    path = tmp_path_factory.mktemp("tiny")
+    pieces = ["<end>", "<unk>", *(f"▁{word}" for word in TEXT.split())]
+    tokenizer = Tokenizer(models.WordLevel({p: i for i, p in enumerate(pieces)}, "<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="never")
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<end>",
+        unk_token="<unk>",
+        chat_template=TEMPLATE,
+    ).save_pretrained(path)
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=len(pieces),
+                hidden_size=32,
+                intermediate_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                max_position_embeddings=128,
+                eos_token_id=0,
+                initializer_range=0.5,
+            )
+        )
+    model.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def backend(folder: Path) -> TransformersBackend:
+    return TransformersBackend(folder, parallel=3, width=2, device="cpu")
+
+
+def never(text: str) -> bool:
+    return False
+
+
+def request(number: int, prompt: Prompt, **changes: object) -> Request:
+    values = {"written": "", "seed": number, "max_tokens": 12, "enough": never, **changes}
+    return Request(number=number, prompt=prompt, **values)  # type: ignore[arg-type]
+
+
+def collect(backend: TransformersBackend, requests: list[Request]) -> dict[int, str]:
+    session = backend.open(Sampling())
+    found: dict[int, str] = {}
+    for each in requests:
+        session.submit(each)
+    while len(found) < len(requests):
+        found.update({each.number: each.text for each in session.wait()})
+    session.close()
+    return found
+
+
+PROMPT = Prompt("the old bridge fell. nobody knew")
+
+
+def test_more_candidates_than_slots_all_come_back(backend: TransformersBackend) -> None:
+    asked = [request(number, PROMPT) for number in range(8)]
+    together = collect(backend, asked)
+    assert len(set(together.values())) > 4
+    assert together == {each.number: collect(backend, [each])[each.number] for each in asked}
+
+
+def test_a_candidate_ends_where_it_is_told_to(backend: TransformersBackend) -> None:
+    session = backend.open(Sampling())
+    session.submit(request(1, PROMPT, max_tokens=40, enough=lambda text: len(text.split()) >= 3))
+    (candidate,) = session.wait()
+    assert candidate.finished or len(candidate.text.split()) == 3
+    assert "".join(candidate.pieces) == candidate.text
+    session.submit(request(2, PROMPT, max_tokens=2))
+    (short,) = session.wait()
+    assert short.finished or (short.cut and len(short.pieces) == 2)
+    session.close()
+
+
+def test_what_was_written_is_continued(backend: TransformersBackend) -> None:
+    whole = collect(backend, [request(5, PROMPT)])[5]
+    again = collect(backend, [request(5, Prompt(PROMPT.text + whole))])
+    assert collect(backend, [request(5, PROMPT, written=whole)]) == again
+
+
+def test_a_cancelled_candidate_frees_its_slot(backend: TransformersBackend) -> None:
+    session = backend.open(Sampling())
+    for number in range(5):
+        session.submit(request(number, PROMPT, max_tokens=60))
+    for number in range(4):
+        session.cancel(number)
+    found = session.wait()
+    assert [candidate.number for candidate in found] == [4]
+    session.close()
+
+
+def test_sessions_share_the_slots(backend: TransformersBackend) -> None:
+    asked = [request(number, PROMPT, max_tokens=30) for number in range(6)]
+    expected = collect(backend, asked)
+    found: list[dict[int, str]] = [{}, {}]
+
+    def work(place: int) -> None:
+        found[place] = collect(backend, asked[place::2])
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {**found[0], **found[1]} == expected
+
+
+def test_a_chat_goes_through_the_models_template(backend: TransformersBackend) -> None:
+    chat = Prompt(messages=(Message("user", "why the rain"),))
+    same = Prompt("user says why the rain assistant says")
+    assert collect(backend, [request(3, chat)]) == collect(backend, [request(3, same)])
+
+
+def test_trouble_is_one_sentence(backend: TransformersBackend, tmp_path: Path) -> None:
+    session = backend.open(Sampling())
+    with pytest.raises(BackendError, match="context"):
+        session.submit(request(1, Prompt("the " * 500)))
+    session.close()
+    with pytest.raises(BackendError, match="cannot load"):
+        TransformersBackend(tmp_path, device="cpu").open(Sampling())
+    with pytest.raises(BackendError, match="no model file"):
+        TransformersBackend(tmp_path / "absent.gguf", device="cpu").open(Sampling())
