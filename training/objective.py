@@ -4,9 +4,9 @@ Over keys, a bit of two sentences at angle θ agrees with probability 1 - θ/π.
 counts, and each term is written in shares of bits:
 
 - ``same``: the share of bits that a rewrite flips, which is θ/π itself;
-- ``next``: neighbouring sentences agree in a chosen share of bits, no more and no less. It
-  decides how many candidates a sentence costs, and a spread in it costs candidates without
-  buying evidence;
+- ``next``: neighbouring sentences agree in a chosen share of bits. It decides how many candidates
+  a sentence costs, and a spread in it costs candidates without buying evidence. With ``ceiling``
+  only a larger share is a miss;
 - ``apart``: all other sentences are told apart, by the usual contrast over the batch.
 """
 
@@ -29,6 +29,8 @@ class Weights:
         apart: weight of the contrast.
         temperature: of the contrast.
         slack: a neighbour's miss below this is no miss.
+        ceiling: weight of the agreement above ``agree`` of any two sentences of a passage, which
+            then takes the place of ``next``; 0 keeps to neighbours and to both sides.
         strangers: weight of the mean cosine of sentences from different passages. Without it,
             neighbours come to agree by way of a direction that all sentences share, which is
             cheap to learn and carries no evidence.
@@ -40,6 +42,7 @@ class Weights:
     apart: float = 1.0
     temperature: float = 0.05
     slack: float = 0.0
+    ceiling: float = 0.0
     strangers: float = 5.0
 
 
@@ -87,6 +90,13 @@ def loss(
     strangers = ((originals @ originals.T)[foreign]).mean()
     total = weights.same * same + weights.next * neighbours + weights.apart * apart
     total = total + weights.strangers * strangers
+    if weights.ceiling:
+        inside = (passage[:, None] == passage[None]) & ~torch.eye(
+            n, dtype=torch.bool, device=originals.device
+        )
+        agree = 1.0 - torch.acos((originals @ rewrites.T).clamp(-0.999, 0.999)) / torch.pi
+        over = functional.relu(agree[inside] - weights.agree)
+        total = total - weights.next * neighbours + weights.ceiling * over.mean()
     return {
         "total": total,
         "same": same,

@@ -282,7 +282,7 @@ def test_the_server_says_how_long_to_wait(server: Server, make: Maker) -> None:
     server.script = [status(429, Retry_After="0.4")]
     began = time.monotonic()
     draw(make(), ask(1))
-    assert 0.4 <= time.monotonic() - began
+    assert time.monotonic() - began >= 0.4
     server.script = [status(429, Retry_After="0")]
     began = time.monotonic()
     draw(make(backoff=30.0), ask(1))
