@@ -374,8 +374,8 @@ def load_attack(
         name: the name.
         splitter: finds sentences, for attacks that need them.
         settings: what else its constructor takes, as values or as a user types them: a language
-            model and an encoder by what `load_backend` and `load_encoder` take, a folder by its
-            path or by a name of the catalogue.
+            model and an encoder by what `load_backend` and `load_encoder` take, another attack by
+            its name, a folder by its path or by a name of the catalogue.
         store: where catalogue models are kept.
 
     Raises:
@@ -399,6 +399,8 @@ def load_attack(
             chosen[key] = load_backend(value, store=store)
         elif setting.wants(Encoder):
             chosen[key] = load_encoder(value, store=store)
+        elif setting.wants(Attack):
+            chosen[key] = load_attack(value, splitter=splitter, store=store)
         elif setting.wants(Path) and value in CATALOGUE:
             chosen[key] = (store or model_store()).ensure(value)
         elif setting.wants(Path) and not setting.wants(str):

@@ -60,6 +60,8 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
         "truncate": "hammingmark.attacks.document:Truncate",
         "copy-paste": "hammingmark.attacks.document:CopyPaste",
         "prompt": "hammingmark.attacks.document:LeftPrompt",
+        "distance-seeking": "hammingmark.attacks.adaptive:DistanceSeeking",
+        "boundary-seeking": "hammingmark.attacks.adaptive:BoundarySeeking",
     },
 }
 

@@ -16,7 +16,7 @@ from hammingmark.attacks.settings import REQUIRED
 from hammingmark.protocols import Attack
 
 # These drive a model of the language; their own tests hold them to what they promise.
-MODEL_DRIVEN = {"diverse", "dipper", "infill", "paraphrase", "rewrite", "translate"}
+MODEL_DRIVEN = {"adaptive", "diverse", "dipper", "infill", "paraphrase", "rewrite", "translate"}
 POOL = ["Copper rose in London.", "Nobody had asked for tea.", "It snowed in March."]
 GIVEN: Mapping[str, object] = {"pool": POOL, "prompt": "Tell me more."}
 

@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hammingmark.errors import InputError
-from hammingmark.protocols import Backend, Encoder, Splitter
+from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 
 REQUIRED = inspect.Parameter.empty
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -25,6 +25,7 @@ _WORDS: Mapping[object, str] = {
     NoneType: "none",
     Backend: "a language model",
     Encoder: "an encoder",
+    Attack: "an attack",
 }
 
 
@@ -83,7 +84,7 @@ class Setting:
                 return make(text)
         if self.wants(tuple):
             return (text,)
-        if any(self.wants(kind) for kind in (str, Path, Backend, Encoder)):
+        if any(self.wants(kind) for kind in (str, Path, Backend, Encoder, Attack)):
             return text
         raise ValueError
 

@@ -12,6 +12,7 @@ from hammingmark.records import Candidate, Prompt, Unit
 
 # A sentence is seen to end when the next word begins; later is too late to look again.
 _MAY_END = re.compile(r"(?:[^\w\s,]\s+\S{1,15}|\n\s*\S{0,15}|[。！？।؟]\s*\S{0,3})$")
+_END = re.compile(r"[.!?。！？…]['\")\]’”]*$")
 _WORD = re.compile(r"\w+")
 
 
@@ -46,7 +47,6 @@ class Page:
         self.written = ""
         self._splitter = splitter
         self._units: tuple[Unit, ...] = ()
-        self._on_one_line = False
         self._seen: set[tuple[str, ...]] = _grams(_asked(prompt))
 
     @property
@@ -59,11 +59,11 @@ class Page:
         written, units = self.written, self._units
 
         def complete(text: str) -> bool:
-            if self._misplaced(text):
+            if self._touches(text):
                 return True
             if not _MAY_END.search(text):
                 return False
-            fresh = self._splitter.split(written + text).units[len(units) :]
+            fresh = self._splitter.split(written + self._spaced(text)).units[len(units) :]
             return any(unit.carries for unit in fresh[:-1])
 
         return complete
@@ -76,10 +76,10 @@ class Page:
             cut: whether it ran into the limit of the whole text, so that an unfinished sentence
                 is its last.
         """
-        text = candidate.text
+        text = self._spaced(candidate.text)
         units = self._splitter.split(self.written + text).units
         known = len(self._units)
-        if not _same(units[:known], self._units) or self._misplaced(text):
+        if not _same(units[:known], self._units) or self._touches(text):
             return None
         fresh = units[known:]
         if not fresh:
@@ -118,17 +118,19 @@ class Page:
         page.written += addition.raw if self.written else addition.raw.lstrip()
         page._units += addition.units
         page._seen = self._seen | _grams(addition.raw)
-        end = addition.raw[len(addition.raw.rstrip()) :]
-        page._on_one_line = bool(addition.sentence) and not addition.ends and "\n" not in end
         return page
 
-    def _misplaced(self, text: str) -> bool:
-        """Whether its first characters show that a candidate has no place here."""
-        # Whether a paragraph ends was decided by what followed the last sentence.
-        breaks = self._on_one_line and "\n" in text[: len(text) - len(text.lstrip())]
-        # A first word that would touch the last one written.
-        touches = bool(self.written) and self.written[-1] in ".!?" and text[:1].isalnum()
-        return breaks or touches
+    def _spaced(self, text: str) -> str:
+        """A candidate with the space that a careless model left out before a new sentence."""
+        return f" {text}" if self._ended and text[:1].isupper() else text
+
+    def _touches(self, text: str) -> bool:
+        """Whether a candidate's first word would touch the full stop before it."""
+        return self._ended and text[:1].isalnum() and not text[:1].isupper()
+
+    @property
+    def _ended(self) -> bool:
+        return bool(self.written) and self.written[-1] in ".!?"
 
     def _raw(self, text: str, kept: tuple[Unit, ...]) -> str | None:
         """The shortest beginning of a candidate that makes exactly the units to keep."""
@@ -139,9 +141,10 @@ class Page:
                 continue
             beginning = text[: match.start()]
             if _same(self._splitter.split(self.written + beginning).units, wanted):
-                # A space belongs to the next word's token; a line break was drawn with the end.
+                # What stands between two sentences is drawn with the second. A line break that
+                # ends a sentence without a full stop belongs to it.
                 gap = match.group()
-                return beginning + gap if "\n" in gap else beginning
+                return beginning + gap if "\n" in gap and not _is_ended(beginning) else beginning
         return None
 
 
@@ -150,7 +153,12 @@ def last_sentence(prompt: Prompt, splitter: Splitter) -> str | None:
     units = splitter.split(prompt.text).units
     if prompt.messages or not units or not units[-1].carries:
         return None
-    return units[-1].text if re.search(r"[.!?。！？…]['\")\]]*$", units[-1].text) else None
+    return units[-1].text if _is_ended(units[-1].text) else None
+
+
+def _is_ended(text: str) -> bool:
+    """Whether a text ends as a sentence does."""
+    return bool(_END.search(text))
 
 
 def _same(units: tuple[Unit, ...], others: tuple[Unit, ...]) -> bool:

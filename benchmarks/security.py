@@ -1,0 +1,477 @@
+"""What attackers who know the method can do without the key, as shares and counts.
+
+Marked texts are chains of real sentences: a candidate is drawn from the sentences of one article
+until the rule accepts it. As far as embeddings go that is how texts are marked, and it is fast
+enough for ten thousand of them. Seeds are fixed::
+
+    python benchmarks/security.py --quick                    # some minutes on one core
+    python benchmarks/security.py --json result.json         # more keys, more texts
+    python benchmarks/security.py --encoder minilm --sentences 60 --only recovery
+
+It needs the corpus ``wiki100``, an encoder, and for attacks on texts ``wordnet`` and a judge; it
+pulls what is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hammingmark.assemble import load_attack, load_encoder, load_splitter, model_store
+from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking, OracleGuided, score_of
+from hammingmark.core.soft import soft_acceptance, threshold_for
+from hammingmark.core.theory import match_probability
+from hammingmark.evaluation import recovery
+from hammingmark.evaluation.recovery import neighbours, pass_rate, strangers
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.pipeline.detect import Detector
+from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
+from hammingmark.watermarks.sentence.hamming import HammingMark
+
+LEVEL = 0.01
+SENTENCES = 10  # of a text
+TRIES = 16  # candidates for a sentence, the owner's and a hasty forger's
+PATIENT_SENTENCES = 30  # a patient forger writes more, and draws more candidates for each
+PATIENT_TRIES = 128
+REWORDED = 0.9  # cosine of a sentence to its other versions where embeddings stand for texts
+VERSIONS = 8
+FORGERY = 0.05  # a key is worn out when more forgeries than this pass
+PARTS = ["recovery", "removal", "spoof", "texts"]
+Result = dict[str, Any]
+BEGAN = time.monotonic()
+_VERB = re.compile(r"\b(is|are|was|were)\b(?! not)")
+
+
+@dataclass(frozen=True)
+class World:
+    """Real sentences, embedded: articles of the owner, and others of the attacker."""
+
+    encoder: Encoder
+    splitter: Splitter
+    owner: list[FloatArray]
+    attacker: list[FloatArray]
+    sentences: dict[bytes, str]
+    cosine: float
+
+    @property
+    def moments(self) -> np.ndarray:
+        """E[x xᵀ] of the attacker's sentences."""
+        return recovery.second_moment(np.concatenate(self.attacker))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--encoder", default="potion", help="the watermark's (default potion)")
+    parser.add_argument("--judge", default="bge-small", help="of attacked texts (bge-small)")
+    parser.add_argument("--keys", type=int, help="independent keys (default 5; quick 2)")
+    parser.add_argument("--counts", type=int, nargs="+", help="numbers of marked texts")
+    parser.add_argument("--softness", type=float, default=0.0, help="of a soft ball (default 0)")
+    parser.add_argument("--articles", type=int, help="most articles to embed")
+    parser.add_argument("--sentences", type=int, help="most sentences of an article to embed")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--quick", action="store_true", help="fewer keys and texts")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    options = parser.parse_args()
+    parts = options.only or PARTS
+    more = [] if options.quick else [30000]
+    counts = sorted(options.counts or [100, 300, 1000, 3000, 10000, *more])
+    keys = options.keys or (2 if options.quick else 5)
+    judged = 100 if options.quick else 400
+
+    world = embed_world(options)
+    marks = [make_mark(world, number, options) for number in range(keys)]
+    rule = marks[0].key
+    result: Result = {
+        "encoder": world.encoder.name,
+        "dimension": world.encoder.dimension,
+        "rule": {"bits": rule.bits, "threshold": rule.threshold, "softness": rule.softness},
+        "keys": keys,
+        "seed": options.seed,
+        "level": LEVEL,
+        "sentences": SENTENCES,
+    }
+    say(
+        f"{world.encoder.name}, d={world.encoder.dimension}, m={rule.bits}, T={rule.threshold:g}, "
+        f"softness {rule.softness:g}; {keys} keys; texts of {SENTENCES} sentences; level {LEVEL}"
+    )
+
+    def save() -> None:
+        if options.json:
+            options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+    if {"recovery", "removal"} & set(parts):
+        curve, planes = recover(world, marks, counts, judged=judged, seed=options.seed)
+        result["recovery"] = curve
+        result["rotate"] = rotation(curve)
+        save()
+    if "removal" in parts:
+        result["removal"] = removal(world, marks, planes, texts=judged // 2, seed=options.seed)
+        save()
+    if "spoof" in parts:
+        result["spoof"] = spoof(world, marks[0], judged, seed=options.seed)
+        save()
+    if "texts" in parts:
+        size = 10 if options.quick else 50
+        result["texts"] = attack_texts(world, marks[0], options.judge, size, seed=options.seed)
+        save()
+
+
+def embed_world(options: argparse.Namespace) -> World:
+    """Sentences of encyclopedia articles; half of the articles are the owner's."""
+    encoder, splitter = load_encoder(options.encoder), load_splitter()
+    (file,) = model_store().ensure("wiki100").glob("*.jsonl")
+    articles = []
+    for row in file.read_text("utf-8").splitlines():
+        cut = dict.fromkeys(splitter.split(json.loads(row)["text"]).carrying)
+        usable = [each for each in cut if 40 <= len(each) <= 300][: options.sentences]
+        if len(usable) >= 2 * PATIENT_SENTENCES:
+            articles.append(usable)
+    articles = articles[: options.articles]
+    flat = [sentence for article in articles for sentence in article]
+    progress(f"embedding {len(flat):,} sentences of {len(articles)} articles")
+    rows = encoder.encode(flat)
+    ends = np.cumsum([len(article) for article in articles])
+    pools = [rows[end - len(a) : end] for a, end in zip(articles, ends, strict=True)]
+    order = np.random.default_rng([options.seed, 1]).permutation(len(pools))
+    near = np.mean([float((pool[1:] * pool[:-1]).sum(axis=1).mean()) for pool in pools])
+    return World(
+        encoder,
+        splitter,
+        owner=[pools[i] for i in order[::2]],
+        attacker=[pools[i] for i in order[1::2]],
+        sentences={row.tobytes(): sentence for row, sentence in zip(rows, flat, strict=True)},
+        cosine=float(near),
+    )
+
+
+def make_mark(world: World, number: int, options: argparse.Namespace) -> HammingMark:
+    """A key that the seed decides; a soft ball accepts as often as the hard one would."""
+    bits, threshold = 8, 6.0
+    if options.softness:
+        natural = match_probability(np.array([world.cosine]))
+        share = float(soft_acceptance(bits, threshold, natural, softness=0.0)[0])
+        threshold = threshold_for(bits, share, world.cosine, softness=options.softness)
+    secret = hashlib.sha256(f"security {options.seed} {number}".encode()).digest()
+    key = WatermarkKey(
+        secret=Secret(secret),
+        encoder=world.encoder.name,
+        fingerprint=world.encoder.fingerprint,
+        dimension=world.encoder.dimension,
+        bits=bits,
+        threshold=threshold,
+        softness=options.softness,
+    )
+    return HammingMark(key)
+
+
+def recover(
+    world: World, marks: Sequence[HammingMark], counts: Sequence[int], *, judged: int, seed: int
+) -> tuple[list[Result], list[dict[int, FloatArray]]]:
+    """How well the key is known after so many marked texts, and what a forger does with it."""
+    moments = world.moments
+    rows: dict[str, list[Result]] = {}
+    learned: list[dict[int, FloatArray]] = []
+
+    def write(choose: recovery.Choose, way: list[int], *, patient: bool) -> list[FloatArray]:
+        return recovery.compose(
+            world.attacker,
+            choose,
+            texts=judged,
+            sentences=PATIENT_SENTENCES if patient else SENTENCES,
+            tries=PATIENT_TRIES if patient else TRIES,
+            rng=np.random.default_rng([seed, *way, patient]),
+        )
+
+    def judge(name: str, choose: recovery.Choose, mark: HammingMark, way: list[int]) -> Result:
+        """How many texts of a hasty and of a patient forger pass."""
+        row: Result = {"of": judged}
+        for forger in ("hasty", "patient"):
+            forged = write(choose, way, patient=forger == "patient")
+            row[forger] = round(pass_rate(forged, mark, level=LEVEL) * judged)
+        rows.setdefault(name, []).append(row)
+        return row
+
+    for number, mark in enumerate(marks):
+        true, softness = mark.key.planes(), mark.key.softness
+        progress(f"key {number + 1}: writing {max(counts):,} marked texts")
+        marked = recovery.compose(
+            world.owner,
+            recovery.by_rule(mark),
+            texts=max(counts),
+            sentences=SENTENCES,
+            tries=TRIES,
+            rng=np.random.default_rng([seed, 2, number]),
+        )
+        wrong = np.random.default_rng([seed, 3, number]).standard_normal(true.shape)
+        known: dict[str, recovery.Choose] = {
+            "the key": recovery.by_planes(true, softness=softness),
+            "nothing, and takes what comes": recovery.by_nothing,
+            "a wrong key": recovery.by_planes(wrong.astype(np.float32), softness=softness),
+            "the encoder, and takes the most similar": most_similar,
+        }
+        for way, (name, choose) in enumerate(known.items()):
+            judge(name, choose, mark, [4, number, way])
+        found: dict[int, FloatArray] = {}
+        for count in counts:
+            progress(f"key {number + 1}: learning from {count:,} texts")
+            near, far = neighbours(marked[:count]), strangers(marked[:count])
+            span = recovery.estimate_span(near, far, mark.key.bits)
+            rng = np.random.default_rng([seed, 5, number, count])
+            planes = recovery.refine_planes(near, far, mark.key.bits, rng=rng)
+            found[count] = planes
+            row = judge(str(count), recovery.by_planes(planes), mark, [6, number, count])
+            row["span"] = recovery.span_overlap(span, true, moments=moments)
+            row["span_plain"] = recovery.span_overlap(span, true)
+            row["planes"] = plane_cosine(planes, true, moments)
+        learned.append(found)
+    head("a forger who knows", "hasty, passes", "patient, passes", "span", "planes")
+    table = []
+    for name, each in rows.items():
+        of = sum(row["of"] for row in each)
+        figures: Result = {"knows": name, "of": of}
+        for forger in ("hasty", "patient"):
+            figures[forger] = sum(row[forger] for row in each) / of
+        cells = [f"{figures[forger]:.1%} of {of}" for forger in ("hasty", "patient")]
+        for measure in ("span", "span_plain", "planes"):
+            if measure in each[0]:
+                figures[measure] = float(np.mean([row[measure] for row in each]))
+        cells += [f"{figures[k]:.2f}" for k in ("span", "planes") if k in figures]
+        line(f"{int(name):,} marked texts" if name.isdigit() else name, *cells)
+        table.append(figures)
+    return table, learned
+
+
+def most_similar(before: FloatArray, candidates: FloatArray) -> int:
+    return int(np.argmax(candidates @ before))
+
+
+def plane_cosine(planes: FloatArray, true: FloatArray, moments: np.ndarray) -> float:
+    """Correlation of each true plane's projections with the best estimated one's, on average."""
+    values, vectors = np.linalg.eigh(moments)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    first, second = (np.asarray(p @ root) for p in (planes, true))
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    second /= np.linalg.norm(second, axis=1, keepdims=True)
+    return float(np.abs(first @ second.T).max(axis=0).mean())
+
+
+def rotation(curve: Sequence[Result]) -> Result:
+    """Between which numbers of texts forgeries begin to pass more often than they may."""
+    found: Result = {"share": FORGERY}
+    for forger in ("hasty", "patient"):
+        counted = [(int(row["knows"]), row[forger]) for row in curve if row["knows"].isdigit()]
+        after = min((count for count, rate in counted if rate > FORGERY), default=None)
+        before = max((c for c, _ in counted if after is None or c < after), default=0)
+        found[forger] = {"not_after": before, "after": after}
+        shown = "any number tried" if after is None else f"{after:,}"
+        say(f"more than {FORGERY:.0%} pass, {forger}: not after {before:,} texts, after {shown}")
+    return found
+
+
+def removal(
+    world: World,
+    marks: Sequence[HammingMark],
+    learned: Sequence[dict[int, FloatArray]],
+    *,
+    texts: int,
+    seed: int,
+) -> list[Result]:
+    """How many sentences must be put into other words until the mark is not found."""
+    needed: dict[str, list[int | None]] = {}
+    for number, mark in enumerate(marks):
+        progress(f"key {number + 1}: removing marks")
+        rng = np.random.default_rng([seed, 10, number])
+        written = recovery.compose(
+            world.owner,
+            recovery.by_rule(mark),
+            texts=texts,
+            sentences=SENTENCES,
+            tries=TRIES,
+            rng=rng,
+        )
+        everything = np.concatenate(world.owner)
+        ways: dict[str, tuple[FloatArray | None, float]] = {"blind": (None, 1.0)}
+        ways |= {str(count): (planes, 1.0) for count, planes in learned[number].items()}
+        # Read softly also for a hard ball: a sign tells no direction in which to go.
+        ways["true key"] = (mark.key.planes(), mark.key.softness or 0.3)
+        for text in written:
+            if recovery.p_value(text, mark) > LEVEL:
+                continue
+            versions = reword(text, everything, rng)
+            for name, (planes, softness) in ways.items():
+                path = recovery.removal_path(
+                    text, versions, planes=planes, rng=rng, softness=softness
+                )
+                done = recovery.changes_needed(path, mark, level=LEVEL)
+                needed.setdefault(name, []).append(done)
+    head(
+        f"sentences to reword (cosine {REWORDED}, best of {VERSIONS}) until not found",
+        "median",
+        "in 3 or fewer",
+        "never",
+    )
+    table = []
+    for name, each in needed.items():
+        median = float(np.median([SENTENCES + 1 if n is None else n for n in each]))
+        quick = float(np.mean([n is not None and n <= 3 for n in each]))
+        never = float(np.mean([n is None for n in each]))
+        table.append(
+            {"knows": name, "texts": len(each), "median": median, "in_3": quick, "never": never}
+        )
+        title = f"{int(name):,} marked texts" if name.isdigit() else name
+        line(title, f"{median:g} of {SENTENCES}", f"{quick:.1%}", f"{never:.1%}")
+    return table
+
+
+def reword(text: FloatArray, everything: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Versions of each sentence at a fixed cosine, moved towards other real sentences."""
+    towards = everything[rng.integers(len(everything), size=(len(text), VERSIONS))].copy()
+    towards -= (towards * text[:, None]).sum(axis=-1, keepdims=True) * text[:, None]
+    towards /= np.linalg.norm(towards, axis=-1, keepdims=True)
+    mixed = REWORDED * text[:, None] + np.sqrt(1.0 - REWORDED**2) * towards
+    return np.asarray(mixed, np.float32)
+
+
+def spoof(world: World, mark: HammingMark, count: int, *, seed: int) -> Result:
+    """Words of one's own under a mark that others made: added sentences, and a "not" put in."""
+    progress("spoofing")
+    detector = make_detector(world, mark)
+    texts = marked_texts(world, mark, count, seed=seed)
+    rng = np.random.default_rng([seed, 13])
+    own = list(world.sentences.values())
+    head(f"{len(texts)} marked texts, all found before", "found", "or a passage")
+    result: Result = {"of": len(texts), "added": []}
+    for added in (0, 5, 10, 20, 40):
+        foreign = [" ".join(own[i] for i in rng.integers(len(own), size=added)) for _ in texts]
+        verdicts = list(
+            detector.judge_many(f"{a} {b}" for a, b in zip(texts, foreign, strict=True))
+        )
+        whole = float(np.mean([bool(v.watermarked) for v in verdicts]))
+        either = float(np.mean([bool(v.watermarked or v.passages) for v in verdicts]))
+        result["added"].append({"sentences": added, "found": whole, "or_passage": either})
+        line(f"and {added} sentences of somebody else behind them", f"{whole:.1%}", f"{either:.1%}")
+    negated = [_VERB.sub(r"\1 not", text) for text in texts]
+    changed = sum(len(_VERB.findall(text)) for text in texts) / (SENTENCES * len(texts))
+    found = float(np.mean([bool(v.watermarked) for v in detector.judge_many(negated)]))
+    result["negated"] = {"places_per_sentence": changed, "found": found}
+    line(f'with "not" after is, are, was, were ({changed:.2f} a sentence)', f"{found:.1%}")
+    return result
+
+
+def make_detector(world: World, mark: HammingMark) -> Detector:
+    return Detector(splitter=world.splitter, encoder=world.encoder, watermarks=(mark,), level=LEVEL)
+
+
+def marked_texts(world: World, mark: HammingMark, count: int, *, seed: int) -> list[str]:
+    """Texts of real sentences in a marked order, all of which are found."""
+    written = recovery.compose(
+        world.owner,
+        recovery.by_rule(mark),
+        texts=3 * count,
+        sentences=SENTENCES,
+        tries=TRIES,
+        rng=np.random.default_rng([seed, 11]),
+    )
+    texts = [" ".join(world.sentences[row.tobytes()] for row in text) for text in written]
+    whole = [t for t in texts if len(world.splitter.split(t).carrying) == SENTENCES]
+    verdicts = make_detector(world, mark).judge_many(whole)
+    return [t for t, verdict in zip(whole, verdicts, strict=True) if verdict.watermarked][:count]
+
+
+def attack_texts(
+    world: World, mark: HammingMark, judge_name: str, count: int, *, seed: int
+) -> list[Result]:
+    """Real attacks on real sentences: synonyms, chosen blindly, by distance and by an oracle."""
+    progress("attacking texts")
+    detector = make_detector(world, mark)
+    texts = marked_texts(world, mark, count, seed=seed)
+    inner = load_attack(
+        "synonyms",
+        splitter=world.splitter,
+        settings={"share": 0.5, "sure": 0.0, "senses": 3},
+    )
+    judge = load_encoder(judge_name)
+    shared: dict[str, Any] = {
+        "inner": inner,
+        "splitter": world.splitter,
+        "encoder": world.encoder,
+        "judge": judge,
+        "versions": 6,
+        "keeps": 0.85,
+    }
+
+    def guided(oracle: Callable[[str], float], *, ties: bool = False) -> OracleGuided:
+        # Two is -log10 of the level: below it the detector says no.
+        return OracleGuided(
+            **shared, oracle=oracle, queries=60, enough=0.0 if ties else 1.999, ties=ties
+        )
+
+    def exact(text: str) -> float:
+        return score_of(detector.judge(text))
+
+    def yes_or_no(text: str) -> float:
+        return float(bool(detector.judge(text).watermarked))
+
+    attacks: dict[str, Attack] = {
+        "synonyms, blindly": inner,
+        "distance-seeking": DistanceSeeking(**shared),
+        "boundary-seeking": BoundarySeeking(**shared),
+        "oracle-guided, p-values": guided(exact),
+        "oracle-guided, yes or no": guided(yes_or_no, ties=True),
+    }
+    head(f"{len(texts)} marked texts, all found before", "still found", "similarity", "queries")
+    table = []
+    for name, attack in attacks.items():
+        progress(name)
+        after = attack.apply(texts, rng=np.random.default_rng([seed, 12]))
+        found = [bool(detector.judge(text).watermarked) for text in after]
+        similarity = likeness(texts, after, world.splitter, judge)
+        queries = attack.ledger.queries / len(texts) if isinstance(attack, OracleGuided) else 0.0
+        row: Result = {"attack": name, "found": sum(found), "of": len(texts)}
+        table.append({**row, "similarity": similarity, "queries": queries})
+        line(name, f"{sum(found)}/{len(texts)}", f"{similarity:.3f}", f"{queries:.0f}")
+    return table
+
+
+def likeness(
+    before: Sequence[str], after: Sequence[str], splitter: Splitter, judge: Encoder
+) -> float:
+    """Mean cosine of sentences that stand in the same place, by the judge."""
+    pairs = [
+        pair
+        for old, new in zip(before, after, strict=True)
+        for pair in zip(splitter.split(old).carrying, splitter.split(new).carrying, strict=False)
+    ]
+    first, second = (judge.encode([pair[side] for pair in pairs]) for side in (0, 1))
+    return float((first * second).sum(axis=1).mean())
+
+
+def head(title: str, *columns: str) -> None:
+    print(f"\n{title:<62}" + "".join(f"{column:>18}" for column in columns), flush=True)
+
+
+def line(name: str, *cells: str) -> None:
+    print(f"  {name:<60}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
+
+
+def say(words: str) -> None:
+    print(words, flush=True)
+
+
+def progress(words: str) -> None:
+    print(f"[{time.monotonic() - BEGAN:5.0f} s] {words}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

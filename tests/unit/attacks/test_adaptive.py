@@ -1,0 +1,299 @@
+"""Attackers who know the method: on a small encoder of words, against a real detector."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking, OracleGuided, score_of
+from hammingmark.attacks.words import DeleteWords
+from hammingmark.errors import InputError
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.pipeline.detect import Detector
+from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
+from hammingmark.watermarks.sentence.hamming import HammingMark
+
+DIMENSION = 32
+VOCABULARY = """
+    river mill stone lamp house winter bread copper window garden letter market sailor engine
+    violin orchard bridge cloud paper silver mountain teacher harbour kettle forest ladder
+"""
+
+
+@lru_cache(maxsize=1000)
+def direction(word: str) -> FloatArray:
+    seed = int.from_bytes(hashlib.sha256(word.lower().encode()).digest()[:8], "little")
+    return np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
+
+
+@dataclass
+class Words:
+    """A sentence is the sum of its words, each of which has a direction of its own."""
+
+    name: str = "words"
+    dimension: int = DIMENSION
+    fingerprint: str = "cd" * 32
+    asked: list[str] = field(default_factory=list)
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        self.asked += sentences
+        sums = [sum(direction(w.strip(".")) for w in each.split()) for each in sentences]
+        rows = np.array(sums, np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def sentence(rng: np.random.Generator) -> str:
+    return " ".join(rng.choice(VOCABULARY.split(), 9, replace=False)).capitalize() + "."
+
+
+@pytest.fixture
+def mark() -> HammingMark:
+    key = WatermarkKey(
+        secret=Secret(hashlib.sha256(b"adaptive").digest()),
+        encoder="words",
+        fingerprint="cd" * 32,
+        dimension=DIMENSION,
+    )
+    return HammingMark(key)
+
+
+@pytest.fixture
+def text(mark: HammingMark) -> str:
+    """Fourteen sentences of which each was accepted after the one before."""
+    rng, encoder = np.random.default_rng(5), Words()
+    chosen = [sentence(rng)]
+    while len(chosen) < 14:
+        candidates = [sentence(rng) for _ in range(100)]
+        rows = encoder.encode([chosen[-1], *candidates])
+        choice = mark.choose(rows[0], rows[1:])
+        assert choice.accepted
+        chosen.append(candidates[choice.index])
+    return " ".join(chosen)
+
+
+@pytest.fixture
+def detector(mark: HammingMark, splitter: Splitter) -> Detector:
+    return Detector(splitter=splitter, encoder=Words(), watermarks=(mark,), references=999)
+
+
+def dice(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def likeness(one: Sequence[str], other: Sequence[str], encoder: Encoder) -> list[float]:
+    pairs = encoder.encode(one), encoder.encode(other)
+    return [float(a @ b) for a, b in zip(*pairs, strict=True)]
+
+
+def drift(text: str, splitter: Splitter) -> float:
+    """The mean cosine of neighbours."""
+    rows = Words().encode(splitter.split(text).carrying)
+    return float((rows[1:] * rows[:-1]).sum(axis=1).mean())
+
+
+INNER = DeleteWords(share=0.25)
+
+
+@pytest.mark.parametrize("kind", [DistanceSeeking, BoundarySeeking])
+def test_every_sentence_stays_within_the_bound(
+    kind: type[DistanceSeeking | BoundarySeeking], text: str, splitter: Splitter
+) -> None:
+    attack = kind(inner=INNER, splitter=splitter, encoder=Words(), keeps=0.8, rounds=3)
+    assert isinstance(attack, Attack)
+    (after,) = attack.apply([text], rng=dice())
+    old, new = splitter.split(text).carrying, splitter.split(after).carrying
+    assert len(old) == len(new)
+    found = likeness(old, new, Words())
+    assert min(found) >= 0.8 - 1e-6
+    assert np.mean(found) < 0.95  # it did use its licence
+    (free,) = replace(attack, keeps=-1.0).apply([text], rng=dice())
+    assert min(likeness(old, splitter.split(free).carrying, Words())) < 0.8
+
+
+def test_another_judge_is_obeyed(text: str, splitter: Splitter) -> None:
+    class Strict(Words):
+        """Finds everything that is not the same altogether different."""
+
+        def encode(self, sentences: Sequence[str]) -> FloatArray:
+            self.asked += [each for each in sentences if each not in self.asked]
+            return np.eye(2000, dtype=np.float32)[[self.asked.index(each) for each in sentences]]
+
+    judge = Strict()
+    attack = BoundarySeeking(
+        inner=INNER, splitter=splitter, encoder=Words(), judge=judge, keeps=0.9
+    )
+    assert attack.apply([text], rng=dice()) == [text]
+    assert len(judge.asked) > 50  # there was something to refuse
+
+
+def test_distance_seeking_drives_neighbours_apart(text: str, splitter: Splitter) -> None:
+    attack = DistanceSeeking(inner=INNER, splitter=splitter, encoder=Words(), versions=16)
+    (sought,) = attack.apply([text], rng=dice())
+    blind = np.mean([drift(INNER.apply([text], rng=dice(s))[0], splitter) for s in range(10)])
+    assert drift(sought, splitter) < drift(text, splitter) - 0.05
+    assert drift(sought, splitter) < blind - 0.05
+
+
+def test_distance_seeking_looks_at_both_sides(splitter: Splitter) -> None:
+    @dataclass
+    class Either:
+        """Offers to replace the second sentence by one like the first, or like the third."""
+
+        name: str = "either"
+        keeps: float = -1.0
+
+        def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+            turns = iter(["River mill stone.", "Copper bread lamp.", "Violin cloud ladder."] * 9)
+            return [next(turns) if each == "Garden paper silver." else each for each in texts]
+
+    attack = DistanceSeeking(
+        inner=Either(), splitter=splitter, encoder=Words(), versions=3, keeps=-1.0
+    )
+
+    def second(before: str, after: str) -> str:
+        (found,) = attack.apply([f"{before} Garden paper silver. {after}"], rng=dice())
+        return splitter.split(found).carrying[1]
+
+    options = ["Garden paper silver.", "River mill stone.", "Copper bread lamp."]
+    options += ["Violin cloud ladder."]
+    for sides in [(a, b) for a in options[1:] for b in options[1:] if a != b]:
+        rows = Words().encode([*options, *sides])
+        likeness = (rows[:4] @ rows[4:].T).sum(axis=1)
+        assert second(*sides) == options[int(np.argmin(likeness))]
+        assert second(*sides) not in sides
+
+
+def test_boundary_seeking_moves_farther_with_more_versions(text: str, splitter: Splitter) -> None:
+    old = splitter.split(text).carrying
+    moved = []
+    for versions in (1, 4, 16):
+        attack = BoundarySeeking(
+            inner=INNER, splitter=splitter, encoder=Words(), versions=versions, keeps=0.5
+        )
+        (after,) = attack.apply([text], rng=dice())
+        moved.append(np.mean(likeness(old, splitter.split(after).carrying, Words())))
+    assert moved[0] > moved[1] + 0.02 > moved[2] + 0.03
+
+
+def test_the_oracle_lowers_the_score_and_is_counted(
+    text: str, splitter: Splitter, detector: Detector
+) -> None:
+    calls: list[str] = []
+
+    def oracle(asked: str) -> float:
+        calls.append(asked)
+        return score_of(detector.judge(asked))
+
+    attack = OracleGuided(
+        inner=INNER, splitter=splitter, encoder=Words(), oracle=oracle, queries=60, keeps=0.75
+    )
+    (after,) = attack.apply([text], rng=dice())
+    assert len(calls) == attack.ledger.queries == 60
+    ((first, last),) = attack.ledger.scores
+    assert first == score_of(detector.judge(text)) >= 2.0  # p is at most 0.01
+    assert last == score_of(detector.judge(after)) < first - 1.0
+    assert attack.ledger.accepted >= 1
+    old, new = splitter.split(text).carrying, splitter.split(after).carrying
+    assert min(likeness(old, new, Words())) >= 0.75 - 1e-6
+
+
+def test_the_oracle_is_left_alone_once_it_is_beaten(
+    text: str, splitter: Splitter, detector: Detector
+) -> None:
+    attack = OracleGuided(
+        inner=INNER,
+        splitter=splitter,
+        encoder=Words(),
+        oracle=detector.judge,
+        queries=400,
+        enough=1.9,
+        keeps=0.5,
+    )
+    (after,) = attack.apply([text], rng=dice())
+    assert attack.ledger.queries < 400
+    assert attack.ledger.scores[0][1] <= 1.9
+    assert not detector.judge(after).watermarked
+
+
+def test_a_yes_or_no_needs_ties(text: str, splitter: Splitter) -> None:
+    original = splitter.split(text).carrying
+
+    def still_marked(asked: str) -> float:
+        """Says no once three sentences have gone, and nothing in between."""
+        left = set(splitter.split(asked).carrying) & set(original)
+        return float(len(left) > len(original) - 3)
+
+    made = OracleGuided(
+        inner=INNER,
+        splitter=splitter,
+        encoder=Words(),
+        oracle=still_marked,
+        versions=1,
+        queries=80,
+        enough=0.0,
+        keeps=-1.0,
+    )
+    patient = replace(made, ties=True)
+    assert made.apply([text], rng=dice()) == [text]
+    (loose,) = patient.apply([text], rng=dice())
+    assert still_marked(text) == 1.0
+    assert still_marked(loose) == 0.0
+    assert made.ledger.queries == 80
+    assert patient.ledger.queries == 4  # one look, and three changes of three sentences
+
+
+def test_one_query_is_one_look_and_no_change(text: str, splitter: Splitter) -> None:
+    attack = OracleGuided(
+        inner=INNER, splitter=splitter, encoder=Words(), oracle=lambda asked: 1.0, queries=1
+    )
+    assert attack.apply([text, text], rng=dice()) == [text, text]
+    assert attack.ledger.queries == 2
+
+
+def test_nothing_to_offer_ends_the_questions(text: str, splitter: Splitter) -> None:
+    attack = OracleGuided(
+        inner=DeleteWords(share=0.0),
+        splitter=splitter,
+        encoder=Words(),
+        oracle=lambda asked: 1.0,
+        queries=1000,
+    )
+    assert attack.apply([text], rng=dice()) == [text]
+    assert attack.ledger.queries == 1
+
+
+@pytest.mark.parametrize("kind", [DistanceSeeking, BoundarySeeking])
+def test_structure_stays_and_the_seed_decides(
+    kind: type[DistanceSeeking | BoundarySeeking], splitter: Splitter
+) -> None:
+    page = (
+        "# A heading\n\nThe river rose in the winter night. The old mill lost its stone.\n\n"
+        "```\ncode stays\n```\n\nThe sailor wrote a letter home."
+    )
+    attack = kind(inner=INNER, splitter=splitter, encoder=Words(), keeps=0.3)
+    once = attack.apply([page, "", "```\ncode\n```"], rng=dice(3))
+    assert once == attack.apply([page, "", "```\ncode\n```"], rng=dice(3))
+    assert "# A heading\n\n" in once[0]
+    assert "```\ncode stays\n```" in once[0]
+    assert once[0] != page
+    assert once[1:] == ["", "```\ncode\n```"]
+    assert attack.apply([page, "Something else."], rng=dice(3))[0] == once[0]
+
+
+def test_odd_settings_are_refused(splitter: Splitter) -> None:
+    encoder = Words()
+    with pytest.raises(InputError, match="version"):
+        DistanceSeeking(inner=INNER, splitter=splitter, encoder=encoder, versions=0)
+    with pytest.raises(InputError, match="round"):
+        BoundarySeeking(inner=INNER, splitter=splitter, encoder=encoder, rounds=0)
+    with pytest.raises(InputError, match="cosine"):
+        BoundarySeeking(inner=INNER, splitter=splitter, encoder=encoder, keeps=1.5)
+    with pytest.raises(InputError, match="query"):
+        OracleGuided(
+            inner=INNER, splitter=splitter, encoder=encoder, oracle=lambda t: 0.0, queries=0
+        )

@@ -1,0 +1,244 @@
+"""What marked texts give away: on Gaussian topics in 32 dimensions, under a real key."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from hammingmark.core.soft import agreement
+from hammingmark.errors import InputError
+from hammingmark.evaluation.recovery import (
+    Pairs,
+    by_nothing,
+    by_rule,
+    changes_needed,
+    compose,
+    estimate_span,
+    forge,
+    neighbours,
+    p_value,
+    pass_rate,
+    refine_planes,
+    removal_path,
+    second_moment,
+    span_overlap,
+    strangers,
+)
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.protocols import FloatArray
+from hammingmark.watermarks.sentence.hamming import HammingMark
+
+D, M = 32, 8
+MANY, FEW = 1500, 15
+
+
+def unit(rows: np.ndarray) -> FloatArray:
+    return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def make_pools(seed: int, count: int = 30, size: int = 120) -> list[FloatArray]:
+    """Topics: sentences around a centre of their own, in a space that is not round."""
+    rng = np.random.default_rng(seed)
+    shape = np.linspace(1.5, 0.5, D)
+    return [
+        unit((0.5 * rng.standard_normal(D) + rng.standard_normal((size, D))) * shape)
+        for _ in range(count)
+    ]
+
+
+def make_mark(name: str, *, softness: float = 0.0, threshold: float = 6) -> HammingMark:
+    key = WatermarkKey(
+        secret=Secret(hashlib.sha256(name.encode()).digest()),
+        encoder="none",
+        fingerprint="ef" * 32,
+        dimension=D,
+        bits=M,
+        threshold=threshold,
+        softness=softness,
+    )
+    return HammingMark(key)
+
+
+def write(mark: HammingMark | None, texts: int, seed: int) -> list[FloatArray]:
+    choose = by_nothing if mark is None else by_rule(mark)
+    rng = np.random.default_rng(seed)
+    return compose(make_pools(1), choose, texts=texts, sentences=10, tries=16, rng=rng)
+
+
+@pytest.fixture(scope="module")
+def mark() -> HammingMark:
+    return make_mark("recovery")
+
+
+@pytest.fixture(scope="module")
+def many(mark: HammingMark) -> list[FloatArray]:
+    return write(mark, MANY, seed=2)
+
+
+@pytest.fixture(scope="module")
+def learned(many: list[FloatArray]) -> FloatArray:
+    rng = np.random.default_rng(3)
+    return refine_planes(neighbours(many), strangers(many), M, rng=rng, restarts=2)
+
+
+def overlap_of(texts: list[FloatArray], mark: HammingMark) -> float:
+    span = estimate_span(neighbours(texts), strangers(texts), M)
+    return span_overlap(span, mark.key.planes())
+
+
+def test_many_texts_give_the_span_away_and_few_do_not(
+    mark: HammingMark, many: list[FloatArray]
+) -> None:
+    assert overlap_of(many, mark) > 0.85
+    assert overlap_of(many[:FEW], mark) < 0.5
+    # Of another key the same texts say nothing: chance gives m / d = 0.25.
+    assert overlap_of(many, make_mark("another")) < 0.45
+
+
+def test_unmarked_texts_give_nothing_away(mark: HammingMark) -> None:
+    assert overlap_of(write(None, MANY, seed=4), mark) < 0.45
+
+
+def test_neighbours_of_unmarked_texts_serve_as_contrast_too(
+    mark: HammingMark, many: list[FloatArray]
+) -> None:
+    plain = write(None, MANY, seed=5)
+    span = estimate_span(neighbours(many), neighbours(plain), M)
+    assert span_overlap(span, mark.key.planes()) > 0.8
+
+
+def test_a_soft_ball_gives_itself_away_as_well() -> None:
+    soft = make_mark("soft", softness=0.5, threshold=5.3)
+    assert overlap_of(write(soft, MANY, seed=6), soft) > 0.8
+
+
+def matched(planes: FloatArray, true: FloatArray) -> np.ndarray:
+    """For each true plane the best cosine among the estimated ones, signs aside."""
+    return np.abs(unit(planes) @ unit(true).T).max(axis=0)
+
+
+def test_refining_finds_the_planes_and_not_only_their_span(
+    mark: HammingMark, many: list[FloatArray], learned: FloatArray
+) -> None:
+    span = estimate_span(neighbours(many), strangers(many), M)
+    true = mark.key.planes()
+    assert np.median(matched(learned, true)) > 0.9
+    assert np.median(matched(span.astype(np.float32), true)) < 0.8
+    assert span_overlap(learned, true) > 0.85
+
+
+def test_the_forger_passes_after_recovery_and_not_before(
+    mark: HammingMark, many: list[FloatArray], learned: FloatArray
+) -> None:
+    few = many[:FEW]
+    guess = refine_planes(
+        neighbours(few), strangers(few), M, rng=np.random.default_rng(7), restarts=2
+    )
+    pools = make_pools(99)  # topics that no marked text was about
+
+    def passing(planes: FloatArray) -> float:
+        forged = forge(planes, pools, texts=60, sentences=10, rng=np.random.default_rng(8))
+        return pass_rate(forged, mark)
+
+    assert passing(learned) > 0.8
+    assert passing(guess) < 0.35
+    assert passing(make_mark("another").key.planes()) < 0.1
+
+
+def reworded(text: FloatArray, *, cosine: float, versions: int, seed: int) -> FloatArray:
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal((len(text), versions, D))
+    noise -= (noise * text[:, None]).sum(-1, keepdims=True) * text[:, None]
+    return unit(cosine * text[:, None] + np.sqrt(1 - cosine**2) * unit(noise))
+
+
+def test_a_recovered_key_removes_the_mark_with_fewer_changes(
+    mark: HammingMark, many: list[FloatArray], learned: FloatArray
+) -> None:
+    found = [text for text in many[:80] if p_value(text, mark) <= 0.01][:25]
+    needed: dict[str, list[int]] = {"blind": [], "learned": []}
+    for number, text in enumerate(found):
+        versions = reworded(text, cosine=0.8, versions=8, seed=number)
+        for name, planes in (("blind", None), ("learned", learned)):
+            path = removal_path(text, versions, planes=planes, rng=np.random.default_rng(number))
+            needed[name].append(changes_needed(path, mark) or len(text) + 1)
+    assert np.mean(needed["learned"]) < np.mean(needed["blind"]) - 1.0
+
+
+def test_a_path_changes_one_sentence_at_a_time(many: list[FloatArray], learned: FloatArray) -> None:
+    text = many[0]
+    versions = reworded(text, cosine=0.8, versions=3, seed=0)
+    for planes in (None, learned):
+        path = list(removal_path(text, versions, planes=planes, rng=np.random.default_rng(0)))
+        changed = [int((step != text).any(axis=1).sum()) for step in path]
+        assert changed == list(range(len(text) + 1))
+        for row, offered in zip(path[-1], versions, strict=True):
+            assert (row == offered).all(axis=1).any()
+    assert (text == many[0]).all()
+
+
+def test_the_first_change_is_the_best_of_all(many: list[FloatArray], learned: FloatArray) -> None:
+    def total(text: FloatArray) -> float:
+        rows = text @ learned.T
+        return float(agreement(rows[:-1], rows[1:], softness=1.0).sum())
+
+    for number, text in enumerate(many[:10]):
+        versions = reworded(text, cosine=0.8, versions=3, seed=number)
+        path = removal_path(text, versions, planes=learned, rng=np.random.default_rng(0))
+        _, first, *_ = path
+        every = []
+        for place in range(len(text)):
+            for version in versions[place]:
+                changed = text.copy()
+                changed[place] = version
+                every.append(total(changed))
+        assert total(first) == pytest.approx(min(every), abs=1e-4)
+
+
+def test_a_text_that_is_not_found_needs_no_change(mark: HammingMark) -> None:
+    (plain,) = write(None, 1, seed=10)
+    assert p_value(plain, mark) > 0.01
+    assert changes_needed(iter([plain]), mark) == 0
+
+
+def test_overlap_knows_its_ends() -> None:
+    planes = np.random.default_rng(0).standard_normal((M, D))
+    turn = np.random.default_rng(1).standard_normal((M, M))
+    assert span_overlap(turn @ planes, planes) == pytest.approx(1.0)
+    assert span_overlap(np.eye(D)[:4], np.eye(D)[4:8]) == pytest.approx(0.0)
+    assert span_overlap(np.eye(D)[:6], np.eye(D)[4:8]) == pytest.approx(0.5)
+    # A direction that no sentence has does not count once the moments say so.
+    flat = np.diag(np.r_[np.ones(D - 1), 1e-12])
+    crooked = np.eye(D)[:2] + np.eye(D)[-1]
+    assert span_overlap(crooked, np.eye(D)[:2]) < 0.9
+    assert span_overlap(crooked, np.eye(D)[:2], moments=flat) == pytest.approx(1.0)
+
+
+def test_pairs_stay_within_their_text() -> None:
+    texts = [np.full((4, 2), float(i), np.float32) + np.arange(4)[:, None] / 10 for i in range(3)]
+    near, far = neighbours(texts), strangers(texts, distances=(2, 3, 9))
+    assert len(near) == 9
+    assert len(far) == 3 * (2 + 1)
+    gap = near.rows[near.after] - near.rows[near.before]
+    assert gap == pytest.approx(np.full((9, 2), 0.1), abs=1e-6)
+    assert (np.floor(far.rows[far.after]) == np.floor(far.rows[far.before])).all()
+
+
+def test_moments_do_not_depend_on_blocks() -> None:
+    rows = np.random.default_rng(0).standard_normal((20000, 3)).astype(np.float32)
+    assert second_moment(rows) == pytest.approx(np.asarray(rows.T @ rows / 20000), abs=1e-4)
+
+
+def test_what_cannot_be_estimated_is_refused() -> None:
+    rows = np.eye(4, dtype=np.float32)
+    none = np.empty(0, np.intp)
+    pairs = Pairs(rows, np.array([0]), np.array([1]))
+    with pytest.raises(InputError, match="Both kinds"):
+        estimate_span(Pairs(rows, none, none), pairs, 2)
+    with pytest.raises(InputError, match="directions"):
+        estimate_span(pairs, pairs, 5)
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="too small"):
+        compose([rows], by_nothing, texts=1, sentences=5, tries=2, rng=rng)
