@@ -12,10 +12,11 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
+from hammingmark.assemble import load_encoder
 from hammingmark.encoders.onnx import OnnxEncoder
 from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.sbert import SbertEncoder
-from hammingmark.protocols import FloatArray
+from hammingmark.protocols import Encoder, FloatArray
 from hammingmark.sentences.sentencex import SentencexSplitter
 
 pytestmark = pytest.mark.slow
@@ -124,3 +125,33 @@ def test_known_files_need_no_hashing(minilm_folder: Path, encoder: OnnxEncoder) 
     }
     trusting = OnnxEncoder(minilm_folder, name="minilm", hashes=pinned)
     assert trusting.fingerprint == encoder.fingerprint
+
+
+PAIRS = [
+    ("The committee will publish its report in the spring.",
+     "In the spring the committee is going to publish its report."),
+    ("Heavy rain closed three roads near the river on Sunday.",
+     "On Sunday three roads near the river were shut because of heavy rain."),
+    ("She said that nobody had asked her about the letter.",
+     "Nobody, she said, had asked her about the letter."),
+    ("The company sold its last factory to a rival in 2009.",
+     "In 2009 the firm sold its last plant to a competitor."),
+    ("Most of the children learned to swim before they could read.",
+     "Most children learnt swimming before they were able to read."),
+    ("He opened the window because the room was full of smoke.",
+     "Since the room was full of smoke, he opened the window."),
+]  # fmt: skip
+
+
+def test_the_robust_encoder_moves_less_when_a_sentence_is_reworded(minilm: Encoder) -> None:
+    robust = load_encoder("minilm-robust")
+    assert robust.fingerprint != minilm.fingerprint
+    moved = {}
+    for name, model in (("base", minilm), ("robust", robust)):
+        before, after = (model.encode([pair[i] for pair in PAIRS]) for i in range(2))
+        flipped = np.arccos(np.clip((before * after).sum(axis=1), -1, 1)) / np.pi
+        strangers = np.arccos(np.clip(before[:-1] @ before[-1], -1, 1)) / np.pi
+        moved[name] = float(flipped.mean())
+        print(f"{name}: {flipped.mean():.3f} of the bits flip; strangers {strangers.mean():.3f}")
+        assert abs(strangers.mean() - 0.5) < 0.1
+    assert moved["robust"] < 0.7 * moved["base"]
