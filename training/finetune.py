@@ -63,7 +63,8 @@ class Corpus:
         order = np.argsort(self.lengths[rows], kind="stable")
         parts = []
         for group in np.array_split(order, GROUPS):
-            longest = int(self.lengths[rows[group]].max())
+            # Few different shapes: each new one costs the GPU's library a search.
+            longest = min(-(-int(self.lengths[rows[group]].max()) // 16) * 16, self.tokens.shape[1])
             chosen = torch.as_tensor(rows[group], device=encoder.device)
             tokens = self.tokens[chosen, :longest]
             sizes = torch.as_tensor(self.lengths[rows[group]], device=encoder.device)

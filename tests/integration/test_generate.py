@@ -96,7 +96,7 @@ def test_a_chat_is_answered(backend: Backend, minilm: Encoder, marking_key: Wate
     chat = Prompt(messages=(Message("user", "Why is the sky blue? Answer in four sentences."),))
     draft = made.write(chat, seed=3)
     assert len(draft.sentences) >= 2
-    assert draft.steps[0].match is None  # in a chat the first sentence is free
+    assert draft.steps[0].score is None  # in a chat the first sentence is free
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,12 @@ def test_what_generation_accepts_detection_counts(
     softness: float,
 ) -> None:
     key = replace(marking_key, softness=softness, threshold=5.0 if softness else 6)
-    made = writer(key, backend=backend, encoder=minilm, settings=Settings(max_tokens=60))
+    made = writer(key, backend=backend, encoder=minilm, settings=Settings(max_tokens=100))
     draft = made.write(PROMPT, seed=1)
     assert draft.stopped in {"tokens", "end"}
     sentences = splitter.split(draft.text).carrying
     assert tuple(sentences) == draft.sentences
-    assert len(sentences) >= 3
+    assert len(sentences) >= 2
     evidence = HammingMark(key).evidence(minilm.encode(sentences))
     asked = [step for step in draft.steps if step.sentence][1:]
     assert [step.accepted for step in asked] == [each.valid for each in evidence.transitions]

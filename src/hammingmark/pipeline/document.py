@@ -77,6 +77,8 @@ class Page:
                 is its last.
         """
         text = self._spaced(candidate.text)
+        if candidate.finished or cut:
+            text = text.rstrip()  # white space that is not kept must not decide what is read
         units = self._splitter.split(self.written + text).units
         known = len(self._units)
         if not _same(units[:known], self._units) or self._touches(text):
@@ -102,10 +104,9 @@ class Page:
 
     def read_all(self, candidate: Candidate) -> Addition:
         """All that a candidate adds, when nothing is asked of it."""
-        units = self._splitter.split(self.written + candidate.text).units[len(self._units) :]
-        return Addition(
-            candidate.text.rstrip(), units, "", len(candidate.pieces), candidate.finished
-        )
+        text = candidate.text.rstrip()
+        units = self._splitter.split(self.written + text).units[len(self._units) :]
+        return Addition(text, units, "", len(candidate.pieces), candidate.finished)
 
     def repeats(self, sentence: str) -> float:
         """The share of a sentence's four-word runs that the text or its prompt has already."""

@@ -76,12 +76,26 @@ def natural_candidates(
     Raises:
         InputError: no prompt ends with a whole sentence, or no candidate has one.
     """
+    pools = draw_pools(prompts, backend=backend, splitter=splitter, count=count, seed=seed)
+    pairs = [(pool[0], candidate) for pool in pools for candidate in pool[1:]]
+    embeddings = encoder.encode([sentence for pair in pairs for sentence in pair])
+    return match_of_cosines(cosines(embeddings)[::2], bits=bits)
+
+
+def draw_pools(
+    prompts: Sequence[str], *, backend: Backend, splitter: Splitter, count: int, seed: int
+) -> list[list[str]]:
+    """For each prompt its last sentence, then the sentences a model would add, in drawing order.
+
+    A prompt without a whole last sentence gives an empty pool; a candidate without a sentence is
+    left out.
+    """
     pages = [Page(Prompt(text.rstrip()), splitter) for text in prompts]
     centres = [last_sentence(page.prompt, splitter) for page in pages]
     asked = [i for i in range(len(pages)) if centres[i] for _ in range(count)]
     dice = np.random.default_rng(seed).integers(1 << 31, size=len(asked))
     session = backend.open(Sampling())
-    pairs: list[tuple[str, str]] = []
+    found: dict[int, str] = {}
     try:
         for number, i in enumerate(asked):
             page = pages[i]
@@ -90,15 +104,15 @@ def natural_candidates(
         while left:
             for candidate in session.wait():
                 left -= 1
-                i = asked[candidate.number]
-                addition = pages[i].read(candidate, cut=False)
-                centre = centres[i]
-                if addition and addition.sentence and centre:
-                    pairs.append((centre, addition.sentence))
+                addition = pages[asked[candidate.number]].read(candidate, cut=False)
+                if addition and addition.sentence:
+                    found[candidate.number] = addition.sentence
     finally:
         session.close()
-    embeddings = encoder.encode([sentence for pair in pairs for sentence in pair])
-    return match_of_cosines(cosines(embeddings)[::2], bits=bits)
+    pools: list[list[str]] = [[centre] if centre else [] for centre in centres]
+    for number in sorted(found):
+        pools[asked[number]].append(found[number])
+    return pools
 
 
 def match_of_cosines(similarity: NDArray[np.float64], *, bits: int) -> NaturalMatch:

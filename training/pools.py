@@ -1,0 +1,251 @@
+"""Operating points without writing texts: pools of candidates, drawn once, judged under many keys.
+
+    python -m training.pools draw --out training/data/pools.jsonl
+    python -m training.rewrites bergamot --passages training/data/pools.jsonl --out REWRITES
+    python -m training.pools judge --base FOLDER --rewrites REWRITES --points 8/6/0 8/a0.36/1.0
+
+A pool is a sentence and what a model would write next, 16 times, with nothing demanded. For any
+encoder and any rule, what would be accepted under a key follows from the embeddings alone, so one
+file of pools serves every encoder and every point, at a thousandth of the cost of writing. Texts
+are made up of transitions of different pools, which leaves out that a text has one topic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.assemble import load_backend, load_splitter
+from hammingmark.backends.transformers import TransformersBackend
+from hammingmark.core import theory
+from hammingmark.core.soft import agreement, soft_acceptance
+from hammingmark.core.statistics import Alternative, Rule, Scoring
+from hammingmark.evaluation.metrics import found_at
+from hammingmark.pipeline.natural import draw_pools
+from hammingmark.protocols import Backend
+from training.measure import load_encoder
+from training.rewrites import DATA, read_passages, read_rewrites
+from training.write import OPENING, read_point
+
+Floats = NDArray[np.float32]
+TRANSITIONS = 9
+"""Of a made-up text, about 200 tokens."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One sentence and its candidates, embedded, as they are and rewritten.
+
+    Attributes:
+        before: the sentence, (d,).
+        after: its candidates, (c, d).
+        rewritten: the same two after each rewriter, by its name.
+    """
+
+    before: Floats
+    after: Floats
+    rewritten: dict[str, tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """One transition that a key accepted.
+
+    Attributes:
+        pool: where it comes from.
+        candidate: which one.
+        samples: candidates it took.
+        natural: the chance over keys that it would be accepted.
+        fallback: whether the pool was used up.
+    """
+
+    pool: int
+    candidate: int
+    samples: int
+    natural: float
+    fallback: bool
+
+
+def accept(pools: list[Pool], planes: Floats, rule: Rule) -> list[Accepted]:
+    """What one key, (d, m), takes from each pool."""
+    found = []
+    for number, pool in enumerate(pools):
+        degrees = agreement(
+            (pool.before @ planes)[None], pool.after @ planes, softness=rule.softness
+        )
+        inside = np.flatnonzero(degrees >= np.float32(rule.threshold))
+        chosen = int(inside[0]) if len(inside) else int(np.argmax(degrees))
+        cosine = float(np.clip(pool.before @ pool.after[chosen], -1.0, 1.0))
+        natural = soft_acceptance(
+            rule.bits,
+            rule.threshold,
+            theory.match_probability(np.array([cosine])),
+            softness=rule.softness,
+        )
+        samples = chosen + 1 if len(inside) else len(pool.after)
+        found.append(Accepted(number, chosen, samples, float(natural[0]), not len(inside)))
+    return found
+
+
+def p_values(
+    pools: list[Pool],
+    taken: list[Accepted],
+    planes: Floats,
+    others: Floats,
+    rule: Rule,
+    version: str | None,
+    rng: np.random.Generator,
+) -> list[float]:
+    """Exact p-values (not given the topic) of texts made up of what one key took.
+
+    Args:
+        pools: all of them.
+        taken: by the key.
+        planes: the key's, (d, m).
+        others: reference keys side by side, (d, k m).
+        rule: m, T, s.
+        version: a rewriter, or None for the texts as they were.
+        rng: deals the transitions out.
+    """
+    order = rng.permutation(len(taken))
+    every = np.concatenate([planes, others], axis=1)
+    values = []
+    for begin in range(0, len(order) - TRANSITIONS + 1, TRANSITIONS):
+        total = 0.0
+        for each in (taken[i] for i in order[begin : begin + TRANSITIONS]):
+            pool = pools[each.pool]
+            before, after = (pool.before, pool.after)
+            if version is not None:
+                before, after = pool.rewritten[version]
+            pair = np.stack([before, after[each.candidate]])
+            cosine = np.clip((pair[:1] * pair[1:]).sum(axis=1), -1.0, 1.0).astype(np.float64)
+            scoring = Scoring(cosine, statistic="margin", rule=rule)
+            projections = (pair @ every).reshape(2, -1, rule.bits)
+            total = total + scoring.increments(projections)[0]
+        sums = np.asarray(total)
+        values.append(float((1 + (sums[1:] >= sums[0] - 1e-9).sum()) / len(sums)))
+    return values
+
+
+def judge(given: argparse.Namespace) -> None:
+    """Cost and power at each point."""
+    encoder = load_encoder(given.base, given.run, given.device)
+    rows = [row["sentences"] for row in read_passages(given.pools) if len(row["sentences"]) > 4]
+    tables = {path.name.partition(".")[0]: read_rewrites(path) for path in given.rewrites}
+    sentences = list(dict.fromkeys(each for row in rows for each in row))
+    texts = {None: sentences} | {
+        name: [table.get(each, each) for each in sentences] for name, table in tables.items()
+    }
+    place = {sentence: i for i, sentence in enumerate(sentences)}
+    made = {name: encoder.encode(each) for name, each in texts.items()}
+    pools = []
+    for row in rows:
+        where = [place[each] for each in row]
+        pools.append(
+            Pool(
+                made[None][where[0]],
+                made[None][where[1:]],
+                {name: (made[name][where[0]], made[name][where[1:]]) for name in tables},
+            )
+        )
+    cosines = np.concatenate([pool.after @ pool.before for pool in pools]).astype(np.float64)
+    spread = np.std(1.0 - np.arccos(np.clip(cosines, -1.0, 1.0)) / np.pi)
+    print(
+        json.dumps({"pools": len(pools), "cosine": float(cosines.mean()), "spread": float(spread)})
+    )
+    for text in given.points:
+        bits, T, s = read_point(text, cosines)
+        rule = Rule(bits, T, Alternative(), s)
+        rng = np.random.default_rng(given.seed)
+        samples, natural, fallbacks = [], [], []
+        p: dict[str, list[float]] = {}
+        for _ in range(given.keys):
+            planes = rng.standard_normal((encoder.body.config.hidden_size, bits)).astype(np.float32)
+            others = rng.standard_normal((len(planes), bits * 999)).astype(np.float32)
+            taken = accept(pools, planes, rule)
+            samples += [each.samples for each in taken]
+            natural += [each.natural for each in taken]
+            fallbacks += [each.fallback for each in taken]
+            for version in (None, *tables):
+                values = p_values(pools, taken, planes, others, rule, version, rng)
+                p.setdefault(version or "clean", []).extend(values)
+        print(
+            json.dumps(
+                {
+                    "point": [bits, T, s],
+                    "samples": round(float(np.mean(samples)), 3),
+                    "fallback": round(float(np.mean(fallbacks)), 4),
+                    "bits_a_transition": round(float(-np.log2(natural).mean()), 3),
+                    **{
+                        name: {
+                            "tpr@1%": round(found_at(values, 0.01), 3),
+                            "tpr@5%": round(found_at(values, 0.05), 3),
+                        }
+                        for name, values in p.items()
+                    },
+                }
+            ),
+            flush=True,
+        )
+
+
+def draw(given: argparse.Namespace) -> None:
+    """Draw the pools."""
+    kind, _, model = given.backend.partition(":")
+    backend: Backend
+    if kind == "transformers":
+        backend = TransformersBackend(model, parallel=256, context=1024)
+    else:
+        backend = load_backend(given.backend)
+    openings = [
+        (row["id"], " ".join(row["sentences"][:OPENING]))
+        for row in read_passages(given.passages, split="heldout")
+        if row["genre"] in given.genres
+    ][: given.contexts]
+    pools = draw_pools(
+        [text for _, text in openings],
+        backend=backend,
+        splitter=load_splitter(),
+        count=given.candidates,
+        seed=given.seed,
+    )
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    with given.out.open("w", encoding="utf-8") as file:
+        for (name, _), pool in zip(openings, pools, strict=True):
+            file.write(json.dumps({"id": name, "sentences": pool}, ensure_ascii=False) + "\n")
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    drawing = commands.add_parser("draw")
+    drawing.add_argument("--backend", default="smollm2")
+    drawing.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
+    drawing.add_argument("--genres", nargs="*", default=["c4", "cnn"])
+    drawing.add_argument("--contexts", type=int, default=400)
+    drawing.add_argument("--candidates", type=int, default=16)
+    drawing.add_argument("--seed", type=int, default=0)
+    drawing.add_argument("--out", type=Path, default=DATA / "pools.jsonl")
+    drawing.set_defaults(run_command=draw)
+    judging = commands.add_parser("judge")
+    judging.add_argument("--base", type=Path, required=True)
+    judging.add_argument("--run", type=Path)
+    judging.add_argument("--pools", type=Path, default=DATA / "pools.jsonl")
+    judging.add_argument("--rewrites", type=Path, nargs="*", default=[])
+    judging.add_argument("--points", nargs="*", default=["8/6/0"])
+    judging.add_argument("--keys", type=int, default=20)
+    judging.add_argument("--seed", type=int, default=0)
+    judging.add_argument("--device", default="cpu")
+    judging.set_defaults(run_command=judge)
+    given = parser.parse_args()
+    given.run_command(given)
+
+
+if __name__ == "__main__":
+    main()
