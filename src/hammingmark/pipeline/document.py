@@ -26,6 +26,8 @@ class Addition:
         sentence: the last of them if it can carry a mark, otherwise empty.
         tokens: of the characters that are added.
         ends: whether the model ended its text with it.
+        cut: whether the text ran into its limit with it. Tokens cannot tell: a backend may hand
+            over several at once, and a text that was cut inside a sentence must not go on.
     """
 
     raw: str
@@ -33,6 +35,7 @@ class Addition:
     sentence: str
     tokens: int
     ends: bool
+    cut: bool = False
 
 
 class Page:
@@ -90,8 +93,8 @@ class Page:
             return None
         end = next((i for i, unit in enumerate(fresh) if unit.carries), None)
         if end is None:
-            whole = candidate.finished or cut
-            return Addition(text.rstrip(), fresh, "", _tokens(candidate, len(text)), whole)
+            tokens = _tokens(candidate, len(text))
+            return Addition(text.rstrip(), fresh, "", tokens, candidate.finished, cut)
         last = end == len(fresh) - 1
         if last and not (candidate.finished or cut):
             return None
@@ -99,14 +102,17 @@ class Page:
         raw = text.rstrip() if last else self._raw(text, kept)
         if raw is None:
             return None
-        ends = last and candidate.finished
-        return Addition(raw, kept, kept[-1].text, _tokens(candidate, len(raw)), ends)
+        tokens = _tokens(candidate, len(raw))
+        ended = last and candidate.finished
+        return Addition(raw, kept, kept[-1].text, tokens, ended, last and cut)
 
     def read_all(self, candidate: Candidate) -> Addition:
         """All that a candidate adds, when nothing is asked of it."""
         text = candidate.text.rstrip()
         units = self._splitter.split(self.written + text).units[len(self._units) :]
-        return Addition(text, units, "", len(candidate.pieces), candidate.finished)
+        return Addition(
+            text, units, "", len(candidate.pieces), candidate.finished, not candidate.finished
+        )
 
     def repeats(self, sentence: str) -> float:
         """The share of a sentence's four-word runs that the text or its prompt has already."""

@@ -178,7 +178,7 @@ class Manuscript:
         ended = None
         if addition.ends or not addition.raw.strip():
             ended = "end"
-        elif following.left <= 0:
+        elif addition.cut or following.left <= 0:
             ended = "tokens"
         elif limit is not None and place.sentences >= limit:
             ended = "sentences"

@@ -89,6 +89,7 @@ class _Draw:
     addition: Addition | None
     silent: bool
     repeated: bool = False
+    waits: bool = False
     embedding: NDArray[np.float32] | None = None
 
 
@@ -193,12 +194,14 @@ class Stage:
         self._draws[draw] = read
         if addition is None or not addition.sentence:
             return draw, None
+        read.waits = True
         read.repeated = self.page.repeats(addition.sentence) > self._settings.most_repeated
         return draw, addition.sentence
 
     def place_embedding(self, draw: int, embedding: NDArray[np.float32]) -> None:
         """Tell the embedding (d,) of a draw's sentence."""
         self._draws[draw].embedding = embedding
+        self._draws[draw].waits = False
 
     def give_up_after(self, draw: int) -> list[int]:
         """Numbers of the requests that were drawn later than ``draw``, no longer waited for."""
@@ -238,7 +241,7 @@ class Stage:
         outcome: Outcome | None = None
         for place in range(self.budget):
             draw = self._draws.get(place)
-            if draw is None:
+            if draw is None or draw.waits:
                 if skip:
                     continue
                 break

@@ -333,3 +333,29 @@ def test_steps_can_be_awaited(splitter: Splitter) -> None:
     assert "".join(asyncio.run(collect(made.stream(PROMPT, seed=1), 99))) == whole.text
     part = asyncio.run(collect(made.stream(PROMPT, seed=1), 3))
     assert whole.text.startswith("".join(part))
+
+
+class CoarseSession(ScriptedSession):
+    """Hands over a whole candidate as one piece, cut at its limit, as some backends do."""
+
+    def wait(self) -> list[Candidate]:
+        request = self.asked.pop(0)
+        self.backend.drawn.append(request.number)
+        words = sentence(request).split()[: min(request.max_tokens, 6)]
+        return [Candidate(request.number, (" " + " ".join(words),), finished=False, cut=True)]
+
+
+class CoarseBackend(ScriptedBackend):
+    def open(self, sampling: Sampling) -> ScriptedSession:
+        return CoarseSession(self)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_text_that_was_cut_does_not_go_on(splitter: Splitter, marked: bool) -> None:
+    made = writer(splitter, CoarseBackend(), max_tokens=50, max_sentences=None)
+    if not marked:
+        made = replace(made, watermark=None)
+    draft = made.write(PROMPT, seed=1)
+    assert draft.stopped == "tokens"
+    assert len(draft.steps) == 1
+    assert tuple(splitter.split(draft.text).carrying) == draft.sentences
