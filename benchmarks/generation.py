@@ -35,6 +35,7 @@ from hammingmark.assemble import (
 )
 from hammingmark.core import theory
 from hammingmark.core.soft import soft_acceptance
+from hammingmark.evaluation.cost import account
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generate import PAPER, Settings, Writer
@@ -185,24 +186,6 @@ class Resized:
     def __init__(self, backend: Backend, width: int) -> None:
         self.name, self.parallel, self.width = backend.name, backend.parallel, width
         self.open = backend.open
-
-
-def account(drafts: Sequence[Draft]) -> Result:
-    """Samples and tokens a sentence, acceptance and fallback, over all drafts."""
-    costs = [draft.cost for draft in drafts]
-    sentences = max(1, sum(len(draft.sentences) for draft in drafts))
-    tried = sum(cost.tried for cost in costs)
-    seconds = sum(cost.seconds for cost in costs)
-    return {
-        "samples": sum(cost.candidates for cost in costs) / sentences,
-        "tokens": sum(cost.drawn_tokens for cost in costs) / sentences,
-        "spare_tokens": sum(cost.spare_tokens for cost in costs) / sentences,
-        "acceptance": sum(cost.passed for cost in costs) / tried if tried else None,
-        "fallback": sum(cost.fallbacks for cost in costs) / sentences,
-        "repeats": sum(cost.repeats for cost in costs) / sentences,
-        "misfits": sum(cost.misfits for cost in costs) / sentences,
-        "encoder_share": sum(cost.encoder_seconds for cost in costs) / seconds if seconds else None,
-    }
 
 
 def limit(

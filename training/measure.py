@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.core import theory
 from training.encoder import SentenceEncoder
 from training.rewrites import DATA, read_passages, read_rewrites
 
@@ -23,8 +24,7 @@ Floats = NDArray[np.float64]
 def flips(one: NDArray[np.float32], other: NDArray[np.float32]) -> Floats:
     """θ/π of rows."""
     cosine = np.clip((one.astype(np.float64) * other).sum(axis=1), -1.0, 1.0)
-    shares: Floats = np.arccos(cosine) / np.pi
-    return shares
+    return 1.0 - theory.match_probability(cosine)
 
 
 def measure(
@@ -34,7 +34,6 @@ def measure(
 ) -> dict[str, object]:
     """Flips by rewriter and genre; agreement of neighbours by genre, its spread, and of others."""
     report: dict[str, object] = {}
-    everything: dict[str, Floats] = {}
     for genre, texts in passages.items():
         sentences = [sentence for text in texts for sentence in text]
         made = encoder.encode(sentences)
@@ -56,7 +55,6 @@ def measure(
             others = encoder.encode([text for _, text in known])
             row[name] = round(float(flips(made[[i for i, _ in known]], others).mean()), 4)
         report[genre] = row
-        everything[genre] = natural
     return report
 
 

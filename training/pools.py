@@ -154,7 +154,7 @@ def judge(given: argparse.Namespace) -> None:
             )
         )
     cosines = np.concatenate([pool.after @ pool.before for pool in pools]).astype(np.float64)
-    spread = np.std(1.0 - np.arccos(np.clip(cosines, -1.0, 1.0)) / np.pi)
+    spread = theory.match_probability(np.clip(cosines, -1.0, 1.0)).std()
     print(
         json.dumps({"pools": len(pools), "cosine": float(cosines.mean()), "spread": float(spread)})
     )

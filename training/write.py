@@ -22,14 +22,16 @@ from numpy.typing import NDArray
 
 from hammingmark.assemble import load_backend, load_splitter
 from hammingmark.backends.transformers import TransformersBackend
-from hammingmark.core.soft import soft_acceptance
+from hammingmark.core.soft import threshold_for
+from hammingmark.core.statistics import cosines as cosines_of
+from hammingmark.evaluation.cost import account
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.generate import Settings, Writer
 from hammingmark.protocols import Backend, Encoder
 from hammingmark.records import Draft, Prompt
 from hammingmark.watermarks.sentence.hamming import HammingMark
 from training.encoder import SentenceEncoder
-from training.measure import flips, load_encoder
+from training.measure import load_encoder
 from training.rewrites import DATA, read_passages
 
 OPENING = 3
@@ -63,19 +65,11 @@ def numbered_key(number: int, encoder: Encoder, *, bits: int, T: float, s: float
     )
 
 
-def fitted_threshold(cosines: NDArray[np.float64], *, bits: int, s: float, share: float) -> float:
-    """The T at which about this share of natural neighbours is accepted."""
-    probability = 1.0 - np.arccos(np.clip(cosines, -1.0, 1.0)) / np.pi
-    options = np.arange(0.0, bits + 0.01, 1.0 if s == 0.0 else 0.05)
-    shares = [soft_acceptance(bits, T, probability, softness=s).mean() for T in options]
-    return float(np.round(options[int(np.argmin(np.abs(np.array(shares) - share)))], 2))
-
-
 def read_point(text: str, cosines: NDArray[np.float64]) -> tuple[int, float, float]:
     """m, T and s."""
     bits, T, s = text.split("/")
     if T.startswith("a"):
-        fitted = fitted_threshold(cosines, bits=int(bits), s=float(s), share=float(T[1:]))
+        fitted = threshold_for(int(bits), float(T[1:]), cosines, softness=float(s))
         return int(bits), fitted, float(s)
     return int(bits), float(T), float(s)
 
@@ -113,23 +107,6 @@ def write(
         texts = made.write_many([prompt for _, prompt in part], seed=number)
         drafts += [(name, number, text) for (name, _), text in zip(part, texts, strict=True)]
     return drafts
-
-
-def account(drafts: list[tuple[str, int, Draft]]) -> dict[str, float]:
-    """What the drafts cost, over all."""
-    costs = [draft.cost for _, _, draft in drafts]
-    sentences = sum(len(draft.sentences) for _, _, draft in drafts)
-    tried = sum(cost.tried for cost in costs)
-    return {
-        "texts": len(drafts),
-        "sentences": sentences,
-        "samples": sum(cost.candidates for cost in costs) / max(1, sentences),
-        "tokens_per_sentence": sum(cost.drawn_tokens for cost in costs) / max(1, sentences),
-        "acceptance": sum(cost.passed for cost in costs) / tried if tried else 1.0,
-        "fallback": sum(cost.fallbacks for cost in costs) / max(1, sentences),
-        "repeats": sum(cost.repeats for cost in costs) / max(1, sentences),
-        "tokens": sum(cost.tokens for cost in costs) / max(1, len(drafts)),
-    }
 
 
 def save(path: Path, drafts: list[tuple[str, int, Draft]], head: dict[str, object]) -> None:
@@ -184,7 +161,7 @@ def main() -> None:
     for passage in read_passages(given.passages, split="heldout"):
         if passage["genre"] in given.genres and len(human) < 200:
             made = trained.encode(passage["sentences"])
-            human.append(np.cos(np.pi * flips(made[:-1], made[1:])))
+            human.append(cosines_of(made))
     cosines = np.concatenate(human)
     points: list[tuple[int, float, float] | None] = [
         read_point(point, cosines) for point in given.points
@@ -199,7 +176,9 @@ def main() -> None:
             "encoder": name,
             "point": point,
             "seconds": time.perf_counter() - began,
-            **account(drafts),
+            "texts": len(drafts),
+            "sentences": sum(len(draft.sentences) for _, _, draft in drafts),
+            **account([draft for _, _, draft in drafts]),
         }
         print(label, json.dumps(head), flush=True)
         save(given.out / f"{name}.{label}.jsonl", drafts, head)

@@ -291,9 +291,11 @@ def test_marked_texts_are_told_apart(
         text = marked(watermark, 40, rng)
         assert all(each.valid for each in watermark.evidence(text).transitions)
         trial = watermark.trial(text, statistic=statistic, topic=topic)
-        assert compare(trial, limit=999).p_value <= 2 / 1000
+        # Only where soft degrees look at text marked by whole bits does a key or so do as well.
+        least = 2 if (statistic, method) == ("soft", "hamming") else 1
+        assert compare(trial, limit=999).p_value <= least / 1000
         other = build(method, rng).trial(text, statistic=statistic, topic=topic)
-        assert compare(other, limit=999).p_value > 2 / 1000
+        assert compare(other, limit=999).p_value > least / 1000
 
 
 @every_method

@@ -55,13 +55,13 @@ class _Infill(ABC):
         model: str | Path,
         *,
         splitter: Splitter,
-        rate: float,
-        candidates: int,
-        temperature: float | None,
-        context: int,
-        least: int,
-        batch: int,
-        device: str | None,
+        rate: float = 0.3,
+        candidates: int = 16,
+        temperature: float | None = None,
+        context: int = 1,
+        least: int = 4,
+        batch: int = 32,
+        device: str | None = None,
     ) -> None:
         if not 0.0 <= rate <= 1.0:
             raise InputError(f"rate is a share from 0 to 1, not {rate}.")
@@ -272,31 +272,6 @@ class CausalInfill(_Infill):
     """
 
     _task = "AutoModelForCausalLM"
-
-    def __init__(
-        self,
-        model: str | Path,
-        *,
-        splitter: Splitter,
-        rate: float = 0.3,
-        candidates: int = 16,
-        temperature: float | None = None,
-        context: int = 1,
-        least: int = 4,
-        batch: int = 32,
-        device: str | None = None,
-    ) -> None:
-        super().__init__(
-            model,
-            splitter=splitter,
-            rate=rate,
-            candidates=candidates,
-            temperature=temperature,
-            context=context,
-            least=least,
-            batch=batch,
-            device=device,
-        )
 
     @property
     def name(self) -> str:

@@ -31,7 +31,7 @@ def _without_gradients(step: Step) -> Step:
     return decorated
 
 
-class SlotCache(Cache):  # type: ignore[misc]
+class SlotCache(Cache):  # type: ignore[misc]  # mypy does not read transformers: Cache is Any
     """Keys and values of all slots in one tensor, written in place.
 
     Args:
@@ -80,10 +80,6 @@ class SlotCache(Cache):  # type: ignore[misc]
         """Nothing that the model may add to positions: they are given."""
         return 0
 
-    def get_max_length(self, layer_idx: int | None = None) -> int:
-        """Places of a slot."""
-        return self._shape[-1]
-
 
 class Slots:
     """Sequences that are continued side by side.
@@ -111,11 +107,6 @@ class Slots:
         self._busy: set[int] = set()
         self._all = torch.arange(slots, device=self._device)
         self._graphs: dict[int, tuple[Any, torch.Tensor, torch.Tensor]] = {}
-
-    @property
-    def busy(self) -> frozenset[int]:
-        """The slots in use."""
-        return frozenset(self._busy)
 
     @property
     def free(self) -> int:

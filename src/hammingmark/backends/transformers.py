@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +40,13 @@ class TransformersBackend:
         device: str | None = None,
         dtype: str | None = None,
     ) -> None:
-        try:
-            import torch
-            import transformers  # noqa: F401
-        except ImportError:
+        if not (find_spec("torch") and find_spec("transformers")):
             raise BackendError(
                 "torch or transformers is not installed; get them with: "
                 "pip install 'hammingmark[torch]'"
-            ) from None
+            )
+        import torch
+
         self.name = name or str(model)
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         on_cuda = self.device.startswith("cuda")

@@ -13,8 +13,10 @@ it matters, so rewording, which moves projections a little, seldom undoes it.
 from __future__ import annotations
 
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
 from hammingmark.core import theory
@@ -63,13 +65,13 @@ def soft_moments(
     return np.interp(probability, grid, mean), np.interp(probability, grid, spread)
 
 
-def threshold_for(m: int, share: float, cosine: float, *, softness: float) -> float:
-    """The T at which a share of sentences of this similarity is accepted, to two decimals."""
+def threshold_for(m: int, share: float, cosines: npt.ArrayLike, *, softness: float) -> float:
+    """The T at which about this share of sentences of these similarities is accepted."""
     if not 0.0 < share < 1.0:
         raise InputError(f"A share lies between 0 and 1, not {share}.")
-    probability = theory.match_probability(np.array([cosine]))
+    probability = theory.match_probability(cosines)
     candidates = np.round(np.arange(0.0, m + 0.005, 1.0 if softness == 0.0 else 0.01), 2)
-    shares = [float(soft_acceptance(m, T, probability, softness=softness)[0]) for T in candidates]
+    shares = [soft_acceptance(m, T, probability, softness=softness).mean() for T in candidates]
     return float(candidates[int(np.argmin(np.abs(np.array(shares) - share)))])
 
 
@@ -110,7 +112,7 @@ def accepted_before(
 def _law(softness: float) -> NDArray[np.float64]:
     """Law of one bit's degree at each similarity of the grid: (steps + 1, bins + 1)."""
     ranks = (np.arange(_POINTS) + 0.5) / _POINTS
-    normal = _quantiles(ranks)
+    normal = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
     x, other = normal[:, None], normal[None, :]
     sure = np.tanh(x / softness)
     rows = []
@@ -142,14 +144,6 @@ def _tails(m: int, softness: float) -> NDArray[np.float64]:
     above = np.cumsum(laws[:, ::-1], axis=1)[:, ::-1]
     tails: NDArray[np.float64] = np.clip(np.pad(above, ((0, 0), (0, 1))), 0.0, 1.0)
     return tails
-
-
-def _quantiles(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard normal quantiles, by bisection on the error function's integral."""
-    grid = np.linspace(-6.0, 6.0, 20_001)
-    density = np.exp(-(grid**2) / 2.0)
-    total = np.cumsum((density[1:] + density[:-1]) / 2.0)
-    return np.interp(ranks, np.concatenate([[0.0], total]) / total[-1], grid)
 
 
 def _whole(T: float) -> int:

@@ -163,10 +163,8 @@ def selection_shift(a: npt.ArrayLike) -> Floats:
     cost: 1 / a candidates buy this much.
     """
     share = np.clip(_unit(a, "an acceptance"), 1e-12, 1.0 - 1e-12)
-    grid = np.linspace(-9.0, 9.0, 36_001)
-    density = np.exp(-(grid**2) / 2.0) / np.sqrt(2.0 * np.pi)
-    above = np.cumsum(density[::-1])[::-1]
-    z = np.interp(share, (above / above[0])[::-1], grid[::-1])
+    normal = NormalDist()
+    z = np.array([normal.inv_cdf(1.0 - each) for each in share.ravel()]).reshape(share.shape)
     shift: Floats = np.exp(-(z**2) / 2.0) / np.sqrt(2.0 * np.pi) / share
     return shift
 

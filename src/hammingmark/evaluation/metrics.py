@@ -29,11 +29,6 @@ def threshold_at(unmarked: npt.ArrayLike, level: float) -> float:
     return float(scores[len(scores) - 1 - allowed])
 
 
-def tpr_at(marked: npt.ArrayLike, unmarked: npt.ArrayLike, level: float) -> float:
-    """The share of marked texts above the threshold that the unmarked ones set."""
-    return float((_scores(marked) > threshold_at(unmarked, level)).mean())
-
-
 def found_at(p_values: npt.ArrayLike, level: float) -> float:
     """The share of texts whose p-value is at most the level."""
     return float((_scores(p_values) <= level).mean())

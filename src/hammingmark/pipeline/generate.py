@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 
@@ -83,7 +83,7 @@ class Run:
         self._tried = 0
         self._passed = 0
 
-    def __iter__(self) -> Iterator[Written]:
+    def __iter__(self) -> Generator[Written, None, None]:
         session = self._writer.backend.open(self._writer.settings.sampling)
         try:
             yield from self._settle(session, self._active())
@@ -106,7 +106,7 @@ class Run:
             while (step := await asyncio.to_thread(next, steps, None)) is not None:
                 yield step
         finally:
-            await asyncio.to_thread(steps.close)  # type: ignore[attr-defined]
+            await asyncio.to_thread(steps.close)
 
     def drafts(self) -> list[Draft]:
         """What has been written, finished or not."""
@@ -159,9 +159,9 @@ class Run:
             touched: the texts for which anything has changed; the others need not be looked at.
         """
         for document in touched:
-            for step, tally in document.settle(self._cancel(session, document)):
-                self._tried += tally.tried
-                self._passed += tally.passed
+            for step, took in document.settle(self._cancel(session, document)):
+                self._tried += took.tried
+                self._passed += took.passed
                 if step.text:
                     yield step
         active = self._active()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.pipeline.document import Page
-from hammingmark.pipeline.stage import Outcome, Place, Stage, Tally
+from hammingmark.pipeline.stage import Outcome, Place, Stage
 from hammingmark.pipeline.writing import Settings
 from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Cost, Draft, Request, Written
@@ -59,12 +59,12 @@ class Manuscript:
         """Whether candidates for it are under way."""
         return any(stage.under_way for stage in self._stages)
 
-    def settle(self, cancel: Cancel) -> Iterator[tuple[Written, Tally]]:
+    def settle(self, cancel: Cancel) -> Iterator[tuple[Written, Cost]]:
         """Every step that has been decided, with what it took."""
         self._began = self._began or time.perf_counter()
         while not self.ended:
             stage = self._stages[0]
-            outcome, tally = stage.decide()
+            outcome, took = stage.decide()
             if outcome is None:
                 return
             kept = self._stages[1:] if self._foreseen(0, outcome) else []
@@ -72,8 +72,8 @@ class Manuscript:
             cancel(stage.abandon())
             spare = stage.spare(outcome.draw + 1)
             self.spend(spare=spare[0], spare_tokens=spare[1])
-            self._count(tally)
-            yield self._write(outcome, tally), tally
+            self.spend(**asdict(took))
+            yield self._write(outcome, took), took
             following, self.ended = self._after(stage, outcome)
             self._page = following.page
             self._stages = kept or [following]
@@ -122,7 +122,7 @@ class Manuscript:
     def close(self) -> None:
         """Count what the last, undecided sentence took, and stop the clock."""
         if not self.ended:
-            self._count(self._stages[0].decide()[1])
+            self.spend(**asdict(self._stages[0].decide()[1]))
         if self._began is not None:
             self.spend(seconds=time.perf_counter() - self._began)
             self._began = None
@@ -184,7 +184,7 @@ class Manuscript:
             ended = "sentences"
         return following, ended
 
-    def _write(self, outcome: Outcome, tally: Tally) -> Written:
+    def _write(self, outcome: Outcome, took: Cost) -> Written:
         addition = outcome.addition
         raw = "" if addition is None else addition.raw
         step = Written(
@@ -193,9 +193,9 @@ class Manuscript:
             sentence="" if addition is None else addition.sentence,
             accepted=outcome.accepted,
             score=outcome.score,
-            candidates=tally.candidates,
+            candidates=took.candidates,
             tokens=0 if addition is None else addition.tokens,
-            drawn_tokens=tally.tokens,
+            drawn_tokens=took.drawn_tokens,
         )
         self.spend(
             tokens=step.tokens,
@@ -205,16 +205,6 @@ class Manuscript:
         if step.text:
             self._steps.append(step)
         return step
-
-    def _count(self, tally: Tally) -> None:
-        self.spend(
-            candidates=tally.candidates,
-            drawn_tokens=tally.tokens,
-            tried=tally.tried,
-            passed=tally.passed,
-            repeats=tally.repeats,
-            misfits=tally.misfits,
-        )
 
     def _foreseen(self, depth: int, outcome: Outcome) -> bool:
         """Whether the stage after ``depth`` was begun on this very outcome."""

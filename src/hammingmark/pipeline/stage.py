@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hammingmark.pipeline.document import Addition, Page
 from hammingmark.pipeline.writing import Settings
 from hammingmark.protocols import SentenceWatermark
-from hammingmark.records import Candidate, Choice, Request
+from hammingmark.records import Candidate, Choice, Cost, Request
 
 _MISS = 0.1  # how seldom the candidates under way may all be refused, if lanes are free
 
@@ -35,27 +35,6 @@ class Place:
     step: int = 0
     sentences: int = 0
     tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What judging the candidates of one sentence took, so far.
-
-    Attributes:
-        candidates: judged.
-        tokens: drawn in them.
-        tried: put to the rule.
-        passed: that satisfied it.
-        repeats: refused as near-copies.
-        misfits: refused because the text would not split into the same sentences.
-    """
-
-    candidates: int = 0
-    tokens: int = 0
-    tried: int = 0
-    passed: int = 0
-    repeats: int = 0
-    misfits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +208,14 @@ class Stage:
         outcome, _ = self._walk(skip=True)
         return outcome
 
-    def decide(self) -> tuple[Outcome | None, Tally]:
-        """What the candidates lead to, judged in drawing order; None if more are needed."""
+    def decide(self) -> tuple[Outcome | None, Cost]:
+        """What the candidates lead to, judged in drawing order, and what judging them took.
+
+        The outcome is None if more are needed.
+        """
         return self._walk(skip=False)
 
-    def _walk(self, *, skip: bool) -> tuple[Outcome | None, Tally]:
+    def _walk(self, *, skip: bool) -> tuple[Outcome | None, Cost]:
         candidates = tokens = tried = passed = repeats = misfits = silent = 0
         prose = False
         pool: list[int] = []
@@ -278,7 +260,14 @@ class Stage:
             passed += outcome is not None
         if outcome is None and spent:
             outcome = self._fall_back(ranked, silent=silent > 0)
-        return outcome, Tally(candidates, tokens, tried, passed, repeats, misfits)
+        return outcome, Cost(
+            candidates=candidates,
+            drawn_tokens=tokens,
+            tried=tried,
+            passed=passed,
+            repeats=repeats,
+            misfits=misfits,
+        )
 
     def _judge(self, draws: tuple[int, ...], ranked: list[tuple[float, int]]) -> Outcome | None:
         """Put some draws to the rule; what is accepted, if anything."""

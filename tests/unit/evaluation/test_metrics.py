@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hammingmark.errors import InputError
-from hammingmark.evaluation.metrics import auroc, bootstrap, found_at, threshold_at, tpr_at
-from hammingmark.evaluation.quality import mean_repetition, repetition
+from hammingmark.evaluation.metrics import auroc, bootstrap, found_at, threshold_at
+from hammingmark.evaluation.quality import mean_repetition
 
 scores = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=30)
 
@@ -35,7 +35,6 @@ def test_a_threshold_keeps_its_level_on_the_texts_that_set_it(
 
 
 def test_shares() -> None:
-    assert tpr_at([3.0, 4.0, 1.0, 9.0], np.arange(100) / 50, 0.01) == 0.75
     assert found_at([0.01, 0.02, 0.001], 0.01) == pytest.approx(2 / 3)
     for wrong in ([], [float("nan")]):
         with pytest.raises(InputError):
@@ -55,10 +54,11 @@ def test_a_bootstrap_interval_covers_as_often_as_it_says() -> None:
 
 
 def test_repetition_counts_runs_said_before() -> None:
-    assert repetition("one two three four five") == 0.0
-    assert repetition("One two three four. one two, three four!") == pytest.approx(1 / 5)
-    assert repetition("too short") == 0.0
+    assert mean_repetition(["one two three four five"]) == 0.0
+    said_twice = "One two three four. one two, three four!"
+    assert mean_repetition([said_twice]) == pytest.approx(1 / 5)
+    assert mean_repetition(["too short"]) == 0.0
     assert mean_repetition(["a b c d a b c d", "e f g h"]) == pytest.approx(1 / 6)
     assert mean_repetition([]) == 0.0
     with pytest.raises(InputError):
-        repetition("a b", n=0)
+        mean_repetition(["a b"], n=0)
