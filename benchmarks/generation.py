@@ -34,7 +34,7 @@ from hammingmark.assemble import (
     new_key,
 )
 from hammingmark.core import theory
-from hammingmark.core.soft import soft_acceptance
+from hammingmark.core.statistics import natural_acceptance
 from hammingmark.evaluation.cost import account
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import WatermarkKey
@@ -198,9 +198,7 @@ def limit(
         if verdict.p_value is None:
             continue
         cosines = np.array([each.cosine for each in verdict.evidence.transitions])
-        natural = soft_acceptance(
-            key.bits, key.threshold, theory.match_probability(cosines), softness=key.softness
-        )
+        natural = natural_acceptance(cosines, rule=HammingMark(key).rule)
         found.append(np.log2(1.0 / verdict.p_value))
         most.append(theory.evidence_limit(natural))
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
-    """The default encoder's files, fetched once; for tests marked slow."""
+    """The base encoder's files, fetched once; for tests marked slow."""
     from hammingmark.assemble import model_store
 
     return model_store().ensure("minilm")
@@ -26,10 +26,18 @@ def minilm_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def minilm(minilm_folder: Path) -> Encoder:
-    """The default encoder."""
+    """The base encoder."""
     from hammingmark.assemble import load_encoder
 
     return load_encoder("minilm")
+
+
+@pytest.fixture(scope="session")
+def encoder() -> Encoder:
+    """The default encoder."""
+    from hammingmark.assemble import load_encoder
+
+    return load_encoder()
 
 
 @pytest.fixture(scope="session")
@@ -77,14 +85,11 @@ def embed(runs: list[list[str]], encoder: Encoder) -> list[np.ndarray]:
 
 
 @pytest.fixture(scope="session")
-def marking_key(minilm: Encoder) -> WatermarkKey:
-    """A fixed key, so that the texts written for the tests are always the same."""
-    return WatermarkKey(
-        secret=Secret(bytes(range(1, 33))),
-        encoder=minilm.name,
-        fingerprint=minilm.fingerprint,
-        dimension=minilm.dimension,
-    )
+def marking_key(encoder: Encoder) -> WatermarkKey:
+    """A fixed key of the default kind, so that the tests' texts are always the same."""
+    from hammingmark.assemble import new_key
+
+    return replace(new_key(encoder), secret=Secret(bytes(range(1, 33))))
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class Texts:
 
 @pytest.fixture(scope="session")
 def texts(
-    articles: list[str], minilm: Encoder, splitter: Splitter, marking_key: WatermarkKey
+    articles: list[str], encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey
 ) -> Texts:
     """Thirty marked and thirty plain texts of the embedded model; takes some minutes."""
     from hammingmark.assemble import load_backend, writer
@@ -107,7 +112,7 @@ def texts(
     assert len(prompts) == 30
     backend = load_backend("smollm2")
     marked, plain = (
-        writer(key, backend=backend, encoder=minilm, splitter=splitter).write_many(prompts, seed=7)
+        writer(key, backend=backend, encoder=encoder, splitter=splitter).write_many(prompts, seed=7)
         for key in (marking_key, None)
     )
     return Texts(prompts, marked, plain)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import theory
-from hammingmark.core.soft import soft_acceptance
+from hammingmark.core.presets import Ball
+from hammingmark.core.statistics import natural_acceptance
 from hammingmark.evaluation.metrics import auroc, bootstrap, found_at, threshold_at
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.pipeline.compare import compare
@@ -94,7 +95,7 @@ def main() -> None:
     negatives = embed(encoder, human)
     others = embed(encoder, plain) if plain else []
     keys = np.array([row["key"] for row in rows])
-    bits, T, s = head["point"]
+    demand = Ball(*head["point"])
     margins: dict[str, dict[StatisticName, list[float]]] = {}
     pooled: dict[str, dict[StatisticName, list[float]]] = {}
     exact: dict[str, list[float]] = {}
@@ -103,7 +104,7 @@ def main() -> None:
     human_scores: dict[StatisticName, list[float]] = {name: [] for name in STATISTICS}
     limits = []
     for number in np.unique(keys):
-        mark = HammingMark(numbered_key(int(number), named, bits=bits, T=T, s=s))
+        mark = HammingMark(numbered_key(int(number), named, demand))
         low = scores(mark, negatives)
         for name in STATISTICS:
             human_scores[name] += low[name]
@@ -125,9 +126,7 @@ def main() -> None:
             false.setdefault(topic, []).extend(p_values(mark, some, topic))
         for i in np.flatnonzero(keys == number):
             cosines = [each.cosine for each in mark.evidence(made["clean"][i]).transitions]
-            natural = soft_acceptance(
-                bits, T, theory.match_probability(np.array(cosines)), softness=s
-            )
+            natural = natural_acceptance(np.array(cosines), rule=mark.rule)
             limits.append(theory.evidence_limit(natural))
     rng = np.random.default_rng(0)
     report: dict[str, object] = {

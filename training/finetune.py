@@ -20,7 +20,7 @@ from training.encoder import MAX_TOKENS, SentenceEncoder
 from training.objective import Weights, loss
 from training.rewrites import DATA, read_passages, read_rewrites
 
-GROUPS = 3
+GROUPS = 2
 """Sentences of a batch are read in so many groups of like length, to save padding."""
 
 

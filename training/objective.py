@@ -4,6 +4,8 @@ Over keys, a bit of two sentences at angle θ agrees with probability 1 - θ/π.
 counts, and each term is written in shares of bits:
 
 - ``same``: the share of bits that a rewrite flips, which is θ/π itself;
+- ``fresh``: the same for the part of a sentence that is new after the one before it, both of
+  them rewritten;
 - ``next``: neighbouring sentences agree in a chosen share of bits. It decides how many candidates
   a sentence costs, and a spread in it costs candidates without buying evidence. With ``ceiling``
   only a larger share is a miss;
@@ -25,6 +27,7 @@ class Weights:
     Attributes:
         agree: share of bits in which neighbours should agree.
         same: weight of a rewrite's flipped share.
+        fresh: weight of the flipped share of the part that is new.
         next: weight of the neighbours' squared miss.
         apart: weight of the contrast.
         temperature: of the contrast.
@@ -38,6 +41,7 @@ class Weights:
 
     agree: float = 0.60
     same: float = 10.0
+    fresh: float = 0.0
     next: float = 20.0
     apart: float = 1.0
     temperature: float = 0.05
@@ -50,6 +54,12 @@ def angle(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """θ/π of unit rows: (n, d) twice to (n,); steep near 0 without being infinite."""
     half = (one - other).norm(dim=-1) / 2.0
     return 2.0 * torch.asin(half.clamp(1e-4, 1.0 - 1e-6)) / torch.pi
+
+
+def new_part(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    """What unit rows add to the unit rows before them, at length one: (n, d) twice to (n, d)."""
+    cosine = (before * after).sum(dim=-1, keepdim=True)
+    return functional.normalize(after - cosine * before, dim=-1)
 
 
 def loss(
@@ -69,6 +79,10 @@ def loss(
     n = len(originals)
     same = angle(originals, rewrites).mean()
     adjacent = passage[1:] == passage[:-1]
+    fresh = angle(
+        new_part(originals[:-1], originals[1:])[adjacent],
+        new_part(rewrites[:-1], rewrites[1:])[adjacent],
+    ).mean()
     misses = []
     for one, other in (
         (originals[:-1], originals[1:]),
@@ -88,18 +102,20 @@ def loss(
     apart = functional.cross_entropy(logits.masked_fill(hidden, -1e4), rows)
     foreign = passage[:, None] != passage[None]
     strangers = ((originals @ originals.T)[foreign]).mean()
-    total = weights.same * same + weights.next * neighbours + weights.apart * apart
-    total = total + weights.strangers * strangers
+    total = weights.same * same + weights.fresh * fresh + weights.next * neighbours
+    total = total + weights.apart * apart + weights.strangers * strangers
     if weights.ceiling:
         inside = (passage[:, None] == passage[None]) & ~torch.eye(
             n, dtype=torch.bool, device=originals.device
         )
         agree = 1.0 - torch.acos((originals @ rewrites.T).clamp(-0.999, 0.999)) / torch.pi
-        over = functional.relu(agree[inside] - weights.agree)
-        total = total - weights.next * neighbours + weights.ceiling * over.mean()
+        over = functional.relu(agree[inside] - weights.agree).mean()
+        total = total - weights.next * neighbours + weights.ceiling * over
+        neighbours = over
     return {
         "total": total,
         "same": same,
+        "fresh": fresh,
         "next": neighbours,
         "apart": apart,
         "strangers": strangers,

@@ -2,7 +2,7 @@
 
     python -m training.pools draw --out training/data/pools.jsonl
     python -m training.rewrites bergamot --passages training/data/pools.jsonl --out REWRITES
-    python -m training.pools judge --base FOLDER --rewrites REWRITES --points 8/6/0 8/a0.36/1.0
+    python -m training.pools judge --base FOLDER --rewrites REWRITES --points 8/6/0 default
 
 A pool is a sentence and what a model would write next, 16 times, with nothing demanded. For any
 encoder and any rule, what would be accepted under a key follows from the embeddings alone, so one
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +23,14 @@ from numpy.typing import NDArray
 from hammingmark.assemble import load_backend, load_splitter
 from hammingmark.backends.transformers import TransformersBackend
 from hammingmark.core import theory
-from hammingmark.core.soft import agreement, soft_acceptance
-from hammingmark.core.statistics import Alternative, Rule, Scoring
+from hammingmark.core.statistics import (
+    Alternative,
+    Pairs,
+    Rule,
+    Scoring,
+    cosines,
+    natural_acceptance,
+)
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.pipeline.natural import draw_pools
 from hammingmark.protocols import Backend
@@ -75,18 +81,14 @@ def accept(pools: list[Pool], planes: Floats, rule: Rule) -> list[Accepted]:
     """What one key, (d, m), takes from each pool."""
     found = []
     for number, pool in enumerate(pools):
-        degrees = agreement(
-            (pool.before @ planes)[None], pool.after @ planes, softness=rule.softness
-        )
+        rows = np.empty((2 * len(pool.after), len(pool.before)), np.float32)
+        rows[::2], rows[1::2] = pool.before, pool.after
+        similarity = cosines(rows)
+        pairs = Pairs((rows @ planes)[:, None], similarity, rule=rule)
+        degrees = pairs.agreement(rule.softness)[::2, 0]
         inside = np.flatnonzero(degrees >= np.float32(rule.threshold))
         chosen = int(inside[0]) if len(inside) else int(np.argmax(degrees))
-        cosine = float(np.clip(pool.before @ pool.after[chosen], -1.0, 1.0))
-        natural = soft_acceptance(
-            rule.bits,
-            rule.threshold,
-            theory.match_probability(np.array([cosine])),
-            softness=rule.softness,
-        )
+        natural = natural_acceptance(similarity[::2][chosen : chosen + 1], rule=rule)
         samples = chosen + 1 if len(inside) else len(pool.after)
         found.append(Accepted(number, chosen, samples, float(natural[0]), not len(inside)))
     return found
@@ -123,8 +125,7 @@ def p_values(
             if version is not None:
                 before, after = pool.rewritten[version]
             pair = np.stack([before, after[each.candidate]])
-            cosine = np.clip((pair[:1] * pair[1:]).sum(axis=1), -1.0, 1.0).astype(np.float64)
-            scoring = Scoring(cosine, statistic="margin", rule=rule)
+            scoring = Scoring(cosines(pair), statistic="margin", rule=rule)
             projections = (pair @ every).reshape(2, -1, rule.bits)
             total = total + scoring.increments(projections)[0]
         sums = np.asarray(total)
@@ -153,23 +154,23 @@ def judge(given: argparse.Namespace) -> None:
                 {name: (made[name][where[0]], made[name][where[1:]]) for name in tables},
             )
         )
-    cosines = np.concatenate([pool.after @ pool.before for pool in pools]).astype(np.float64)
-    spread = theory.match_probability(np.clip(cosines, -1.0, 1.0)).std()
-    print(
-        json.dumps({"pools": len(pools), "cosine": float(cosines.mean()), "spread": float(spread)})
-    )
+    natural = np.concatenate([pool.after @ pool.before for pool in pools]).astype(np.float64)
+    natural = np.clip(natural, -1.0, 1.0)
+    spread = float(theory.match_probability(natural).std())
+    print(json.dumps({"pools": len(pools), "cosine": float(natural.mean()), "spread": spread}))
     for text in given.points:
-        bits, T, s = read_point(text, cosines)
-        rule = Rule(bits, T, Alternative(), s)
+        demand = read_point(text, natural)
+        bits = demand.bits
+        rule = Rule(bits, demand.threshold, Alternative(), demand.softness, demand.fresh)
         rng = np.random.default_rng(given.seed)
-        samples, natural, fallbacks = [], [], []
+        samples, shares, fallbacks = [], [], []
         p: dict[str, list[float]] = {}
         for _ in range(given.keys):
             planes = rng.standard_normal((encoder.body.config.hidden_size, bits)).astype(np.float32)
             others = rng.standard_normal((len(planes), bits * 999)).astype(np.float32)
             taken = accept(pools, planes, rule)
             samples += [each.samples for each in taken]
-            natural += [each.natural for each in taken]
+            shares += [each.natural for each in taken]
             fallbacks += [each.fallback for each in taken]
             for version in (None, *tables):
                 values = p_values(pools, taken, planes, others, rule, version, rng)
@@ -177,10 +178,10 @@ def judge(given: argparse.Namespace) -> None:
         print(
             json.dumps(
                 {
-                    "point": [bits, T, s],
+                    "point": astuple(demand),
                     "samples": round(float(np.mean(samples)), 3),
                     "fallback": round(float(np.mean(fallbacks)), 4),
-                    "bits_a_transition": round(float(-np.log2(natural).mean()), 3),
+                    "bits_a_transition": round(float(-np.log2(shares).mean()), 3),
                     **{
                         name: {
                             "tpr@1%": round(found_at(values, 0.01), 3),

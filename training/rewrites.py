@@ -71,7 +71,9 @@ def write_rewrites(path: Path, rewrites: dict[str, str]) -> None:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def marian(*, temperature: float | None, folder: Path | None, device: str | None) -> Rewriter:
+def marian(
+    *, temperature: float | None, folder: Path | None, device: str | None, top_k: int = 0
+) -> Rewriter:
     """English to French and back, the likeliest or drawn."""
     root = folder or model_store().ensure("opus-mt")
     dtype = "float16" if device == "cuda" else None
@@ -80,7 +82,7 @@ def marian(*, temperature: float | None, folder: Path | None, device: str | None
         Seq2Seq(root / way, device=device, dtype=dtype, batch=batch, longest=128)
         for way in ("en-fr", "fr-en")
     ]
-    decoding = Decoding(temperature=temperature, growth=1.6)
+    decoding = Decoding(temperature=temperature, top_k=top_k, growth=1.6)
 
     def translate(sentences: list[str], rng: Dice) -> list[str]:
         for model in models:
@@ -123,6 +125,8 @@ def build(name: str, *, folder: Path | None, device: str | None) -> Rewriter:
     """A rewriter by its name."""
     if name == "marian":
         return marian(temperature=None, folder=folder, device=device)
+    if name == "marian-mild":
+        return marian(temperature=0.7, top_k=10, folder=folder, device=device)
     if name == "marian-sampled":
         return marian(temperature=1.0, folder=folder, device=device)
     if name == "bergamot":
@@ -150,7 +154,8 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "rewriter", help="marian, marian-sampled, bergamot, synonyms, noise, or a backend"
+        "rewriter",
+        help="marian, marian-mild, marian-sampled, bergamot, synonyms, noise, or a backend",
     )
     parser.add_argument("--passages", type=Path, nargs="+", default=[DATA / "passages.jsonl"])
     parser.add_argument("--split", choices=("train", "heldout"))

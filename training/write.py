@@ -2,8 +2,9 @@
 
     python -m training.write --base FOLDER --run training/runs/NAME --points 8/6/0
 
-A point is m/T/s; ``8/a0.40/0.5`` asks for the T at which about 0.40 of human neighbours would be
-accepted. The texts go to one file a point, with what they cost.
+A point is m/T/s for whole sentences, m/T/s/new for their new parts, or the name of a preset;
+``8/a0.40/0.5`` asks for the T at which about 0.40 of human neighbours would be accepted. The texts
+go to one file a point, with what they cost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from hammingmark.assemble import load_backend, load_splitter
 from hammingmark.backends.transformers import TransformersBackend
+from hammingmark.core.presets import Ball, ball
 from hammingmark.core.soft import threshold_for
 from hammingmark.core.statistics import cosines as cosines_of
 from hammingmark.evaluation.cost import account
@@ -52,26 +54,31 @@ class TrainedEncoder:
         return self._encoder.encode(list(sentences))
 
 
-def numbered_key(number: int, encoder: Encoder, *, bits: int, T: float, s: float) -> WatermarkKey:
+def numbered_key(number: int, encoder: Encoder, demand: Ball) -> WatermarkKey:
     """A key for experiments: anybody can make it again."""
     return WatermarkKey(
         secret=Secret(hashlib.sha256(b"experiment %d" % number).digest()),
         encoder=encoder.name,
         fingerprint=encoder.fingerprint,
         dimension=encoder.dimension,
-        bits=bits,
-        threshold=T,
-        softness=s,
+        bits=demand.bits,
+        threshold=demand.threshold,
+        softness=demand.softness,
+        fresh=demand.fresh,
     )
 
 
-def read_point(text: str, cosines: NDArray[np.float64]) -> tuple[int, float, float]:
-    """m, T and s."""
-    bits, T, s = text.split("/")
+def read_point(text: str, cosines: NDArray[np.float64]) -> Ball:
+    """m, T, s and what counts."""
+    if "/" not in text:
+        return ball(text)
+    bits, T, s, *new = text.split("/")
+    fresh = new == ["new"]
     if T.startswith("a"):
-        fitted = threshold_for(int(bits), float(T[1:]), cosines, softness=float(s))
-        return int(bits), fitted, float(s)
-    return int(bits), float(T), float(s)
+        natural = np.zeros(1) if fresh else cosines
+        fitted = threshold_for(int(bits), float(T[1:]), natural, softness=float(s))
+        return Ball(int(bits), fitted, float(s), fresh)
+    return Ball(int(bits), float(T), float(s), fresh)
 
 
 def prompts(path: Path, genres: list[str], most: int) -> list[tuple[str, Prompt]]:
@@ -90,7 +97,7 @@ def write(
     encoder: Encoder,
     asked: list[tuple[str, Prompt]],
     *,
-    point: tuple[int, float, float] | None,
+    point: Ball | None,
     keys: int,
     settings: Settings,
 ) -> list[tuple[str, int, Draft]]:
@@ -101,8 +108,7 @@ def write(
         part = asked[number::keys]
         mark = None
         if point is not None:
-            bits, T, s = point
-            mark = HammingMark(numbered_key(number, encoder, bits=bits, T=T, s=s))
+            mark = HammingMark(numbered_key(number, encoder, point))
         made = Writer(backend, splitter, encoder, mark, settings)
         texts = made.write_many([prompt for _, prompt in part], seed=number)
         drafts += [(name, number, text) for (name, _), text in zip(part, texts, strict=True)]
@@ -163,18 +169,17 @@ def main() -> None:
             made = trained.encode(passage["sentences"])
             human.append(cosines_of(made))
     cosines = np.concatenate(human)
-    points: list[tuple[int, float, float] | None] = [
-        read_point(point, cosines) for point in given.points
-    ]
+    points: dict[str, Ball | None] = {
+        text.replace("/", "-"): read_point(text, cosines) for text in given.points
+    }
     if given.unmarked:
-        points.append(None)
-    for point in points:
+        points["unmarked"] = None
+    for label, point in points.items():
         began = time.perf_counter()
         drafts = write(backend, encoder, asked, point=point, keys=given.keys, settings=settings)
-        label = "unmarked" if point is None else "-".join(f"{each:g}" for each in point)
         head: dict[str, object] = {
             "encoder": name,
-            "point": point,
+            "point": astuple(point) if point else None,
             "seconds": time.perf_counter() - began,
             "texts": len(drafts),
             "sentences": sum(len(draft.sentences) for _, _, draft in drafts),

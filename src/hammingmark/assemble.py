@@ -22,6 +22,7 @@ from hammingmark.attacks.settings import (
     takes_splitter,
 )
 from hammingmark.core.calibration import Calibration
+from hammingmark.core.presets import PresetName, ball
 from hammingmark.core.statistics import Alternative
 from hammingmark.errors import CalibrationError, InputError, KeyMismatch
 from hammingmark.keyring import Keyring
@@ -200,21 +201,36 @@ def generate(
 def new_key(
     encoder: Encoder | str = DEFAULT_ENCODER,
     *,
-    bits: int = 8,
-    threshold: float = 6,
-    softness: float = 0.0,
+    preset: PresetName = "default",
+    bits: int | None = None,
+    threshold: float | None = None,
+    softness: float | None = None,
+    fresh: bool | None = None,
     note: str = "",
 ) -> WatermarkKey:
-    """A fresh key for an encoder."""
+    """A key for an encoder, by a preset; what else is given takes the place of the preset's.
+
+    Args:
+        encoder: an encoder, or the name of one.
+        preset: ``default``, ``economical`` (fewer candidates), ``robust`` (more evidence), or
+            ``paper`` (8 bits, of which 6 must match, sentences compared whole).
+        bits: m.
+        threshold: T.
+        softness: s.
+        fresh: whether only what is new in a sentence counts.
+        note: what the key is for.
+    """
     fitted = load_encoder(encoder) if isinstance(encoder, str) else encoder
+    demand = ball(preset, bits=bits, threshold=threshold, softness=softness, fresh=fresh)
     return WatermarkKey(
         secret=Secret.fresh(),
         encoder=fitted.name,
         fingerprint=fitted.fingerprint,
         dimension=fitted.dimension,
-        bits=bits,
-        threshold=threshold,
-        softness=softness,
+        bits=demand.bits,
+        threshold=demand.threshold,
+        softness=demand.softness,
+        fresh=demand.fresh,
         note=note,
     )
 

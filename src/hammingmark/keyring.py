@@ -42,6 +42,7 @@ def to_json(key: WatermarkKey, *, with_secret: bool) -> dict[str, Any]:
         "bits": key.bits,
         "threshold": key.threshold,
         "softness": key.softness,
+        "fresh": key.fresh,
     }
     if with_secret:
         data["secret"] = key.secret.reveal().hex()
@@ -71,6 +72,7 @@ def from_json(data: Mapping[str, Any]) -> WatermarkKey:
             bits=_whole(data["bits"]),
             threshold=_number(data["threshold"]),
             softness=_number(data.get("softness", 0.0)),
+            fresh=_truth(data.get("fresh", False)),
             note=_text(data["note"]),
             created=datetime.fromisoformat(_text(data["created"])),
             retired=datetime.fromisoformat(data["retired"]) if data.get("retired") else None,
@@ -247,6 +249,12 @@ def _text(value: object) -> str:
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError
+    return value
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
         raise TypeError
     return value
 

@@ -81,6 +81,8 @@ class WatermarkKey:
         bits: m, the number of rows of R.
         threshold: T, the number of bits that must match; for a soft ball it need not be whole.
         softness: s, by which bits near their hyperplane count less; 0 is the paper's hard ball.
+        fresh: whether a sentence is compared with the part of the next that is new, or, as in the
+            paper, with all of it.
         note: what the owner wrote down about it.
         created: when it was made.
         retired: when it was rotated out; such a key still detects and no longer marks.
@@ -94,6 +96,7 @@ class WatermarkKey:
     bits: int = 8
     threshold: float = 6
     softness: float = 0.0
+    fresh: bool = False
     note: str = ""
     created: datetime = field(default_factory=lambda: _now())
     retired: datetime | None = None

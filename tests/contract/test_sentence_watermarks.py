@@ -18,27 +18,30 @@ DIMENSION = 48
 TOPICS: tuple[TopicName, ...] = ("given", "free")
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
-# A method by its name, and HammingMark with a soft ball beside its hard one.
-METHODS = (*registry.names("sentence_watermarks"), "hamming/soft")
+# A method by its name, and HammingMark with other balls beside the paper's.
+METHODS = (
+    *registry.names("sentence_watermarks"), "hamming/soft", "hamming/fresh", "hamming/soft-fresh"
+)  # fmt: skip
 every_method = pytest.mark.parametrize("method", METHODS)
 every_statistic = pytest.mark.parametrize("statistic", STATISTICS)
 every_topic = pytest.mark.parametrize("topic", TOPICS)
 
 
-def key_of(rng: np.random.Generator, *, soft: bool = False) -> WatermarkKey:
+def key_of(rng: np.random.Generator, *, soft: bool = False, fresh: bool = False) -> WatermarkKey:
     return WatermarkKey(
         secret=Secret(rng.bytes(32)),
         encoder="test",
         fingerprint="ab" * 32,
         dimension=DIMENSION,
-        threshold=5.3 if soft else 6,
+        threshold=(4.3 if fresh else 5.3) if soft else (5 if fresh else 6),
         softness=0.5 if soft else 0.0,
+        fresh=fresh,
     )
 
 
 def build(method: str, rng: np.random.Generator) -> SentenceWatermark:
     name, _, variant = method.partition("/")
-    key = key_of(rng, soft=variant == "soft")
+    key = key_of(rng, soft="soft" in variant, fresh="fresh" in variant)
     watermark: SentenceWatermark = registry.find("sentence_watermarks", name)(key)
     return watermark
 
@@ -302,7 +305,7 @@ def test_marked_texts_are_told_apart(
 def test_no_repr_shows_the_secret(method: str) -> None:
     rng = np.random.default_rng(14)
     name, _, variant = method.partition("/")
-    key = key_of(rng, soft=variant == "soft")
+    key = key_of(rng, soft="soft" in variant, fresh="fresh" in variant)
     watermark = registry.find("sentence_watermarks", name)(key)
     trial = watermark.trial(chain(4, rng), statistic="margin")
     raw = key.secret.reveal()

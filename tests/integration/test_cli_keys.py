@@ -75,7 +75,7 @@ def test_show_list_and_rotate_for_people(run: Run) -> None:
     key = new(run, "--name", "blog", "--note", "weekly")
     shown = run("keys", "show", "blog")
     assert shown.returncode == 0
-    for said in (str(key["id"]), "active", "6 of 8 bits", "weekly", "hidden"):
+    for said in (str(key["id"]), "active", "4.17 of 8 bits", "weekly", "hidden"):
         assert said in shown.stdout
     rotated = run("keys", "rotate", "blog", "--name", "blog-2")
     assert rotated.returncode == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_what_is_emitted_splits_into_what_was_accepted(texts: Texts, splitter: S
 
 
 def test_what_generation_accepts_detection_counts(
-    texts: Texts, minilm: Encoder, splitter: Splitter, marking_key: WatermarkKey, tmp_path: Path
+    texts: Texts, encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey, tmp_path: Path
 ) -> None:
     """Through text, a file and JSON."""
     method = HammingMark(marking_key)
@@ -43,22 +44,22 @@ def test_what_generation_accepts_detection_counts(
         file = tmp_path / "draft.txt"
         file.write_text(json.loads(json.dumps(draft.text)), encoding="utf-8")
         sentences = splitter.split(file.read_text(encoding="utf-8")).carrying
-        evidence = method.evidence(minilm.encode(sentences))
+        evidence = method.evidence(encoder.encode(sentences))
         asked = [step for step in draft.steps if step.sentence][1:]
         assert [step.accepted for step in asked] == [each.valid for each in evidence.transitions]
 
 
 def test_the_right_key_finds_the_mark_and_a_wrong_key_does_not(
-    texts: Texts, minilm: Encoder, marking_key: WatermarkKey
+    texts: Texts, encoder: Encoder, marking_key: WatermarkKey
 ) -> None:
-    wrong = WatermarkKey(Secret(bytes(32)), minilm.name, minilm.fingerprint, minilm.dimension)
+    wrong = replace(marking_key, secret=Secret(bytes(32)))
     found = {}
     for name, key, drafts in (
         ("right", marking_key, texts.marked),
         ("wrong", wrong, texts.marked),
         ("plain", marking_key, texts.plain),
     ):
-        verdicts = list(detector(key, encoder=minilm).judge_many(draft.text for draft in drafts))
+        verdicts = list(detector(key, encoder=encoder).judge_many(draft.text for draft in drafts))
         p = np.array([verdict.p_value for verdict in verdicts if verdict.p_value is not None])
         found[name] = p
         print(f"{name}: {(p <= 0.01).mean():.2f} at 1 %, {(p <= 0.05).mean():.2f} at 5 %")
@@ -83,16 +84,16 @@ def test_the_cost_is_near_the_papers(texts: Texts) -> None:
 
 
 def test_the_same_seed_gives_the_same_text(
-    backend: Backend, minilm: Encoder, marking_key: WatermarkKey
+    backend: Backend, encoder: Encoder, marking_key: WatermarkKey
 ) -> None:
-    made = writer(marking_key, backend=backend, encoder=minilm, settings=Settings(max_tokens=80))
+    made = writer(marking_key, backend=backend, encoder=encoder, settings=Settings(max_tokens=80))
     prompt = Prompt("The old bridge was closed in spring. Engineers had found cracks in it.")
     first, again, other = (made.write(prompt, seed=seed).text for seed in (1, 1, 2))
     assert first == again != other
 
 
-def test_a_chat_is_answered(backend: Backend, minilm: Encoder, marking_key: WatermarkKey) -> None:
-    made = writer(marking_key, backend=backend, encoder=minilm, settings=Settings(max_tokens=80))
+def test_a_chat_is_answered(backend: Backend, encoder: Encoder, marking_key: WatermarkKey) -> None:
+    made = writer(marking_key, backend=backend, encoder=encoder, settings=Settings(max_tokens=80))
     chat = Prompt(messages=(Message("user", "Why is the sky blue? Answer in four sentences."),))
     draft = made.write(chat, seed=3)
     assert len(draft.sentences) >= 2
@@ -104,27 +105,27 @@ def test_a_chat_is_answered(backend: Backend, minilm: Encoder, marking_key: Wate
     ["\x00\x01 \x07 odd bytes.", "日本語の文章です。東京は大きい。", "🙂🙂🙂", "a " * 400 + "end."],
 )
 def test_odd_prompts_are_continued(
-    backend: Backend, minilm: Encoder, marking_key: WatermarkKey, text: str
+    backend: Backend, encoder: Encoder, marking_key: WatermarkKey, text: str
 ) -> None:
-    made = writer(marking_key, backend=backend, encoder=minilm, settings=Settings(max_tokens=30))
+    made = writer(marking_key, backend=backend, encoder=encoder, settings=Settings(max_tokens=30))
     draft = made.write(Prompt(text), seed=1)
     assert draft.stopped in {"end", "tokens", "error"}
 
 
 def test_a_prompt_that_does_not_fit_is_one_sentence(
-    backend: Backend, minilm: Encoder, marking_key: WatermarkKey
+    backend: Backend, encoder: Encoder, marking_key: WatermarkKey
 ) -> None:
-    made = writer(marking_key, backend=backend, encoder=minilm)
+    made = writer(marking_key, backend=backend, encoder=encoder)
     draft = made.write(Prompt("Many words follow here. " * 2000), seed=1)
     assert draft.stopped == "error"
     assert draft.error is not None
     assert "context" in draft.error
 
 
-def test_a_retired_key_does_not_mark(marking_key: WatermarkKey, minilm: Encoder) -> None:
+def test_a_retired_key_does_not_mark(marking_key: WatermarkKey, encoder: Encoder) -> None:
     retired, fresh = marking_key.rotate()
     with pytest.raises(KeyMismatch, match=fresh.id):
-        writer(retired, encoder=minilm)
+        writer(retired, encoder=encoder)
 
 
 def test_an_unknown_model_is_named() -> None:

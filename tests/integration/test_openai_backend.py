@@ -88,26 +88,26 @@ def assert_detection_counts(
 
 @pytest.mark.parametrize("prompt", [TEXT, CHAT], ids=["completions", "chat"])
 def test_what_is_accepted_is_counted(
-    server: Server, minilm: Encoder, splitter: Splitter, marking_key: WatermarkKey, prompt: Prompt
+    server: Server, encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey, prompt: Prompt
 ) -> None:
     """Several candidates of a sentence come in one request, and the model need not be named."""
     backend = load_backend(f"openai:@{server.url}")
     assert isinstance(backend, OpenAIBackend)
-    made = writer(marking_key, backend=backend, encoder=minilm, splitter=splitter, settings=FEW)
+    made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, settings=FEW)
     draft = made.write(prompt, seed=3)
     assert draft.error is None
     assert 20 <= draft.cost.tokens <= 80
-    assert_detection_counts(draft, marking_key, minilm, splitter)
+    assert_detection_counts(draft, marking_key, encoder, splitter)
     assert backend.refused == frozenset()
     backend.close()
 
 
 def test_the_same_seed_gives_the_same_text(
-    server: Server, minilm: Encoder, splitter: Splitter, marking_key: WatermarkKey
+    server: Server, encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey
 ) -> None:
     # What llama.cpp keeps of earlier prompts changes the last digits of what it computes.
     backend = OpenAIBackend(server.url, "any", width=1, extra={"cache_prompt": False})
-    made = writer(marking_key, backend=backend, encoder=minilm, splitter=splitter, settings=FEW)
+    made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, settings=FEW)
     drafts = [made.write(TEXT, seed=seed) for seed in (5, 5, 6)]
     assert drafts[0].text == drafts[1].text
     assert drafts[0].text != drafts[2].text
@@ -141,11 +141,11 @@ def test_a_chat_is_continued_and_not_begun_anew(server: Server) -> None:
 
 
 def test_a_server_that_dies_leaves_what_was_accepted(
-    minilm: Encoder, splitter: Splitter, marking_key: WatermarkKey
+    encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey
 ) -> None:
     with serving() as server:
         backend = OpenAIBackend(server.url, "any", retries=1, backoff=0.05)
-        made = writer(marking_key, backend=backend, encoder=minilm, splitter=splitter)
+        made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter)
         run = made.stream(TEXT, seed=3)
         steps = []
         for step in run:

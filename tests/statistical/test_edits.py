@@ -93,13 +93,13 @@ def evidence(
 @pytest.mark.parametrize(("edit", "least"), EDITS, ids=[edit.__name__ for edit, _ in EDITS])
 def test_an_edit_costs_a_share_of_the_evidence(
     texts: Texts,
-    minilm: Encoder,
+    encoder: Encoder,
     marking_key: WatermarkKey,
     edit: Callable[[list[str], str], str],
     least: float,
 ) -> None:
     chance = 1.0 / np.log(2.0)
-    whole = evidence(untouched, texts, minilm, marking_key) - chance
-    left = evidence(edit, texts, minilm, marking_key) - chance
+    whole = evidence(untouched, texts, encoder, marking_key) - chance
+    left = evidence(edit, texts, encoder, marking_key) - chance
     assert whole > 3.0
     assert left > least * whole

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.conftest import Texts, embed, passages, shared_texts
 
+from hammingmark.core.presets import ball
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.compare import compare
 from hammingmark.protocols import Encoder, Splitter
@@ -20,9 +21,19 @@ pytestmark = pytest.mark.slow
 KEYS = 20
 
 
-def mark(dice: np.random.Generator) -> HammingMark:
-    secret = Secret(dice.bytes(32))
-    return HammingMark(WatermarkKey(secret, "minilm", fingerprint="", dimension=384))
+def mark(dice: np.random.Generator, preset: str = "default") -> HammingMark:
+    demand = ball(preset)
+    key = WatermarkKey(
+        Secret(dice.bytes(32)),
+        "default",
+        fingerprint="",
+        dimension=384,
+        bits=demand.bits,
+        threshold=demand.threshold,
+        softness=demand.softness,
+        fresh=demand.fresh,
+    )
+    return HammingMark(key)
 
 
 def p_values(
@@ -31,13 +42,16 @@ def p_values(
     seed: int,
     statistic: StatisticName = "margin",
     topic: TopicName = "given",
+    preset: str = "default",
 ) -> np.ndarray:
     """One p-value for each text and each of 20 fresh keys: (20, texts)."""
     dice = np.random.default_rng(seed)
     return np.array(
         [
             [
-                compare(mark(dice).trial(text, statistic=statistic, topic=topic), limit=999).p_value
+                compare(
+                    mark(dice, preset).trial(text, statistic=statistic, topic=topic), limit=999
+                ).p_value
                 for text in texts
             ]
             for _ in range(KEYS)
@@ -55,14 +69,19 @@ def assert_level_is_kept(p: np.ndarray, *, exact: bool = True) -> None:
 
 
 @pytest.fixture(scope="module")
-def human(articles: list[str], splitter: Splitter, minilm: Encoder) -> list[np.ndarray]:
-    return embed(passages(articles, splitter), minilm)
+def human(articles: list[str], splitter: Splitter, encoder: Encoder) -> list[np.ndarray]:
+    return embed(passages(articles, splitter), encoder)
 
 
 @pytest.mark.parametrize("statistic", ["margin", "likelihood"])
 @pytest.mark.parametrize("topic", ["given", "free"])
 def test_human_text(human: list[np.ndarray], statistic: StatisticName, topic: TopicName) -> None:
     assert_level_is_kept(p_values(human, seed=1, statistic=statistic, topic=topic))
+
+
+@pytest.mark.parametrize("preset", ["paper", "robust"])
+def test_human_text_under_other_rules(human: list[np.ndarray], preset: str) -> None:
+    assert_level_is_kept(p_values(human, seed=8, preset=preset))
 
 
 @pytest.mark.parametrize("statistic", ["edge_vote", "global_bits"])
@@ -74,26 +93,26 @@ def test_human_text_by_the_papers_statistics(
 
 @pytest.mark.parametrize("length", [3, 5, 20])
 def test_human_text_of_any_length(
-    articles: list[str], splitter: Splitter, minilm: Encoder, length: int
+    articles: list[str], splitter: Splitter, encoder: Encoder, length: int
 ) -> None:
     runs = passages(articles, splitter, length=length, each=1)
-    assert_level_is_kept(p_values(embed(runs, minilm), seed=3), exact=length > 3)
+    assert_level_is_kept(p_values(embed(runs, encoder), seed=3), exact=length > 3)
 
 
 @pytest.mark.parametrize("corpus", ["c4", "booksum", "cnn_dailymail"])
-def test_human_text_of_other_genres(corpus: str, splitter: Splitter, minilm: Encoder) -> None:
+def test_human_text_of_other_genres(corpus: str, splitter: Splitter, encoder: Encoder) -> None:
     runs = passages(shared_texts(corpus), splitter, each=1, most=200)
-    assert_level_is_kept(p_values(embed(runs, minilm), seed=4))
+    assert_level_is_kept(p_values(embed(runs, encoder), seed=4))
 
 
-def test_unmarked_model_text(texts: Texts, minilm: Encoder) -> None:
+def test_unmarked_model_text(texts: Texts, encoder: Encoder) -> None:
     runs = [list(draft.sentences) for draft in texts.plain]
-    assert_level_is_kept(p_values(embed([r for r in runs if len(r) > 3], minilm), seed=5))
+    assert_level_is_kept(p_values(embed([r for r in runs if len(r) > 3], encoder), seed=5))
 
 
-def test_text_marked_with_another_key(texts: Texts, minilm: Encoder) -> None:
+def test_text_marked_with_another_key(texts: Texts, encoder: Encoder) -> None:
     runs = [list(draft.sentences) for draft in texts.marked]
-    assert_level_is_kept(p_values(embed([r for r in runs if len(r) > 3], minilm), seed=6))
+    assert_level_is_kept(p_values(embed([r for r in runs if len(r) > 3], encoder), seed=6))
 
 
 def spread(texts: list[np.ndarray], topic: TopicName) -> tuple[float, float]:
@@ -118,9 +137,9 @@ def test_one_key_keeps_the_level_too(human: list[np.ndarray]) -> None:
     assert (between / noise) ** 2 < 1.92
 
 
-def test_giving_the_topic_is_what_evens_keys_out(splitter: Splitter, minilm: Encoder) -> None:
+def test_giving_the_topic_is_what_evens_keys_out(splitter: Splitter, encoder: Encoder) -> None:
     """BookSum's summaries are all alike in kind, which a key may like or dislike as a whole."""
-    texts = embed(passages(shared_texts("booksum"), splitter, each=1), minilm)
+    texts = embed(passages(shared_texts("booksum"), splitter, each=1), encoder)
     given, noise = spread(texts, "given")
     free, _ = spread(texts, "free")
     assert given < 0.75 * free

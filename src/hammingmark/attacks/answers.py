@@ -10,12 +10,16 @@ _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL |
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _ASIDE = r"(?:sure|certainly|of course|okay|ok|absolutely|great)\b[\s,.!:]*"
 _LABEL = (
-    r"\**(?:here(?:['’]s| is| are)\b[^:\n]{0,90}"
+    r"\**(?:here(?:['’]s| is| are)\b[^:\n]{0,160}"
     r"|(?:the |my )?(?:rewritten|rewrite|revised|rephrased|paraphrased|reworded)\b[^:\n]{0,50}"
     r"|(?:sentence|text|paragraph|answer|output))\**:\**"
 )
 _OPENING = re.compile(rf"\A(?:{_ASIDE})?{_LABEL}\s*", re.IGNORECASE)
 _REMARK = re.compile(rf"\A{_ASIDE}\n+", re.IGNORECASE)
+_ITEM = re.compile(r"\A(?:1[.)]|[-*•])\s+([^\n]+)(?:\n+(?:2[.)]|[-*•])\s.*)?\Z", re.DOTALL)
+_SECOND = re.compile(
+    r"\s+(?:another|an alternative|alternatively)\b[^.:\n]{0,80}:.*\Z", re.DOTALL | re.IGNORECASE
+)
 _CLOSING = re.compile(
     r"\n\s*\n\W*(?:note\b|let me know|i hope|please let me|is there anything|feel free)[^\n]*\Z",
     re.IGNORECASE,
@@ -48,10 +52,17 @@ def clean(answer: str, *, original: str, whole: bool) -> str | Kept:
         text = fenced.group(1).strip()
     if _REFUSAL.match(text) and not _REFUSAL.match(original):
         return Kept("refused")
+    opened = False
     if not _OPENING.match(original) and not _REMARK.match(original):
-        text = _OPENING.sub("", _REMARK.sub("", text), count=1)
+        text, count = _OPENING.subn("", _REMARK.sub("", text), count=1)
+        opened = count > 0
     text = _CLOSING.sub("", text).strip()
     if not whole:
+        # Of several versions that were announced, the first.
+        if opened:
+            text = _ITEM.sub(r"\1", text)
+        if not _SECOND.search(original):
+            text = _SECOND.sub("", text)
         text = re.split(r"\n\s*\n", text, maxsplit=1)[0]
     text = _unquote(text.strip(), original)
     return text if text else Kept("empty")

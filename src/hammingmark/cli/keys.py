@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from hammingmark.cli.progress import fetch_encoder
 from hammingmark.keyring import Entry, Keyring, save, to_json
 from hammingmark.keys import WatermarkKey
 from hammingmark.store.catalogue import DEFAULT_ENCODER
+
+if TYPE_CHECKING:
+    from hammingmark.core.presets import PresetName
 
 
 @click.group()
@@ -33,16 +37,24 @@ def keys() -> None:
 )
 @click.option("--note", default="", help="What the key is for.")
 @click.option("--encoder", default=DEFAULT_ENCODER, show_default=True)
-@click.option("--bits", "-m", type=int, default=8, show_default=True, help="Bits of a hash, m.")
 @click.option(
-    "--threshold", "-t", type=float, default=6, show_default=True, help="Bits that must match, T."
+    "--preset",
+    type=click.Choice(["default", "economical", "robust", "paper"]),
+    default="default",
+    show_default=True,
+    help="What the key demands: fewer candidates, more evidence, or the paper's rule.",
 )
+@click.option("--bits", "-m", type=int, help="Bits of a hash, m, in place of the preset's.")
+@click.option("--threshold", "-t", type=float, help="Bits that must match, T; likewise.")
 @click.option(
     "--softness",
     type=float,
-    default=0.0,
-    show_default=True,
-    help="Let bits near their hyperplane count less; 0 is the paper's rule.",
+    help="Let bits near their hyperplane count less; 0 is the paper's rule; likewise.",
+)
+@click.option(
+    "--fresh/--whole",
+    default=None,
+    help="Compare with what is new in the next sentence, or with all of it; likewise.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the key's description as JSON.")
 def new(
@@ -50,16 +62,24 @@ def new(
     out: Path | None,
     note: str,
     encoder: str,
-    bits: int,
-    threshold: float,
-    softness: float,
+    preset: PresetName,
+    bits: int | None,
+    threshold: float | None,
+    softness: float | None,
+    fresh: bool | None,
     as_json: bool,
 ) -> None:
     """Make a key for an encoder."""
     if name and out:
         raise click.UsageError("Give --name or --out, not both.")
     key = new_key(
-        fetch_encoder(encoder), bits=bits, threshold=threshold, softness=softness, note=note
+        fetch_encoder(encoder),
+        preset=preset,
+        bits=bits,
+        threshold=threshold,
+        softness=softness,
+        fresh=fresh,
+        note=note,
     )
     if out:
         save(key, out)
@@ -167,4 +187,5 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
 
 def _rule(key: WatermarkKey) -> str:
     softly = f", by degrees of softness {key.softness:g}" if key.softness else ""
-    return f"{key.threshold:g} of {key.bits} bits must match{softly}"
+    what = "new part of the next sentence" if key.fresh else "next sentence"
+    return f"{key.threshold:g} of {key.bits} bits of the {what} must match{softly}"

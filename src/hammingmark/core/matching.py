@@ -29,8 +29,3 @@ def match_counts(
     )
     matches: NDArray[np.uint8] = np.uint8(bits) - distance
     return matches
-
-
-def transition_matches(codes: NDArray[np.uint8], *, bits: int) -> NDArray[np.uint8]:
-    """M_t of neighbouring sentences: (n, k, ceil(m / 8)) to (n - 1, k)."""
-    return match_counts(codes[1:], codes[:-1], bits=bits)

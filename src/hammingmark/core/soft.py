@@ -75,31 +75,45 @@ def threshold_for(m: int, share: float, cosines: npt.ArrayLike, *, softness: flo
     return float(candidates[int(np.argmin(np.abs(np.array(shares) - share)))])
 
 
+def widened(softness: float, blur: float) -> float:
+    """r, the softness at which what rewording left is read: r² = s² + π blur² / 2.
+
+    tanh(x / s) is close to erf(x √π / 2s), and averaging that over a Gaussian shift of x only
+    widens it: the mean of tanh((x + blur ε) / s) is about tanh(x / r).
+    """
+    return float(np.sqrt(softness**2 + np.pi * blur**2 / 2.0))
+
+
 def accepted_before(
-    projections: NDArray[np.float32], *, threshold: float, softness: float, blur: float
+    before: NDArray[np.float32],
+    after: NDArray[np.float32],
+    *,
+    threshold: float,
+    wide: float,
+    blur: float,
 ) -> NDArray[np.float32]:
     """The chance that M reached T before rewording moved every projection by about ``blur``.
 
-    tanh(x / s) is close to erf(x √π / 2s), and averaging that over a Gaussian shift of x only
-    widens it, so the mean of tanh((x + blur ε) / s) is about tanh(x / r), r² = s² + π blur² / 2.
-    Its variance is taken to first order, and M to be normal.
+    The variance of tanh((x + blur ε) / s) is taken to first order, and M to be normal.
 
     Args:
-        projections: of n sentences, (n, k, m).
+        before: tanh(x / r) of the first sentences, (..., m).
+        after: of the second.
         threshold: T.
-        softness: s, positive.
+        wide: r, from `widened`.
         blur: how far rewording moves a projection.
 
     Returns:
-        (n - 1, k).
+        (...).
     """
-    wide = np.float32(1.0 / np.sqrt(softness**2 + np.pi * blur**2 / 2.0))
-    mean = np.tanh(projections * wide)
-    steep = (1.0 - mean * mean) * wide
-    variance = np.minimum((np.float32(blur) * steep) ** 2, 1.0 - mean * mean)
-    before, after = mean[:-1], mean[1:]
-    v, w = variance[:-1], variance[1:]
-    m = projections.shape[-1]
+
+    def variance(mean: NDArray[np.float32]) -> NDArray[np.float32]:
+        left = 1.0 - mean * mean
+        moved: NDArray[np.float32] = np.minimum((np.float32(blur / wide) * left) ** 2, left)
+        return moved
+
+    v, w = variance(before), variance(after)
+    m = before.shape[-1]
     centre = (m + (before * after).sum(axis=-1)) / 2.0
     spread = np.sqrt((v * w + v * after * after + w * before * before).sum(axis=-1)) / 2.0
     z = (centre - np.float32(threshold)) / np.maximum(spread, np.float32(1e-3))

@@ -6,6 +6,7 @@ it, and any number of keys. Arrays are laid out sentences first, then keys, then
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,9 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import theory
+from hammingmark.core.fresh import fresh_part
 from hammingmark.core.hashing import hash_bits
-from hammingmark.core.matching import transition_matches
-from hammingmark.core.soft import accepted_before, agreement, soft_acceptance, soft_moments
+from hammingmark.core.matching import match_counts
+from hammingmark.core.soft import (
+    accepted_before,
+    agreement,
+    soft_acceptance,
+    soft_moments,
+    widened,
+)
 from hammingmark.errors import InputError
 from hammingmark.records import StatisticName
 
@@ -63,12 +71,14 @@ class Rule:
         threshold: T; whole for a hard ball.
         alternative: what marked text should look like.
         softness: s of a soft ball, 0 for a hard one.
+        fresh: whether a sentence is compared with the new part of the next or with all of it.
     """
 
     bits: int
     threshold: float
     alternative: Alternative
     softness: float = 0.0
+    fresh: bool = False
 
 
 def cosines(embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -76,6 +86,17 @@ def cosines(embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
     products = (embeddings[1:].astype(np.float64) * embeddings[:-1]).sum(axis=1)
     clipped: NDArray[np.float64] = np.clip(products, -1.0, 1.0)
     return clipped
+
+
+def natural_match(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
+    """Chance over keys that one bit matches at these cosines; 1/2 for all if new parts count."""
+    return theory.match_probability(np.zeros_like(similarity) if rule.fresh else similarity)
+
+
+def natural_acceptance(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
+    """a, the chance over keys that pairs at these cosines satisfy the rule."""
+    matching = natural_match(similarity, rule=rule)
+    return soft_acceptance(rule.bits, rule.threshold, matching, softness=rule.softness)
 
 
 class Scoring:
@@ -99,7 +120,8 @@ class Scoring:
     ) -> None:
         self._rule = rule
         self._statistic = statistic
-        self._step = np.rint(theory.match_probability(similarity) * _GRID).astype(np.intp)
+        self._similarity = similarity
+        self._step = np.rint(natural_match(similarity, rule=rule) * _GRID).astype(np.intp)
         self._natural = _acceptance_grid(rule)[self._step]
         self._table, best, centre = _tables(statistic, rule)
         self.best = best[self._step]
@@ -119,28 +141,67 @@ class Scoring:
         """
         rule = self._rule
         where = slice(first, first + len(projections) - 1)
+        pairs = Pairs(projections, self._similarity[where], rule=rule)
         if self._statistic == "margin" or (self._statistic == "likelihood" and rule.softness):
             blurred = self._statistic == "margin"
-            accepted = accepted_when_written(projections, rule=rule, blurred=blurred)
+            accepted = accepted_when_written(pairs, rule=rule, blurred=blurred)
             ratio = _ratio(accepted, self._natural[where, None], rule.alternative)
             logs: NDArray[np.float64] = np.log(ratio)
             return logs
         if self._statistic == "soft":
-            softness = rule.softness or DETECTION_SOFTNESS
-            shares = agreement(projections[:-1], projections[1:], softness=softness) / rule.bits
+            shares = pairs.agreement(rule.softness or DETECTION_SOFTNESS) / rule.bits
             return shares.astype(np.float64)
         if self._statistic == "edge_vote" and rule.softness:
-            degree = agreement(projections[:-1], projections[1:], softness=rule.softness)
+            degree = pairs.agreement(rule.softness)
             votes: NDArray[np.float64] = (degree >= np.float32(rule.threshold)).astype(np.float64)
             return votes
-        matches = transition_matches(hash_bits(projections), bits=rule.bits)
         width = rule.bits + 1
-        return self._table.take(matches + (self._step[where] * width)[:, None])
+        return self._table.take(pairs.matches() + (self._step[where] * width)[:, None])
 
 
-def accepted_when_written(
-    projections: NDArray[np.float32], *, rule: Rule, blurred: bool = True
-) -> NDArray[np.float32]:
+class Pairs:
+    """Neighbouring sentences under some keys, as the rule sees them.
+
+    Args:
+        projections: of n sentences, (n, k, m).
+        similarity: cosine of neighbours, (n - 1,).
+        rule: m, and whether the second of two is seen whole or by its new part.
+    """
+
+    def __init__(
+        self,
+        projections: NDArray[np.float32],
+        similarity: NDArray[np.float64],
+        *,
+        rule: Rule,
+    ) -> None:
+        self._bits = rule.bits
+        self._projections = projections
+        self._fresh: NDArray[np.float32] | None = None
+        if rule.fresh:
+            self._fresh = fresh_part(projections[:-1], projections[1:], similarity)
+
+    def matches(self) -> NDArray[np.uint8]:
+        """M, the number of matching bits: (n - 1, k)."""
+        before, after = self._both(hash_bits)
+        return match_counts(before, after, bits=self._bits)
+
+    def agreement(self, softness: float) -> NDArray[np.float32]:
+        """M, the sum of the degrees to which bits agree: (n - 1, k)."""
+        before, after = self._both(lambda values: values)
+        return agreement(before, after, softness=softness)
+
+    def tanh(self, scale: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The hyperbolic tangents of x / scale, first and second sentences: (n - 1, k, m) each."""
+        return self._both(lambda values: np.tanh(values * np.float32(1.0 / scale)))
+
+    def _both(self, view: Callable[[NDArray[np.float32]], NDArray[Any]]) -> tuple[Any, Any]:
+        """Both sides in one view; a sentence that is seen whole is looked at once."""
+        seen = view(self._projections)
+        return seen[:-1], seen[1:] if self._fresh is None else view(self._fresh)
+
+
+def accepted_when_written(pairs: Pairs, *, rule: Rule, blurred: bool = True) -> NDArray[np.float32]:
     """The chance that each transition satisfied the rule before anyone touched the text.
 
     If nobody reworded it, the matches tell. If it was reworded by logistic noise of scale s, the
@@ -149,7 +210,7 @@ def accepted_when_written(
     of matches is Poisson-binomial: a bit close to its hyperplane says little either way.
 
     Args:
-        projections: of n sentences, (n, k, m).
+        pairs: n - 1 pairs of neighbours under k keys.
         rule: m, T and the alternative.
         blurred: whether it may have been reworded.
 
@@ -158,12 +219,10 @@ def accepted_when_written(
     """
     alternative = rule.alternative
     if rule.softness:
-        return _softly_accepted(projections, rule=rule, blurred=blurred)
-    matches = transition_matches(hash_bits(projections), bits=rule.bits)
-    untouched = _accepted_before_flips(rule).take(matches)
-    bits_first = np.ascontiguousarray(np.moveaxis(projections, -1, 0))
-    sure = np.tanh(bits_first * np.float32(1.0 / alternative.blur))
-    agree = sure[:, 1:] * sure[:, :-1]
+        return _softly_accepted(pairs, rule=rule, blurred=blurred)
+    untouched = _accepted_before_flips(rule).take(pairs.matches())
+    before, after = pairs.tanh(alternative.blur)
+    agree = np.ascontiguousarray(np.moveaxis(before * after, -1, 0))
     agree *= np.float32(0.5 - alternative.flip)
     agree += np.float32(0.5)
     reworded = few_mismatches(agree, rule.bits - int(rule.threshold))
@@ -172,22 +231,17 @@ def accepted_when_written(
     return accepted
 
 
-def _softly_accepted(
-    projections: NDArray[np.float32], *, rule: Rule, blurred: bool
-) -> NDArray[np.float32]:
+def _softly_accepted(pairs: Pairs, *, rule: Rule, blurred: bool) -> NDArray[np.float32]:
     """The same for a soft ball."""
     alternative = rule.alternative
-    degree = agreement(projections[:-1], projections[1:], softness=rule.softness)
-    inside = degree >= np.float32(rule.threshold)
+    inside = pairs.agreement(rule.softness) >= np.float32(rule.threshold)
     flip = np.float32(alternative.flip)
     accepted: NDArray[np.float32] = np.where(inside, 1.0 - flip, flip).astype(np.float32)
     if blurred:
         share = np.float32(alternative.edited)
+        wide = widened(rule.softness, alternative.blur)
         reworded = accepted_before(
-            projections,
-            threshold=rule.threshold,
-            softness=rule.softness,
-            blur=alternative.blur,
+            *pairs.tanh(wide), threshold=rule.threshold, wide=wide, blur=alternative.blur
         )
         accepted = (1 - share) * accepted + share * reworded
     return accepted

@@ -26,7 +26,7 @@ from hammingmark.store.sources import (
     WheelMember,
 )
 
-DEFAULT_ENCODER = "minilm"
+DEFAULT_ENCODER = "minilm-robust"
 DEFAULT_GENERATOR = "smollm2"
 
 Locate = Callable[[str], tuple[Source, ...]]
@@ -207,7 +207,7 @@ _MODELS = (
         name="minilm",
         role="encoder",
         licence="Apache-2.0",
-        description="all-MiniLM-L6-v2 as ONNX; the default encoder",
+        description="all-MiniLM-L6-v2 as ONNX",
         files=_files("minilm", _minilm),
         card=EncoderCard(runtime="onnx", pooling="mean", max_tokens=256, dimension=384),
     ),
@@ -215,7 +215,7 @@ _MODELS = (
         name="minilm-robust",
         role="encoder",
         licence="Apache-2.0",
-        description="all-MiniLM-L6-v2, fine-tuned here to keep its bits under rewording",
+        description="all-MiniLM-L6-v2, tuned here to keep its bits under rewording; the default",
         files=_files("minilm-robust", _minilm_robust),
         card=EncoderCard(runtime="onnx", pooling="mean", max_tokens=256, dimension=384),
     ),

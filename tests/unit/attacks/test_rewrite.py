@@ -180,6 +180,13 @@ def test_what_the_original_has_may_stay() -> None:
         assert clean(text, original=text, whole=False) == text
     assert clean('"Go now"', original='"Leave"', whole=False) == '"Go now"'
     assert clean("Sorry, no.", original="The rain fell.", whole=False) == Kept("refused")
+    for several in (
+        "Here are two rewritten versions of the sentence, with other words and a different "
+        "sentence structure, which keep its meaning:\n\n1. Rain came down.\n2. It rained.",
+        "Certainly! Here are some versions:\n- Rain came down.\n- It rained.",
+        "Rain came down. Another possible way to rewrite the sentence: It rained.",
+    ):
+        assert clean(several, original="The rain fell.", whole=False) == "Rain came down."
     two = "First part.\n\nSecond part."
     assert clean(two, original="Old text.", whole=True) == two
     assert clean(two, original="Old text.", whole=False) == "First part."

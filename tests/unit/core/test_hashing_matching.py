@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hammingmark.core.hashing import hash_bits, project
-from hammingmark.core.matching import match_counts, transition_matches
+from hammingmark.core.matching import match_counts
 
 
 def gaussians(*shape: int, seed: int = 0) -> np.ndarray:
@@ -18,7 +18,8 @@ def test_matches_are_counted_bit_by_bit(n: int, k: int, m: int, seed: int) -> No
     projections = gaussians(n, k, m, seed=seed)
     bits = projections >= 0
     expected = (bits[1:] == bits[:-1]).sum(axis=-1)
-    got = transition_matches(hash_bits(projections), bits=m)
+    codes = hash_bits(projections)
+    got = match_counts(codes[1:], codes[:-1], bits=m)
     np.testing.assert_array_equal(got, expected)
 
 
@@ -45,7 +46,7 @@ def test_zero_is_a_one() -> None:
 def test_hamming_distance_is_a_metric(a: int, b: int, c: int) -> None:
     def distance(x: int, y: int) -> int:
         codes = np.array([x, y], np.uint8)[:, None, None]
-        return 8 - int(transition_matches(codes, bits=8)[0, 0])
+        return 8 - int(match_counts(codes[1:], codes[:-1], bits=8)[0, 0])
 
     assert distance(a, a) == 0
     assert distance(a, b) == distance(b, a)

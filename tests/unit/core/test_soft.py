@@ -14,6 +14,7 @@ from hammingmark.core.soft import (
     soft_acceptance,
     soft_moments,
     threshold_for,
+    widened,
 )
 from hammingmark.errors import InputError
 
@@ -78,7 +79,9 @@ def test_what_was_accepted_before_rewording_is_estimated_well(blur: float) -> No
     now = [
         (kept * each + blur * rng.standard_normal(each.shape)).astype(np.float32) for each in (x, y)
     ]
-    chance = accepted_before(np.stack(now), threshold=5.3, softness=0.5, blur=blur)[0]
+    wide = widened(0.5, blur)
+    sure = [np.tanh(each / np.float32(wide)) for each in now]
+    chance = accepted_before(*sure, threshold=5.3, wide=wide, blur=blur)
     for low in np.arange(0.05, 0.95, 0.15):
         inside = (chance >= low) & (chance < low + 0.15)
         assert before[inside].mean() == pytest.approx(chance[inside].mean(), abs=0.12)

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core import statistics, theory
-from hammingmark.core.hashing import hash_bits, project
-from hammingmark.core.matching import transition_matches
+from hammingmark.core import statistics
+from hammingmark.core.hashing import project
 from hammingmark.core.references import coordinates, split_topic
-from hammingmark.core.soft import agreement
-from hammingmark.core.statistics import Alternative, Rule, Scoring
+from hammingmark.core.statistics import Alternative, Pairs, Rule, Scoring
 from hammingmark.keys import ReferenceKeys, WatermarkKey
 from hammingmark.records import STATISTICS, Choice, Evidence, StatisticName, TopicName, Transition
 
@@ -32,7 +30,9 @@ class HammingMark:
 
     def __init__(self, key: WatermarkKey, *, alternative: Alternative | None = None) -> None:
         self.key = key
-        self.rule = Rule(key.bits, key.threshold, alternative or Alternative(), key.softness)
+        self.rule = Rule(
+            key.bits, key.threshold, alternative or Alternative(), key.softness, key.fresh
+        )
         self._planes = np.ascontiguousarray(key.planes().T)
         self._references = ReferenceKeys(key.secret, bits=key.bits)
 
@@ -52,8 +52,10 @@ class HammingMark:
         """
         if previous is None:
             return Choice(index=0, accepted=True, scores=(float(self.key.bits),) * len(candidates))
-        projections = self._project(np.vstack([previous[None], candidates]))
-        scores = self._scores(projections[:1], projections[1:])
+        # Each candidate beside the previous sentence: pairs, as detection would see them.
+        rows = np.empty((2 * len(candidates), candidates.shape[1]), np.float32)
+        rows[::2], rows[1::2] = previous, candidates
+        scores = self._scores(self._pairs(rows))[::2]
         valid = self._accepts(scores)
         index = int(np.argmax(valid if valid.any() else scores))
         return Choice(index, bool(valid[index]), tuple(float(score) for score in scores))
@@ -63,11 +65,11 @@ class HammingMark:
         similarity = statistics.cosines(embeddings)
         if not len(similarity):
             return Evidence(self.key.bits, (), None, None, None, likelihood=0.0, margin=0.0)
-        projections = self._project(embeddings)
-        matches = transition_matches(hash_bits(projections[:, None]), bits=self.key.bits)[:, 0]
-        scores = self._scores(projections[:-1], projections[1:])
+        pairs = self._pairs(embeddings)
+        matches = pairs.matches()[:, 0]
+        scores = self._scores(pairs)
         valid = self._accepts(scores)
-        expected = self.key.bits * theory.match_probability(similarity)
+        expected = self.key.bits * statistics.natural_match(similarity, rule=self.rule)
         own = {name: self.trial(embeddings, statistic=name).own for name in STATISTICS}
         return Evidence(
             bits=self.key.bits,
@@ -101,15 +103,14 @@ class HammingMark:
             rule=self.rule,
         )
 
-    def _project(self, embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
-        """(n, d) to (n, m)."""
-        return project(embeddings, self._planes, bits=self.key.bits)[:, 0]
+    def _pairs(self, embeddings: NDArray[np.float32]) -> Pairs:
+        """Neighbours among rows (n, d) under the key alone."""
+        projections = project(embeddings, self._planes, bits=self.key.bits)
+        return Pairs(projections, statistics.cosines(embeddings), rule=self.rule)
 
-    def _scores(
-        self, before: NDArray[np.float32], after: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """What the rule looks at, for generation and detection alike: (n, m) twice to (n,)."""
-        return agreement(before, after, softness=self.key.softness)
+    def _scores(self, pairs: Pairs) -> NDArray[np.float32]:
+        """What the rule looks at, for generation and detection alike: (n - 1,)."""
+        return pairs.agreement(self.key.softness)[:, 0]
 
     def _accepts(self, scores: NDArray[np.float32]) -> NDArray[np.bool_]:
         """The paper's equation 3: at least T."""

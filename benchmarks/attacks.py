@@ -1,0 +1,216 @@
+"""Every attack on texts that the embedded pair marked: what it keeps, and what is left of the mark.
+
+    python benchmarks/attacks.py --texts 60 --cache FOLDER
+
+The marked texts are written once and kept in the folder, and so is the outcome of each attack, so
+that a run that breaks off goes on where it was. The key is known to everybody: a benchmark's.
+Similarity is judged by an encoder that the mark does not use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from hammingmark.assemble import (
+    detector,
+    load_attack,
+    load_backend,
+    load_encoder,
+    load_splitter,
+    model_store,
+    new_key,
+    writer,
+)
+from hammingmark.core.theory import match_probability
+from hammingmark.evaluation.metrics import found_at
+from hammingmark.keys import Secret
+from hammingmark.pipeline.attack import AttackRunner
+from hammingmark.pipeline.generate import Settings as WritingSettings
+from hammingmark.protocols import Encoder, Splitter
+from hammingmark.records import Prompt
+
+Row = dict[str, Any]
+Settings = Mapping[str, object]
+
+WORDS = ("delete-words", "insert-words", "swap-words", "typos", "homoglyphs", "case",
+         "contractions", "synonyms")  # fmt: skip
+SENTENCES = ("delete-sentences", "insert-sentences", "duplicate-sentences", "shuffle-sentences",
+             "merge-sentences", "split-sentences", "truncate", "copy-paste")  # fmt: skip
+MODELS = ("bergamot", "marian", "marian-sampled", "infill-causal", "rewrite", "distance-seeking",
+          "boundary-seeking")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--texts", type=int, default=60)
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--attacks", nargs="*", default=[*WORDS, *SENTENCES, *MODELS])
+    parser.add_argument("--cache", type=Path, default=Path("attacked"))
+    parser.add_argument("--rewriter", default="qwen-coder", help="backend of the rewriting attack")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    options.cache.mkdir(parents=True, exist_ok=True)
+    bench = Bench(options)
+    rows = [bench.untouched()]
+    show(rows[0])
+    for name in options.attacks:
+        rows.append(bench.run(name))
+        show(rows[-1])
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+class Bench:
+    """The pair, the key, the marked texts, and what is done to them."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.splitter = load_splitter()
+        self.encoder = load_encoder()
+        secret = Secret(hashlib.sha256(b"benchmarks/attacks").digest())
+        self.key = replace(new_key(self.encoder), secret=secret)
+        self.judge = load_encoder("bge-small")
+        (file,) = model_store().ensure("wiki100").glob("*.jsonl")
+        articles = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
+        cut = [self.splitter.split(each).carrying for each in articles]
+        self.human = [s for each in cut for s in each[20:40]]
+        self.prompts = [
+            " ".join(each[:2])
+            for each in cut
+            if len(each) >= 20 and all(len(s) > 40 for s in each[:2])
+        ]
+        self.texts = self.write()
+
+    def write(self) -> list[str]:
+        """The marked texts, from the folder or anew."""
+        file = self.options.cache / "marked.jsonl"
+        known = read(file)
+        if len(known) < self.options.texts:
+            backend = load_backend()
+            limits = WritingSettings(max_tokens=self.options.tokens)
+            made = writer(self.key, backend=backend, encoder=self.encoder, settings=limits)
+            for number in range(len(known), self.options.texts):
+                prompt = self.prompts[number % len(self.prompts)]
+                known.append({"text": made.write(Prompt(prompt), seed=number).text})
+                append(file, known[-1])
+        return [row["text"] for row in known[: self.options.texts]]
+
+    def untouched(self) -> Row:
+        """How often the mark is found before anything is done."""
+        return {"attack": "none", "texts": len(self.texts), **self.found(self.texts)}
+
+    def run(self, name: str) -> Row:
+        """One attack on all texts."""
+        file = self.options.cache / f"{name}.jsonl"
+        done = read(file)[: len(self.texts)]
+        if len(done) < len(self.texts):
+            attack = load_attack(
+                name.removesuffix("-sampled"), splitter=self.splitter, settings=self.settings(name)
+            )
+            # One text a batch: then a run can go on anywhere with the dice it would have had.
+            runner = AttackRunner(attack, self.splitter, self.judge, batch=1)
+            batches = runner.batches(self.texts[len(done) :], first=len(done))
+            began = perf_counter()
+            for (each,) in batches:
+                done.append({**asdict(each), "seconds": perf_counter() - began})
+                append(file, done[-1])
+                began = perf_counter()
+        sentences = sum(len(self.splitter.split(text).carrying) for text in self.texts)
+        kept = [row for row in done if row["kept"] is not False]
+        return {
+            "attack": name,
+            "texts": len(done),
+            "similarity": float(np.mean([row["similarity"] for row in done])),
+            "words_changed": float(np.mean([row["words_changed"] for row in done])),
+            "within_bound": len(kept) / len(done),
+            "bits_flipped": flipped(
+                self.texts, [row["text"] for row in done], self.encoder, self.splitter
+            ),
+            "seconds_per_sentence": sum(row["seconds"] for row in done) / sentences,
+            **self.found([row["text"] for row in done]),
+            "missed_within_bound": self.missed([row["text"] for row in kept]) / len(done),
+        }
+
+    def settings(self, name: str) -> Settings:
+        """What an attack needs beside its defaults."""
+        if name in ("insert-sentences", "copy-paste"):
+            return {"pool": self.human}
+        if name == "marian-sampled":
+            return {"temperature": 0.7}
+        if name == "rewrite":
+            return {"backend": self.options.rewriter}
+        if name == "infill-causal":
+            (model,) = model_store().ensure("smollm2").glob("*.gguf")
+            return {"model": str(model)}
+        if name.endswith("-seeking"):
+            return {"inner": "synonyms", "encoder": "bge-small", "versions": 6}
+        return {}
+
+    def found(self, texts: list[str]) -> Row:
+        """How often the mark is found, and the mean of log2(1/p)."""
+        p = self.p_values(texts)
+        return {
+            "found@1%": found_at(p, 0.01),
+            "found@5%": found_at(p, 0.05),
+            "bits": float(np.mean(np.log2(1.0 / np.array(p)))),
+        }
+
+    def missed(self, texts: list[str]) -> int:
+        """How many texts hide their mark at 1 %."""
+        return sum(p > 0.01 for p in self.p_values(texts))
+
+    def p_values(self, texts: list[str]) -> list[float]:
+        """Exact ones, 1 for a text that is too short."""
+        judge = detector(self.key, encoder=self.encoder, splitter=self.splitter)
+        found = (verdict.p_value for verdict in judge.judge_many(texts))
+        return [1.0 if p is None else p for p in found]
+
+
+def flipped(
+    before: list[str], after: list[str], encoder: Encoder, splitter: Splitter
+) -> float | None:
+    """Share of bits, over keys, that changed; None where few texts kept their sentences' number."""
+    pairs = [
+        (splitter.split(old).carrying, splitter.split(new).carrying)
+        for old, new in zip(before, after, strict=True)
+    ]
+    whole = [(old, new) for old, new in pairs if len(old) == len(new)]
+    if len(whole) < len(pairs) / 4:
+        return None
+    one = encoder.encode([s for old, _ in whole for s in old])
+    other = encoder.encode([s for _, new in whole for s in new])
+    cosine = (one.astype(np.float64) * other).sum(axis=1)
+    return float(1.0 - match_probability(cosine).mean())
+
+
+def read(file: Path) -> list[Row]:
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+def append(file: Path, row: Row) -> None:
+    with file.open("a", encoding="utf-8") as sink:
+        sink.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def show(row: Row) -> None:
+    """One line of the table."""
+    values = [
+        "-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+        for value in row.values()
+    ]
+    print("| " + " | ".join(values) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The part of a sentence that is new after the sentence before it.
+
+With unit embeddings e and e' of two neighbours at cosine ρ, the new part is
+
+    f = (e' - ρ e) / √(1 - ρ²)
+
+It has length one and stands at right angles to e. Under a Gaussian matrix R the projections of e
+and f are therefore independent: each bit of f matches e's with chance 1/2, whatever the
+similarity, the topic or the encoder. A rule that compares e with f in place of e' accepts the same
+share of candidates everywhere, never rewards a sentence for repeating the last one, and every
+transition it accepts proves the same.
+
+Projecting is linear, so the new part is taken on projections and any number of keys at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST = 1e-6
+"""Of 1 - ρ². A sentence nearer to the one before it than this has no new part: f is 0."""
+
+
+def fresh_part(
+    before: NDArray[np.float32], after: NDArray[np.float32], cosine: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """f, or the projections of f.
+
+    Args:
+        before: e, or its projections, (n, ...) or anything that broadcasts to it.
+        after: e', or its projections, (n, ...).
+        cosine: ρ of each pair, (n,).
+
+    Returns:
+        Like ``after``.
+    """
+    left = 1.0 - np.square(cosine)
+    scale = np.where(left > LEAST, 1.0 / np.sqrt(np.maximum(left, LEAST)), 0.0)
+    shape = (-1, *(1,) * (after.ndim - 1))
+    part: NDArray[np.float32] = after - cosine.astype(np.float32).reshape(shape) * before
+    part *= scale.astype(np.float32).reshape(shape)
+    return part

@@ -1,0 +1,71 @@
+"""Named operating points: what a key demands of the next sentence.
+
+``docs/decisions/0013-new-parts.md`` has the figures behind them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+from hammingmark.core.soft import threshold_for
+from hammingmark.errors import InputError
+
+PresetName = Literal["default", "economical", "robust", "paper"]
+
+SHARES: dict[str, float] = {"economical": 0.50, "default": 0.38, "robust": 0.22}
+"""The share of candidates that a preset accepts; 1 / share is about what a sentence costs."""
+
+BITS = 8
+SOFTNESS = 1.0
+PAPER_SHARE = 0.75
+"""T / m of the paper, 6 of 8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """The neighbourhood in which the next sentence must lie.
+
+    Attributes:
+        bits: m.
+        threshold: T.
+        softness: s, 0 for whole bits.
+        fresh: whether the new part of the next sentence counts, or all of it.
+    """
+
+    bits: int
+    threshold: float
+    softness: float
+    fresh: bool
+
+
+def ball(
+    preset: str = "default",
+    *,
+    bits: int | None = None,
+    threshold: float | None = None,
+    softness: float | None = None,
+    fresh: bool | None = None,
+) -> Ball:
+    """A preset, with what is given put in its place.
+
+    Where no threshold is given, it is the one at which new parts are accepted as often as the
+    preset says; for whole sentences it is the paper's three quarters of the bits.
+
+    Raises:
+        InputError: no preset has this name.
+    """
+    if preset not in (*SHARES, "paper"):
+        known = ", ".join((*SHARES, "paper"))
+        raise InputError(f"There is no preset {preset!r}; there are {known}.")
+    paper = preset == "paper"
+    m = BITS if bits is None else bits
+    s = (0.0 if paper else SOFTNESS) if softness is None else softness
+    new = not paper if fresh is None else fresh
+    if threshold is None:
+        if paper or not new:
+            threshold = float(ceil(PAPER_SHARE * m))
+        else:
+            threshold = threshold_for(m, SHARES[preset], [0.0], softness=s)
+    return Ball(m, threshold, s, new)
