@@ -36,7 +36,7 @@ from hammingmark.keys import Secret
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.pipeline.generate import Settings as WritingSettings
 from hammingmark.protocols import Encoder, Splitter
-from hammingmark.records import Prompt
+from hammingmark.records import Prompt, TopicName
 
 Row = dict[str, Any]
 Settings = Mapping[str, object]
@@ -60,11 +60,10 @@ def main() -> None:
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)
     bench = Bench(options)
-    rows = [bench.untouched()]
-    show(rows[0])
-    for name in options.attacks:
-        rows.append(bench.run(name))
-        show(rows[-1])
+    rows = [bench.untouched(), *(bench.run(name) for name in options.attacks)]
+    print("| " + " | ".join(rows[-1]) + " |")
+    for row in rows:
+        show({name: row.get(name) for name in rows[-1]})
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
@@ -156,21 +155,22 @@ class Bench:
         return {}
 
     def found(self, texts: list[str]) -> Row:
-        """How often the mark is found, and the mean of log2(1/p)."""
-        p = self.p_values(texts)
+        """How often the mark is found by the exact test, given the topic and free."""
+        given, free = self.p_values(texts, "given"), self.p_values(texts, "free")
         return {
-            "found@1%": found_at(p, 0.01),
-            "found@5%": found_at(p, 0.05),
-            "bits": float(np.mean(np.log2(1.0 / np.array(p)))),
+            "found@1%": found_at(given, 0.01),
+            "found@1% free": found_at(free, 0.01),
+            "found@5% free": found_at(free, 0.05),
+            "bits free": float(np.mean(np.log2(1.0 / np.array(free)))),
         }
 
     def missed(self, texts: list[str]) -> int:
-        """How many texts hide their mark at 1 %."""
-        return sum(p > 0.01 for p in self.p_values(texts))
+        """How many texts hide their mark from the free test at 1 %."""
+        return sum(p > 0.01 for p in self.p_values(texts, "free"))
 
-    def p_values(self, texts: list[str]) -> list[float]:
+    def p_values(self, texts: list[str], topic: TopicName) -> list[float]:
         """Exact ones, 1 for a text that is too short."""
-        judge = detector(self.key, encoder=self.encoder, splitter=self.splitter)
+        judge = detector(self.key, encoder=self.encoder, splitter=self.splitter, topic=topic)
         found = (verdict.p_value for verdict in judge.judge_many(texts))
         return [1.0 if p is None else p for p in found]
 
