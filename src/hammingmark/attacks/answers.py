@@ -18,7 +18,8 @@ _OPENING = re.compile(rf"\A(?:{_ASIDE})?{_LABEL}\s*", re.IGNORECASE)
 _REMARK = re.compile(rf"\A{_ASIDE}\n+", re.IGNORECASE)
 _ITEM = re.compile(r"\A(?:1[.)]|[-*•])\s+([^\n]+)(?:\n+(?:2[.)]|[-*•])\s.*)?\Z", re.DOTALL)
 _SECOND = re.compile(
-    r"\s+(?:another|an alternative|alternatively)\b[^.:\n]{0,80}:.*\Z", re.DOTALL | re.IGNORECASE
+    r"(?<=[.!?\"”])\s+(?:another|an alternative|alternatively)\b[^.:\n]{0,80}:.*\Z",
+    re.DOTALL | re.IGNORECASE,
 )
 _CLOSING = re.compile(
     r"\n\s*\n\W*(?:note\b|let me know|i hope|please let me|is there anything|feel free)[^\n]*\Z",

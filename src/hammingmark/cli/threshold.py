@@ -53,6 +53,9 @@ def threshold(
 ) -> None:
     """Estimate the natural match, acceptance a(T) and the threshold T from FILES.
 
+    This is for keys that compare whole sentences and whole bits, as those of the preset paper do;
+    a key that looks at new parts accepts the same share of every text.
+
     The figures are averages over all keys, so they need none.
     """
     texts = read_texts(files, field=field)

@@ -6,9 +6,9 @@ With unit embeddings e and e' of two neighbours at cosine ρ, the new part is
 
 It has length one and stands at right angles to e. Under a Gaussian matrix R the projections of e
 and f are therefore independent: each bit of f matches e's with chance 1/2, whatever the
-similarity, the topic or the encoder. A rule that compares e with f in place of e' accepts the same
-share of candidates everywhere, never rewards a sentence for repeating the last one, and every
-transition it accepts proves the same.
+similarity, the topic or the encoder. A rule that compares e with f in place of e' accepts, on
+average over keys, the same share of candidates everywhere, whether or not they repeat the last
+sentence, and every transition it accepts proves the same.
 
 Projecting is linear, so the new part is taken on projections and any number of keys at once.
 """
@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 1e-6
-"""Of 1 - ρ². A sentence nearer to the one before it than this has no new part: f is 0."""
+"""Of 1 - ρ². A sentence nearer to the one before it is a copy and has no new part; -e is put in its
+place, so that no rule accepts it."""
 
 
 def fresh_part(
@@ -36,8 +37,11 @@ def fresh_part(
         Like ``after``.
     """
     left = 1.0 - np.square(cosine)
-    scale = np.where(left > LEAST, 1.0 / np.sqrt(np.maximum(left, LEAST)), 0.0)
+    scale = 1.0 / np.sqrt(np.maximum(left, LEAST))
     shape = (-1, *(1,) * (after.ndim - 1))
     part: NDArray[np.float32] = after - cosine.astype(np.float32).reshape(shape) * before
     part *= scale.astype(np.float32).reshape(shape)
+    copies = left <= LEAST
+    if copies.any():
+        part[copies] = -np.broadcast_to(before, part.shape)[copies]
     return part

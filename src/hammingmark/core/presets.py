@@ -9,13 +9,18 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from hammingmark.core.soft import threshold_for
+import numpy as np
+
+from hammingmark.core.soft import soft_acceptance, threshold_for
 from hammingmark.errors import InputError
 
 PresetName = Literal["default", "economical", "robust", "paper"]
 
 SHARES: dict[str, float] = {"economical": 0.50, "default": 0.38, "robust": 0.22}
 """The share of candidates that a preset accepts; 1 / share is about what a sentence costs."""
+
+LEAST = 0.02
+"""A rule that accepts fewer candidates than this would spend its budget in vain."""
 
 BITS = 8
 SOFTNESS = 1.0
@@ -51,21 +56,34 @@ def ball(
     """A preset, with what is given put in its place.
 
     Where no threshold is given, it is the one at which new parts are accepted as often as the
-    preset says; for whole sentences it is the paper's three quarters of the bits.
+    preset says; for whole sentences it is the paper's three quarters of the bits, which count
+    whole unless a softness is given.
 
     Raises:
-        InputError: no preset has this name.
+        InputError: no preset has this name, a soft ball for whole sentences lacks its threshold,
+            or hardly any candidate would be accepted.
     """
     if preset not in (*SHARES, "paper"):
         known = ", ".join((*SHARES, "paper"))
         raise InputError(f"There is no preset {preset!r}; there are {known}.")
     paper = preset == "paper"
     m = BITS if bits is None else bits
-    s = (0.0 if paper else SOFTNESS) if softness is None else softness
     new = not paper if fresh is None else fresh
+    s = (SOFTNESS if new and not paper else 0.0) if softness is None else softness
     if threshold is None:
-        if paper or not new:
-            threshold = float(ceil(PAPER_SHARE * m))
+        if new:
+            threshold = threshold_for(m, SHARES.get(preset, SHARES["default"]), [0.0], softness=s)
+        elif s:
+            raise InputError("A soft ball for whole sentences needs a threshold that fits them.")
         else:
-            threshold = threshold_for(m, SHARES[preset], [0.0], softness=s)
+            threshold = float(ceil(PAPER_SHARE * m))
+    elif new and not s and threshold != int(threshold):
+        raise InputError(f"A hard ball needs a whole threshold, not {threshold}.")
+    if new and 0 <= threshold <= m:
+        share = float(soft_acceptance(m, threshold, np.array([0.5]), softness=s)[0])
+        if share < LEAST:
+            raise InputError(
+                f"Of {m} bits of new parts, {threshold:g} agree in {share:.1%} of all candidates; "
+                "ask for less, so that at least one in fifty is accepted."
+            )
     return Ball(m, threshold, s, new)

@@ -64,10 +64,11 @@ class Topic:
 def split_topic(embeddings: NDArray[np.float32]) -> Topic:
     """Take the direction of the mean sentence apart: (n, d).
 
-    A key's projection of that direction, R mu, says nothing about a mark, and much about how
-    often all texts on this topic match under this key: it is ancillary. Reference keys that share
-    it with the secret key and are drawn afresh at right angles to it are still exchangeable with
-    it, so the test stays exact, now for keys like this one rather than on average over keys.
+    A key's projection of that direction, R mu, says much about how often all texts on this topic
+    match under this key. Reference keys that share it with the secret key and are drawn afresh at
+    right angles to it are still exchangeable with it, so the test stays exact, now for keys like
+    this one rather than on average over keys. A mark moves R mu a little too, and that part of
+    the evidence is given away.
     """
     mean = embeddings.mean(axis=0, dtype=np.float64)
     length = float(np.linalg.norm(mean))

@@ -180,6 +180,8 @@ def test_what_the_original_has_may_stay() -> None:
         assert clean(text, original=text, whole=False) == text
     assert clean('"Go now"', original='"Leave"', whole=False) == '"Go now"'
     assert clean("Sorry, no.", original="The rain fell.", whole=False) == Kept("refused")
+    offered = "He offered another option: leave."
+    assert clean(offered, original="He said they could go.", whole=False) == offered
     for several in (
         "Here are two rewritten versions of the sentence, with other words and a different "
         "sentence structure, which keep its meaning:\n\n1. Rain came down.\n2. It rained.",

@@ -46,9 +46,17 @@ def test_it_can_be_taken_before_or_after_projecting() -> None:
     assert np.allclose(direct, later, atol=1e-5)
 
 
-def test_a_copy_has_no_new_part() -> None:
-    rows = texts(0.4, 5, np.random.default_rng(3))[::2]
-    assert not fresh_part(rows, rows, np.ones(5)).any()
+@pytest.mark.parametrize("preset", SHARES)
+@pytest.mark.parametrize("softness", [None, 0.0])
+def test_no_rule_accepts_a_copy(preset: str, softness: float | None) -> None:
+    rng = np.random.default_rng(3)
+    made = ball(preset, softness=softness)
+    rule = Rule(made.bits, made.threshold, Alternative(), made.softness, fresh=True)
+    rows = np.repeat(texts(0.4, 5, rng)[:1], 3, axis=0)
+    planes = rng.standard_normal((DIMENSION, 8 * 200)).astype(np.float32)
+    projections = (rows @ planes).reshape(3, 200, 8)
+    degrees = Pairs(projections, cosines(rows), rule=rule).agreement(made.softness)
+    assert (degrees < made.threshold).all()
 
 
 @pytest.mark.parametrize("softness", [0.0, 0.5, 1.0])
@@ -89,8 +97,12 @@ def test_what_is_given_takes_the_place_of_a_presets() -> None:
     paper = ball("paper")
     assert (paper.bits, paper.threshold, paper.softness, paper.fresh) == (8, 6, 0.0, False)
     assert ball("paper", bits=16).threshold == 12
-    assert ball(fresh=False, softness=0.0).threshold == 6
+    assert ball(fresh=False) == paper
     assert ball(bits=16, threshold=9.5).threshold == 9.5
     assert ball(softness=0.0).threshold == 5
     with pytest.raises(InputError, match="no preset"):
         ball("cheap")
+    with pytest.raises(InputError, match="threshold"):
+        ball(fresh=False, softness=1.0)
+    with pytest.raises(InputError, match="one in fifty"):
+        ball(threshold=6)

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from training.objective import Weights, angle, loss  # noqa: E402
+from training.objective import Weights, angle, loss, new_part  # noqa: E402
 
 
 def unit(rows: object) -> object:
@@ -59,3 +59,29 @@ def test_neighbours_are_no_negatives() -> None:
     parted = torch.tensor([0, 3, 1, 2])
     one = loss(near, near, together, Weights())["apart"]
     assert one < loss(near, near, parted, Weights())["apart"]
+
+
+def test_the_new_part_forgets_the_sentence_before() -> None:
+    torch.manual_seed(2)
+    before, extra = unit(torch.randn(5, 32)), unit(torch.randn(5, 32))
+    part = new_part(before, unit(0.7 * before + extra))
+    assert float((part * before).sum(dim=-1).abs().max()) < 1e-5
+    assert torch.allclose(part, new_part(before, unit(0.1 * before + extra)), atol=1e-4)
+
+
+def test_a_rewrite_that_moves_only_along_the_sentence_before_keeps_its_new_part() -> None:
+    torch.manual_seed(3)
+    first, second = unit(torch.randn(2, 32))
+    rows = torch.stack([first, second])
+    moved = torch.stack([first, unit(second + 0.5 * first)])
+    terms = loss(rows, moved, torch.tensor([0, 0]), Weights(fresh=1.0))
+    assert float(terms["same"]) > 0.03 > 1e-3 > float(terms["fresh"])
+
+
+def test_a_ceiling_asks_nothing_of_sentences_that_agree_little() -> None:
+    rows = unit(torch.eye(8)[:3])
+    near = unit(rows + 0.5)
+    weights = Weights(agree=0.55, ceiling=1.0)
+    together = torch.tensor([0, 0, 0])
+    assert float(loss(rows, rows, together, weights)["next"]) == 0.0
+    assert float(loss(near, near, together, weights)["next"]) > 0.1

@@ -1,4 +1,4 @@
-"""HammingMark (Sun et al. 2026): the next sentence lies in the Hamming ball of the one before."""
+"""HammingMark (after Sun et al. 2026): the next sentence agrees with the one before, bit by bit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class HammingMark:
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
     ) -> Choice:
-        """The first candidate in the ball around the previous sentence, otherwise the nearest.
+        """The first candidate that agrees enough with the previous sentence, otherwise the best.
 
         Args:
             previous: embedding (d,) of the sentence before, or None if there is none.
