@@ -282,7 +282,7 @@ def test_thresholds_are_fitted_and_then_decide(
 
     judged = rows_of(run("detect", "held.jsonl", "-k", "mine", "--calibration", "c.json", "--json"))
     assert len(judged) == half
-    assert {row["statistic"] for row in judged} == {"global_bits"}
+    assert {row["statistic"] for row in judged} == {"margin"}
     assert {row["level"] for row in judged} == {0.05}
     assert all(row["threshold"] is not None for row in judged if row["sentences"] > 1)
     rate = np.mean([row["watermarked"] is True for row in judged])

@@ -64,7 +64,7 @@ def test_a_new_key_is_a_private_file(run: Run, ring: Path) -> None:
     written = json.loads(path.read_text())
     assert len(written["secret"]) == 64
     assert written["encoder"]["name"] == "potion"
-    assert (key["bits"], key["threshold"], key["note"]) == (8, 6, "for the blog")
+    assert (key["bits"], key["threshold"], key["note"]) == (8, 4.17, "for the blog")
 
 
 def test_two_keys_are_never_alike(run: Run) -> None:

@@ -70,25 +70,26 @@ def assert_level_is_kept(p: np.ndarray, *, exact: bool = True) -> None:
 
 @pytest.fixture(scope="module")
 def human(articles: list[str], splitter: Splitter, encoder: Encoder) -> list[np.ndarray]:
-    return embed(passages(articles, splitter), encoder)
+    return embed(passages(articles, splitter, most=140), encoder)
 
 
 @pytest.mark.parametrize("statistic", ["margin", "likelihood"])
 @pytest.mark.parametrize("topic", ["given", "free"])
 def test_human_text(human: list[np.ndarray], statistic: StatisticName, topic: TopicName) -> None:
-    assert_level_is_kept(p_values(human, seed=1, statistic=statistic, topic=topic))
+    p = p_values(human, seed=1, statistic=statistic, topic=topic)
+    assert_level_is_kept(p, exact=statistic == "margin")  # a soft ball's likelihood counts votes
 
 
 @pytest.mark.parametrize("preset", ["paper", "robust"])
 def test_human_text_under_other_rules(human: list[np.ndarray], preset: str) -> None:
-    assert_level_is_kept(p_values(human, seed=8, preset=preset))
+    assert_level_is_kept(p_values(human[::2], seed=8, preset=preset))
 
 
 @pytest.mark.parametrize("statistic", ["edge_vote", "global_bits"])
 def test_human_text_by_the_papers_statistics(
     human: list[np.ndarray], statistic: StatisticName
 ) -> None:
-    assert_level_is_kept(p_values(human, seed=2, statistic=statistic), exact=False)
+    assert_level_is_kept(p_values(human[::2], seed=2, statistic=statistic), exact=False)
 
 
 @pytest.mark.parametrize("length", [3, 5, 20])
@@ -101,7 +102,7 @@ def test_human_text_of_any_length(
 
 @pytest.mark.parametrize("corpus", ["c4", "booksum", "cnn_dailymail"])
 def test_human_text_of_other_genres(corpus: str, splitter: Splitter, encoder: Encoder) -> None:
-    runs = passages(shared_texts(corpus), splitter, each=1, most=200)
+    runs = passages(shared_texts(corpus), splitter, each=1, most=120)
     assert_level_is_kept(p_values(embed(runs, encoder), seed=4))
 
 

@@ -28,9 +28,7 @@ from hammingmark.records import STATISTICS, StatisticName
 )
 @click.option("--field", default="text", show_default=True, help="Field of a JSONL line to read.")
 @click.option("--level", type=float, default=0.01, show_default=True, help="False-positive rate.")
-@click.option(
-    "--statistic", type=click.Choice(STATISTICS), default="global_bits", show_default=True
-)
+@click.option("--statistic", type=click.Choice(STATISTICS), default="margin", show_default=True)
 @click.option("--splitter", default=DEFAULT_SPLITTER, show_default=True)
 @click.option("--language", default="en", show_default=True)
 def calibrate(
