@@ -102,16 +102,16 @@ def loss(
     apart = functional.cross_entropy(logits.masked_fill(hidden, -1e4), rows)
     foreign = passage[:, None] != passage[None]
     strangers = ((originals @ originals.T)[foreign]).mean()
-    total = weights.same * same + weights.fresh * fresh + weights.next * neighbours
-    total = total + weights.apart * apart + weights.strangers * strangers
+    nearness = weights.next
     if weights.ceiling:
         inside = (passage[:, None] == passage[None]) & ~torch.eye(
             n, dtype=torch.bool, device=originals.device
         )
         agree = 1.0 - torch.acos((originals @ rewrites.T).clamp(-0.999, 0.999)) / torch.pi
-        over = functional.relu(agree[inside] - weights.agree).mean()
-        total = total - weights.next * neighbours + weights.ceiling * over
-        neighbours = over
+        neighbours = functional.relu(agree[inside] - weights.agree).mean()
+        nearness = weights.ceiling
+    total = weights.same * same + weights.fresh * fresh + nearness * neighbours
+    total = total + weights.apart * apart + weights.strangers * strangers
     return {
         "total": total,
         "same": same,
