@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -23,20 +24,15 @@ from numpy.typing import NDArray
 from hammingmark.assemble import load_backend, load_splitter
 from hammingmark.backends.transformers import TransformersBackend
 from hammingmark.core import theory
-from hammingmark.core.statistics import (
-    Alternative,
-    Pairs,
-    Rule,
-    Scoring,
-    cosines,
-    natural_acceptance,
-)
+from hammingmark.core.fresh import fresh_part
+from hammingmark.core.statistics import Rule, Scoring, cosines, natural_acceptance
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.pipeline.natural import draw_pools
 from hammingmark.protocols import Backend
-from training.measure import load_encoder
+from hammingmark.watermarks.sentence.hamming import HammingMark
+from training.measure import flips, load_encoder
 from training.rewrites import DATA, read_passages, read_rewrites
-from training.write import OPENING, read_point
+from training.write import OPENING, TrainedEncoder, numbered_key, read_point
 
 Floats = NDArray[np.float32]
 TRANSITIONS = 9
@@ -77,21 +73,44 @@ class Accepted:
     fallback: bool
 
 
-def accept(pools: list[Pool], planes: Floats, rule: Rule) -> list[Accepted]:
-    """What one key, (d, m), takes from each pool."""
+def accept(pools: list[Pool], mark: HammingMark) -> list[Accepted]:
+    """What one key takes from each pool."""
     found = []
     for number, pool in enumerate(pools):
-        rows = np.empty((2 * len(pool.after), len(pool.before)), np.float32)
-        rows[::2], rows[1::2] = pool.before, pool.after
-        similarity = cosines(rows)
-        pairs = Pairs((rows @ planes)[:, None], similarity, rule=rule)
-        degrees = pairs.agreement(rule.softness)[::2, 0]
-        inside = np.flatnonzero(degrees >= np.float32(rule.threshold))
-        chosen = int(inside[0]) if len(inside) else int(np.argmax(degrees))
-        natural = natural_acceptance(similarity[::2][chosen : chosen + 1], rule=rule)
-        samples = chosen + 1 if len(inside) else len(pool.after)
-        found.append(Accepted(number, chosen, samples, float(natural[0]), not len(inside)))
+        choice = mark.choose(pool.before, pool.after)
+        similarity = cosines(np.stack([pool.before, pool.after[choice.index]]))
+        natural = natural_acceptance(similarity, rule=mark.rule)
+        samples = choice.index + 1 if choice.accepted else len(pool.after)
+        found.append(
+            Accepted(number, choice.index, samples, float(natural[0]), not choice.accepted)
+        )
     return found
+
+
+def describe(pools: list[Pool], rewriters: Iterable[str]) -> dict[str, object]:
+    """How near candidates lie, and what rewriting flips of sentences and of their new parts."""
+
+    def new_parts(before: Floats, after: Floats) -> Floats:
+        cosine = np.clip(after.astype(np.float64) @ before, -1.0, 1.0)
+        return fresh_part(before, after, cosine)
+
+    parts = [new_parts(pool.before, pool.after) for pool in pools]
+    among = [(part @ part.T)[~np.eye(len(part), dtype=bool)].mean() for part in parts]
+    near = np.clip(np.concatenate([pool.after @ pool.before for pool in pools]), -1.0, 1.0)
+    report: dict[str, object] = {
+        "pools": len(pools),
+        "cosine": float(near.mean()),
+        "spread": float(theory.match_probability(near).std()),
+        "new_parts_among_themselves": float(np.mean(among)),
+    }
+    for name in rewriters:
+        whole, new = [], []
+        for pool, part in zip(pools, parts, strict=True):
+            before, after = pool.rewritten[name]
+            whole.append(flips(pool.after, after))
+            new.append(flips(part, new_parts(before, after)))
+        report[name] = [float(np.concatenate(each).mean()) for each in (whole, new)]
+    return report
 
 
 def p_values(
@@ -154,26 +173,25 @@ def judge(given: argparse.Namespace) -> None:
                 {name: (made[name][where[0]], made[name][where[1:]]) for name in tables},
             )
         )
+    print(json.dumps(describe(pools, tables)), flush=True)
     natural = np.concatenate([pool.after @ pool.before for pool in pools]).astype(np.float64)
-    natural = np.clip(natural, -1.0, 1.0)
-    spread = float(theory.match_probability(natural).std())
-    print(json.dumps({"pools": len(pools), "cosine": float(natural.mean()), "spread": spread}))
+    named = TrainedEncoder(encoder, given.run.name if given.run else "base")
     for text in given.points:
         demand = read_point(text, natural)
         bits = demand.bits
-        rule = Rule(bits, demand.threshold, Alternative(), demand.softness, demand.fresh)
         rng = np.random.default_rng(given.seed)
         samples, shares, fallbacks = [], [], []
         p: dict[str, list[float]] = {}
-        for _ in range(given.keys):
-            planes = rng.standard_normal((encoder.body.config.hidden_size, bits)).astype(np.float32)
+        for number in range(given.keys):
+            mark = HammingMark(numbered_key(number, named, demand))
+            planes = mark.key.planes().T
             others = rng.standard_normal((len(planes), bits * 999)).astype(np.float32)
-            taken = accept(pools, planes, rule)
+            taken = accept(pools, mark)
             samples += [each.samples for each in taken]
             shares += [each.natural for each in taken]
             fallbacks += [each.fallback for each in taken]
             for version in (None, *tables):
-                values = p_values(pools, taken, planes, others, rule, version, rng)
+                values = p_values(pools, taken, planes, others, mark.rule, version, rng)
                 p.setdefault(version or "clean", []).extend(values)
         print(
             json.dumps(

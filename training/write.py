@@ -27,6 +27,7 @@ from hammingmark.core.presets import Ball, ball
 from hammingmark.core.soft import threshold_for
 from hammingmark.core.statistics import cosines as cosines_of
 from hammingmark.evaluation.cost import account
+from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.generate import Settings, Writer
 from hammingmark.protocols import Backend, Encoder
@@ -183,6 +184,7 @@ def main() -> None:
             "seconds": time.perf_counter() - began,
             "texts": len(drafts),
             "sentences": sum(len(draft.sentences) for _, _, draft in drafts),
+            "rep-4": mean_repetition([draft.text for _, _, draft in drafts]),
             **account([draft for _, _, draft in drafts]),
         }
         print(label, json.dumps(head), flush=True)

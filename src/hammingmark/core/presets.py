@@ -77,8 +77,6 @@ def ball(
             raise InputError("A soft ball for whole sentences needs a threshold that fits them.")
         else:
             threshold = float(ceil(PAPER_SHARE * m))
-    elif new and not s and threshold != int(threshold):
-        raise InputError(f"A hard ball needs a whole threshold, not {threshold}.")
     if new and 0 <= threshold <= m:
         share = float(soft_acceptance(m, threshold, np.array([0.5]), softness=s)[0])
         if share < LEAST:
