@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from hammingmark.assemble import (
+    DEFAULT_GENERATOR,
     detector,
     load_attack,
     load_backend,
@@ -55,6 +56,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--attacks", nargs="*", default=[*WORDS, *SENTENCES, *MODELS])
     parser.add_argument("--cache", type=Path, default=Path("attacked"))
+    parser.add_argument("--backend", default=DEFAULT_GENERATOR, help="writes the marked texts")
     parser.add_argument("--rewriter", default="qwen-coder", help="backend of the rewriting attack")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
@@ -97,7 +99,7 @@ class Bench:
         file = self.cache / "marked.jsonl"
         known = read(file)
         if len(known) < self.options.texts:
-            backend = load_backend()
+            backend = load_backend(self.options.backend)
             limits = WritingSettings(max_tokens=self.options.tokens)
             made = writer(self.key, backend=backend, encoder=self.encoder, settings=limits)
             for number in range(len(known), self.options.texts):

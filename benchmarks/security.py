@@ -6,7 +6,7 @@ enough for ten thousand of them. Seeds are fixed::
 
     python benchmarks/security.py --quick                    # some minutes on one core
     python benchmarks/security.py --json result.json         # more keys, more texts
-    python benchmarks/security.py --encoder minilm --sentences 60 --only recovery
+    python benchmarks/security.py --preset default --encoder minilm-robust --only recovery
 
 It needs the corpus ``wiki100``, an encoder, and for attacks on texts ``wordnet`` and a judge; it
 pulls what is missing.
@@ -21,7 +21,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ import numpy as np
 
 from hammingmark.assemble import load_attack, load_encoder, load_splitter, model_store
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking, OracleGuided, score_of
+from hammingmark.core.presets import SHARES, ball
 from hammingmark.core.soft import soft_acceptance, threshold_for
 from hammingmark.core.theory import match_probability
 from hammingmark.evaluation import recovery
-from hammingmark.evaluation.recovery import neighbours, pass_rate, strangers
+from hammingmark.evaluation.recovery import Guess, neighbours, pass_rate, strangers
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.detect import Detector
 from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
@@ -63,10 +64,10 @@ class World:
     sentences: dict[bytes, str]
     cosine: float
 
-    @property
-    def moments(self) -> np.ndarray:
-        """E[x xᵀ] of the attacker's sentences."""
-        return recovery.second_moment(np.concatenate(self.attacker))
+    def moments(self, *, fresh: bool) -> tuple[np.ndarray, np.ndarray]:
+        """E[x xᵀ] of the attacker's sentences, and of what a key looks at in second ones."""
+        whole = recovery.second_moment(np.concatenate(self.attacker))
+        return whole, recovery.new_moment(strangers(self.attacker)) if fresh else whole
 
 
 def main() -> None:
@@ -75,9 +76,14 @@ def main() -> None:
     parser.add_argument("--judge", default="bge-small", help="of attacked texts (bge-small)")
     parser.add_argument("--keys", type=int, help="independent keys (default 5; quick 2)")
     parser.add_argument("--counts", type=int, nargs="+", help="numbers of marked texts")
-    parser.add_argument("--softness", type=float, default=0.0, help="of a soft ball (default 0)")
+    parser.add_argument(
+        "--preset", choices=["paper", *SHARES], default="paper", help="of keys (default paper)"
+    )
+    parser.add_argument("--softness", type=float, help="of a soft ball (default the preset's)")
     parser.add_argument("--articles", type=int, help="most articles to embed")
     parser.add_argument("--sentences", type=int, help="most sentences of an article to embed")
+    parser.add_argument("--texts", type=int, help="texts to attack (default 50; quick 10)")
+    parser.add_argument("--queries", type=int, default=60, help="of an oracle, a text (60)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--quick", action="store_true", help="fewer keys and texts")
@@ -95,6 +101,7 @@ def main() -> None:
     result: Result = {
         "encoder": world.encoder.name,
         "dimension": world.encoder.dimension,
+        "preset": options.preset,
         "rule": {"bits": rule.bits, "threshold": rule.threshold, "softness": rule.softness},
         "keys": keys,
         "seed": options.seed,
@@ -102,8 +109,9 @@ def main() -> None:
         "sentences": SENTENCES,
     }
     say(
-        f"{world.encoder.name}, d={world.encoder.dimension}, m={rule.bits}, T={rule.threshold:g}, "
-        f"softness {rule.softness:g}; {keys} keys; texts of {SENTENCES} sentences; level {LEVEL}"
+        f"{world.encoder.name}, d={world.encoder.dimension}, preset {options.preset}, "
+        f"m={rule.bits}, T={rule.threshold:g}, softness {rule.softness:g}; {keys} keys; "
+        f"texts of {SENTENCES} sentences; level {LEVEL}"
     )
 
     def save() -> None:
@@ -122,8 +130,8 @@ def main() -> None:
         result["spoof"] = spoof(world, marks[0], judged, seed=options.seed)
         save()
     if "texts" in parts:
-        size = 10 if options.quick else 50
-        result["texts"] = attack_texts(world, marks[0], options.judge, size, seed=options.seed)
+        size = options.texts or (10 if options.quick else 50)
+        result["texts"] = attack_texts(world, marks[0], size, options)
         save()
 
 
@@ -156,32 +164,37 @@ def embed_world(options: argparse.Namespace) -> World:
 
 
 def make_mark(world: World, number: int, options: argparse.Namespace) -> HammingMark:
-    """A key that the seed decides; a soft ball accepts as often as the hard one would."""
-    bits, threshold = 8, 6.0
-    if options.softness:
+    """A key that the seed decides; the paper's ball made soft accepts as often as the hard one."""
+    rule = ball(options.preset, softness=None if options.preset == "paper" else options.softness)
+    if options.preset == "paper" and options.softness:
         natural = match_probability(np.array([world.cosine]))
-        share = float(soft_acceptance(bits, threshold, natural, softness=0.0)[0])
-        threshold = threshold_for(bits, share, world.cosine, softness=options.softness)
+        share = float(soft_acceptance(rule.bits, rule.threshold, natural, softness=0.0)[0])
+        threshold = threshold_for(rule.bits, share, world.cosine, softness=options.softness)
+        rule = replace(rule, threshold=threshold, softness=options.softness)
     secret = hashlib.sha256(f"security {options.seed} {number}".encode()).digest()
     key = WatermarkKey(
         secret=Secret(secret),
         encoder=world.encoder.name,
         fingerprint=world.encoder.fingerprint,
         dimension=world.encoder.dimension,
-        bits=bits,
-        threshold=threshold,
-        softness=options.softness,
+        bits=rule.bits,
+        threshold=rule.threshold,
+        softness=rule.softness,
+        fresh=rule.fresh,
     )
     return HammingMark(key)
 
 
 def recover(
     world: World, marks: Sequence[HammingMark], counts: Sequence[int], *, judged: int, seed: int
-) -> tuple[list[Result], list[dict[int, FloatArray]]]:
+) -> tuple[list[Result], list[dict[int, Guess]]]:
     """How well the key is known after so many marked texts, and what a forger does with it."""
-    moments = world.moments
+    fresh = marks[0].key.fresh
+    moments = world.moments(fresh=fresh)
+    filled = " and ".join(f"{directions(each):.0f}" for each in moments)
+    say(f"first and second sentences differ in about {filled} directions, as a key sees them")
     rows: dict[str, list[Result]] = {}
-    learned: list[dict[int, FloatArray]] = []
+    learned: list[dict[int, Guess]] = []
 
     def write(choose: recovery.Choose, way: list[int], *, patient: bool) -> list[FloatArray]:
         return recovery.compose(
@@ -203,7 +216,7 @@ def recover(
         return row
 
     for number, mark in enumerate(marks):
-        true, softness = mark.key.planes(), mark.key.softness
+        m, true = mark.key.bits, Guess.of(mark.key)
         progress(f"key {number + 1}: writing {max(counts):,} marked texts")
         marked = recovery.compose(
             world.owner,
@@ -213,27 +226,28 @@ def recover(
             tries=TRIES,
             rng=np.random.default_rng([seed, 2, number]),
         )
-        wrong = np.random.default_rng([seed, 3, number]).standard_normal(true.shape)
+        planes = mark.key.planes()
+        other = np.random.default_rng([seed, 3, number]).standard_normal(planes.shape)
+        wrong = replace(true, before=np.float32(other[:m]), after=np.float32(other[-m:]))
         known: dict[str, recovery.Choose] = {
-            "the key": recovery.by_planes(true, softness=softness),
+            "the key": recovery.by_guess(true),
             "nothing, and takes what comes": recovery.by_nothing,
-            "a wrong key": recovery.by_planes(wrong.astype(np.float32), softness=softness),
+            "a wrong key": recovery.by_guess(wrong),
             "the encoder, and takes the most similar": most_similar,
         }
         for way, (name, choose) in enumerate(known.items()):
             judge(name, choose, mark, [4, number, way])
-        found: dict[int, FloatArray] = {}
+        found: dict[int, Guess] = {}
         for count in counts:
             progress(f"key {number + 1}: learning from {count:,} texts")
             near, far = neighbours(marked[:count]), strangers(marked[:count])
-            span = recovery.estimate_span(near, far, mark.key.bits)
+            span = recovery.estimate_span(near, far, m, fresh=fresh)
             rng = np.random.default_rng([seed, 5, number, count])
-            planes = recovery.refine_planes(near, far, mark.key.bits, rng=rng)
-            found[count] = planes
-            row = judge(str(count), recovery.by_planes(planes), mark, [6, number, count])
-            row["span"] = recovery.span_overlap(span, true, moments=moments)
-            row["span_plain"] = recovery.span_overlap(span, true)
-            row["planes"] = plane_cosine(planes, true, moments)
+            guess = recovery.learn(near, far, m, fresh=fresh, rng=rng)
+            found[count] = guess
+            row = judge(str(count), recovery.by_guess(guess), mark, [6, number, count])
+            row["span"] = over_sides(recovery.span_overlap, span, true, moments)
+            row["planes"] = over_sides(plane_cosine, guess, true, moments)
         learned.append(found)
     head("a forger who knows", "hasty, passes", "patient, passes", "span", "planes")
     table = []
@@ -243,7 +257,7 @@ def recover(
         for forger in ("hasty", "patient"):
             figures[forger] = sum(row[forger] for row in each) / of
         cells = [f"{figures[forger]:.1%} of {of}" for forger in ("hasty", "patient")]
-        for measure in ("span", "span_plain", "planes"):
+        for measure in ("span", "planes"):
             if measure in each[0]:
                 figures[measure] = float(np.mean([row[measure] for row in each]))
         cells += [f"{figures[k]:.2f}" for k in ("span", "planes") if k in figures]
@@ -256,7 +270,20 @@ def most_similar(before: FloatArray, candidates: FloatArray) -> int:
     return int(np.argmax(candidates @ before))
 
 
-def plane_cosine(planes: FloatArray, true: FloatArray, moments: np.ndarray) -> float:
+def directions(moments: np.ndarray) -> float:
+    """How many directions of equal variance would spread as much: the participation ratio."""
+    return float(np.trace(moments) ** 2 / np.square(moments).sum())
+
+
+def over_sides(
+    measure: Callable[..., float], guess: Guess, true: Guess, moments: tuple[np.ndarray, np.ndarray]
+) -> float:
+    """A measure of planes for first sentences and of planes for second ones, on average."""
+    before = measure(guess.before, true.before, moments=moments[0])
+    return (before + measure(guess.after, true.after, moments=moments[1])) / 2
+
+
+def plane_cosine(planes: FloatArray, true: FloatArray, *, moments: np.ndarray) -> float:
     """Correlation of each true plane's projections with the best estimated one's, on average."""
     values, vectors = np.linalg.eigh(moments)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -282,7 +309,7 @@ def rotation(curve: Sequence[Result]) -> Result:
 def removal(
     world: World,
     marks: Sequence[HammingMark],
-    learned: Sequence[dict[int, FloatArray]],
+    learned: Sequence[dict[int, Guess]],
     *,
     texts: int,
     seed: int,
@@ -301,18 +328,16 @@ def removal(
             rng=rng,
         )
         everything = np.concatenate(world.owner)
-        ways: dict[str, tuple[FloatArray | None, float]] = {"blind": (None, 1.0)}
-        ways |= {str(count): (planes, 1.0) for count, planes in learned[number].items()}
+        ways: dict[str, Guess | None] = {"blind": None}
+        ways |= {str(count): guess for count, guess in learned[number].items()}
         # Read softly also for a hard ball: a sign tells no direction in which to go.
-        ways["true key"] = (mark.key.planes(), mark.key.softness or 0.3)
+        ways["true key"] = replace(Guess.of(mark.key), softness=mark.key.softness or 0.3)
         for text in written:
             if recovery.p_value(text, mark) > LEVEL:
                 continue
             versions = reword(text, everything, rng)
-            for name, (planes, softness) in ways.items():
-                path = recovery.removal_path(
-                    text, versions, planes=planes, rng=rng, softness=softness
-                )
+            for name, guess in ways.items():
+                path = recovery.removal_path(text, versions, guess=guess, rng=rng)
                 done = recovery.changes_needed(path, mark, level=LEVEL)
                 needed.setdefault(name, []).append(done)
     head(
@@ -390,18 +415,18 @@ def marked_texts(world: World, mark: HammingMark, count: int, *, seed: int) -> l
 
 
 def attack_texts(
-    world: World, mark: HammingMark, judge_name: str, count: int, *, seed: int
+    world: World, mark: HammingMark, count: int, options: argparse.Namespace
 ) -> list[Result]:
     """Real attacks on real sentences: synonyms, chosen blindly, by distance and by an oracle."""
     progress("attacking texts")
     detector = make_detector(world, mark)
-    texts = marked_texts(world, mark, count, seed=seed)
+    texts = marked_texts(world, mark, count, seed=options.seed)
     inner = load_attack(
         "synonyms",
         splitter=world.splitter,
         settings={"share": 0.5, "sure": 0.0, "senses": 3},
     )
-    judge = load_encoder(judge_name)
+    judge = load_encoder(options.judge)
     shared: dict[str, Any] = {
         "inner": inner,
         "splitter": world.splitter,
@@ -414,7 +439,11 @@ def attack_texts(
     def guided(oracle: Callable[[str], float], *, ties: bool = False) -> OracleGuided:
         # Two is -log10 of the level: below it the detector says no.
         return OracleGuided(
-            **shared, oracle=oracle, queries=60, enough=0.0 if ties else 1.999, ties=ties
+            **shared,
+            oracle=oracle,
+            queries=options.queries,
+            enough=0.0 if ties else 1.999,
+            ties=ties,
         )
 
     def exact(text: str) -> float:
@@ -434,7 +463,7 @@ def attack_texts(
     table = []
     for name, attack in attacks.items():
         progress(name)
-        after = attack.apply(texts, rng=np.random.default_rng([seed, 12]))
+        after = attack.apply(texts, rng=np.random.default_rng([options.seed, 12]))
         found = [bool(detector.judge(text).watermarked) for text in after]
         similarity = likeness(texts, after, world.splitter, judge)
         queries = attack.ledger.queries / len(texts) if isinstance(attack, OracleGuided) else 0.0

@@ -99,7 +99,11 @@ def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None
 
 
 def load_backend(
-    spec: str = DEFAULT_GENERATOR, *, store: ModelStore | None = None, width: int | None = None
+    spec: str = DEFAULT_GENERATOR,
+    *,
+    store: ModelStore | None = None,
+    width: int | None = None,
+    parallel: int | None = None,
 ) -> Backend:
     """A language model by what a user types.
 
@@ -110,9 +114,14 @@ def load_backend(
             name in that library.
         store: where catalogue models are kept.
         width: how many candidates of one text to draw at once; by default what suits the backend.
+        parallel: how many of all texts together; likewise.
     """
     backend: Backend
-    more: dict[str, Any] = {} if width is None else {"width": _width(width)}
+    more = {
+        name: _at_least_one(value)
+        for name, value in (("width", width), ("parallel", parallel))
+        if value is not None
+    }
     if spec in CATALOGUE:
         model = CATALOGUE[spec]
         if not isinstance(model.card, GeneratorCard):
@@ -146,10 +155,10 @@ def load_backend(
     )
 
 
-def _width(width: int) -> int:
-    if width < 1:
-        raise InputError(f"At least 1 candidate is drawn at once, not {width}.")
-    return width
+def _at_least_one(count: int) -> int:
+    if count < 1:
+        raise InputError(f"At least 1 candidate is drawn at once, not {count}.")
+    return count
 
 
 def writer(

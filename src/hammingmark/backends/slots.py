@@ -2,8 +2,8 @@
 
 Every step feeds one token to each busy slot and draws the next. A slot that is freed keeps what
 it has read, so that a sequence with the same beginning copies it instead of reading it again.
-On CUDA a step is one replay of a recorded graph over all slots, which costs the same however
-many are busy, and makes a slot's numbers independent of its neighbours.
+On CUDA a step is one replay of a recorded graph over the first 16, 32, 64 ... slots, as many as
+are needed, which costs the same however many of them are busy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from hammingmark.records import Sampling
 
 _CHUNK = 512  # tokens of a prompt read at once
 _ROWS = 32  # prompts read at once
-_FED_ONE_BY_ONE = 8  # more new tokens than this are read in one go
+_READING = 4  # steps in whose time a piece of a prompt is read
+_HEAD = 4  # a beginning shorter than this is not worth copying
+_FEWEST = 16  # slots in a step on CUDA; fewer would be no faster
 _STRETCH = 256  # attention spans are rounded up to multiples of this
 _IGNORED = -1e30
 
@@ -46,7 +48,7 @@ class SlotCache(Cache):  # type: ignore[misc]  # mypy does not read transformers
         self._kept: torch.Tensor | None = None
         self.rows: torch.Tensor | None = None
         self.positions: torch.Tensor | None = None
-        self.whole = False  # whether the rows are all slots, in their order
+        self.leading = False  # whether the rows are the first slots, in their order
         self.span = 0
 
     def update(
@@ -67,7 +69,8 @@ class SlotCache(Cache):  # type: ignore[misc]  # mypy does not read transformers
         found = []
         for kept, fresh in zip(self._kept[layer_idx], (key_states, value_states), strict=True):
             kept[self.rows[:, None], :, self.positions] = fresh.transpose(1, 2)
-            found.append((kept if self.whole else kept[self.rows])[:, :, : self.span])
+            mine = kept[: len(self.rows)] if self.leading else kept[self.rows]
+            found.append(mine[:, :, : self.span])
         return found[0], found[1]
 
     @_without_gradients
@@ -106,7 +109,7 @@ class Slots:
         self._clock = 0
         self._busy: set[int] = set()
         self._all = torch.arange(slots, device=self._device)
-        self._graphs: dict[int, tuple[Any, torch.Tensor, torch.Tensor]] = {}
+        self._graphs: dict[tuple[int, int], tuple[Any, torch.Tensor, torch.Tensor]] = {}
 
     @property
     def free(self) -> int:
@@ -115,35 +118,40 @@ class Slots:
 
     def begin(self, wanted: Sequence[tuple[Sequence[int], int]]) -> list[int]:
         """Continue sequences in free slots: tokens and a seed each to the number of its slot."""
-        slots: list[int] = []
-        unread: list[tuple[int, list[int]]] = []
-        for given, seed in wanted:
-            tokens = list(given)
-            source, known = self._longest(tokens)
-            # If one of those that are about to be read begins like this one, read it first.
-            if any(_common(self._wanted[slot], tokens[:-1]) > known for slot, _ in unread):
-                self._read_together(unread)
-                unread = []
+        slots: dict[int, int] = {}
+        waiting = [(number, list(tokens), seed) for number, (tokens, seed) in enumerate(wanted)]
+        while waiting:
+            found = [self._longest(tokens) for _, tokens, _ in waiting]
+            # What is not known is read in one go, unless it takes less of the slots' time to feed
+            # it: reading holds up every busy slot for some steps, feeding only those that are fed.
+            unknown = sum(len(each[1]) - 1 for each in waiting) - sum(known for _, known in found)
+            reading = unknown > _READING * (len(self._busy) + len(waiting))
+            postponed: list[tuple[int, list[int], int]] = []
+            unread: list[tuple[int, list[int]]] = []
+            for place, (number, tokens, seed) in enumerate(waiting):
                 source, known = self._longest(tokens)
-            idle = [slot for slot in range(len(self._read)) if slot not in self._busy]
-            slot = min(idle, key=self._used.__getitem__) if source in self._busy else source
-            if known and slot != source:
-                self._cache.copy(source, slot, known)
-            self._clock += 1
-            self._used[slot] = self._clock
-            self._busy.add(slot)
-            self._read[slot] = tokens[:known]
-            self._wanted[slot] = tokens
-            fresh = tokens[known:]
-            if len(fresh) > _FED_ONE_BY_ONE:
-                unread.append((slot, fresh[:-1]))
-                fresh = fresh[-1:]
-            self._to_feed[slot] = fresh
-            self._seeds[slot] = seed
-            self._drawn[slot] = 0
-            slots.append(slot)
-        self._read_together(unread)
-        return slots
+                # What begins like one that is about to be read can go on from it afterwards.
+                if any(_common(self._wanted[slot], tokens[:-1]) > known for slot, _ in unread):
+                    postponed.append((number, tokens, seed))
+                    continue
+                slot = self._vacant(source, later={each for each, _ in found[place + 1 :]})
+                if known and slot != source:
+                    self._cache.copy(source, slot, known)
+                self._clock += 1
+                self._used[slot] = self._clock
+                self._busy.add(slot)
+                self._read[slot] = tokens[:known]
+                self._wanted[slot] = tokens
+                self._to_feed[slot] = tokens[known:]
+                if reading and len(tokens) > known + 1:
+                    unread.append((slot, tokens[known:-1]))
+                    self._to_feed[slot] = tokens[-1:]
+                self._seeds[slot] = seed
+                self._drawn[slot] = 0
+                slots[number] = slot
+            self._read_together(unread)
+            waiting = postponed
+        return [slots[number] for number in range(len(wanted))]
 
     def end(self, slot: int) -> None:
         """Free a slot; what it has read is kept until another sequence takes it."""
@@ -156,7 +164,7 @@ class Slots:
         """
         rows = sorted(self._busy)
         cuda = self._device.type == "cuda"
-        lanes = range(len(self._read)) if cuda else rows
+        lanes = range(min(len(self._read), _tier(rows[-1]))) if cuda else rows
         fed, places, seeds, counts = [], [], [], []
         for slot in lanes:
             is_busy = slot in self._busy
@@ -170,7 +178,9 @@ class Slots:
         if cuda:
             drawn = self._replay(inputs, span)
         else:
-            drawn = self._forward(inputs, torch.tensor(rows), span)
+            drawn = self._forward(
+                inputs, torch.tensor(rows), span, leading=len(rows) == len(self._read)
+            )
         answers = drawn.tolist()
         found: dict[int, int] = {}
         for slot, answer in zip(lanes, answers, strict=True):
@@ -187,12 +197,26 @@ class Slots:
         """How many tokens a slot can still take."""
         return self._length - len(self._read[slot]) - len(self._to_feed[slot])
 
+    def _vacant(self, source: int, *, later: set[int]) -> int:
+        """A free slot for what goes on from ``source``: that one, or among the first.
+
+        The slots from which others go on ``later`` are taken last.
+        """
+        idle = (slot for slot in range(len(self._read)) if slot not in self._busy)
+        return min(
+            idle, key=lambda slot: (slot in later, _tier(slot), slot != source, self._used[slot])
+        )
+
     def _longest(self, tokens: list[int]) -> tuple[int, int]:
         """The slot that shares the longest beginning, and its length; a free one where equal."""
         best = (-1, False, 0, 0)
+        wanted = tokens[:-1]
+        head = wanted[:_HEAD]
         for slot, read in enumerate(self._read):
-            known = _common(read, tokens[:-1])
-            best = max(best, (known, slot not in self._busy, -self._used[slot], slot))
+            # Most slots hold other texts, and are passed over without a look at each token.
+            known = _common(read, wanted) if read[:_HEAD] == head else 0
+            if known >= best[0]:
+                best = max(best, (known, slot not in self._busy, -self._used[slot], slot))
         return best[3], best[0]
 
     @_without_gradients
@@ -214,7 +238,7 @@ class Slots:
             positions = places.to(self._device)
             self._cache.rows = torch.tensor([slot for slot, _ in group], device=self._device)
             self._cache.positions = positions
-            self._cache.whole = False
+            self._cache.leading = False
             self._cache.span = min(span, self._length)
             reach = torch.arange(self._cache.span, device=self._device)
             self._model.model(
@@ -232,12 +256,14 @@ class Slots:
             waiting = rest + waiting[_ROWS:]
 
     @_without_gradients
-    def _forward(self, inputs: torch.Tensor, rows: torch.Tensor, span: int) -> torch.Tensor:
+    def _forward(
+        self, inputs: torch.Tensor, rows: torch.Tensor, span: int, *, leading: bool
+    ) -> torch.Tensor:
         """Feed one token to each row and draw the next: (4, rows) to (rows,)."""
         tokens, places, seeds, counts = inputs
         self._cache.rows = rows
         self._cache.positions = places[:, None]
-        self._cache.whole = len(rows) == len(self._read)
+        self._cache.leading = leading
         self._cache.span = span
         reach = torch.arange(span, device=inputs.device)
         outcome = self._model(
@@ -251,10 +277,12 @@ class Slots:
         return draw(outcome.logits[:, -1].float(), seeds, counts, self._sampling)
 
     def _replay(self, inputs: torch.Tensor, span: int) -> torch.Tensor:
-        """The same on CUDA, by a graph recorded once for each span."""
-        if span not in self._graphs:
+        """The same on CUDA, by a graph recorded once for each span and number of slots."""
+        known = (span, inputs.shape[1])
+        if known not in self._graphs:
             static = inputs.to(self._device)
-            rows = self._all  # a graph remembers addresses, so what it reads must live on
+            # A graph remembers addresses, so what it reads must live on.
+            rows = self._all[: inputs.shape[1]]
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             # Idle places only: a step that is run to warm up must not write into a sequence.
@@ -262,13 +290,13 @@ class Slots:
             static[1].copy_(idle)
             with torch.cuda.stream(side):
                 for _ in range(2):
-                    self._forward(static, rows, span)
+                    self._forward(static, rows, span, leading=True)
             torch.cuda.current_stream().wait_stream(side)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                drawn = self._forward(static, rows, span)
-            self._graphs[span] = (graph, static, drawn)
-        graph, static, drawn = self._graphs[span]
+                drawn = self._forward(static, rows, span, leading=True)
+            self._graphs[known] = (graph, static, drawn)
+        graph, static, drawn = self._graphs[known]
         static.copy_(inputs)
         graph.replay()
         return drawn
@@ -314,6 +342,11 @@ def _mix(words: torch.Tensor) -> torch.Tensor:
     words = (words ^ (words >> 30)) * -0x40A7B892E31B1A47
     words = (words ^ (words >> 27)) * -0x6B2FB644ECCEEE15
     return words ^ (words >> 31)
+
+
+def _tier(slot: int) -> int:
+    """How many slots a step takes so that this one is among them."""
+    return max(_FEWEST, 1 << slot.bit_length())
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

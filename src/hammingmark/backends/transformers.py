@@ -12,6 +12,9 @@ from typing import Any
 from hammingmark.errors import BackendError
 from hammingmark.records import Candidate, Prompt, Request, Sampling
 
+_MOST = 256  # candidates drawn together on CUDA
+_AGAIN = 4  # tokens that are read again to know the text of the next
+_KEPT = 64  # texts whose tokens are remembered
 _UNFINISHED = "\ufffd"  # half of a character, until its other tokens come
 
 
@@ -21,8 +24,9 @@ class TransformersBackend:
     Args:
         model: a folder, a hub name, or a GGUF file.
         name: what a user typed to get it.
-        parallel: how many candidates are drawn together; 64 on CUDA and 4 on CPU.
-        width: how many of them may be of one text; 16 on CUDA, where lanes cost nothing, and 1
+        parallel: how many candidates are drawn together; on CUDA 256, or as many as a third of
+            the memory that the model leaves free can hold, and 4 on CPU.
+        width: how many of them may be of one text; 16 on CUDA, where so few cost nothing, and 1
             on CPU.
         context: tokens that a prompt and its continuation may have together.
         device: such as ``cuda`` or ``cpu``; by default CUDA where there is some.
@@ -50,8 +54,9 @@ class TransformersBackend:
         self.name = name or str(model)
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         on_cuda = self.device.startswith("cuda")
-        self.parallel = parallel or (64 if on_cuda else 4)
+        self.parallel = parallel or (_MOST if on_cuda else 4)
         self.width = width or (16 if on_cuda else 1)
+        self._may_shrink = on_cuda and parallel is None
         self._model_name = model
         self._context = context
         self._dtype = dtype or ("bfloat16" if on_cuda else "float32")
@@ -63,7 +68,7 @@ class TransformersBackend:
         """Begin to draw; the first call loads the model."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = self._load()
+                self._loaded = load_model(self._model_name, device=self.device, dtype=self._dtype)
             if sampling not in self._engines:
                 self._engines = {sampling: self._engine(sampling)}
             return TransformersSession(self._engines[sampling])
@@ -75,22 +80,10 @@ class TransformersBackend:
         model, tokenizer = self._loaded
         longest = getattr(model.config, "max_position_embeddings", self._context)
         length = min(self._context, longest)
+        if self._may_shrink:
+            self.parallel = min(_MOST, max(4, _room(model, length)))
         slots = Slots(model, slots=self.parallel, length=length, sampling=sampling)
         return _Engine(slots, tokenizer, length=length, ends=_end_tokens(model, tokenizer))
-
-    def _load(self) -> tuple[Any, Any]:
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        source, options = _source(self._model_name)
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            model = AutoModelForCausalLM.from_pretrained(
-                source, dtype=getattr(torch, self._dtype), **options
-            )
-        except (OSError, ValueError, ImportError, KeyError) as error:
-            raise BackendError(f"transformers cannot load {self.name}: {error}") from error
-        return model.to(self.device).eval(), tokenizer
 
 
 class TransformersSession:
@@ -120,10 +113,15 @@ class TransformersSession:
                 self._engine.drop(lane)
 
     def wait(self) -> list[Candidate]:
-        """Every candidate that has finished, at least one."""
-        while not self._done:
+        """Every candidate that has finished, at least one.
+
+        Where many are under way it waits for one in sixteen, so that sentences come to be embedded
+        in groups.
+        """
+        group = max(1, len(self._lanes) // 16)
+        while len(self._done) < group:
             with self._engine.lock:
-                if not self._done:
+                if len(self._done) < group:
                     self._engine.step()
         found = list(self._done)
         self._done.clear()
@@ -148,6 +146,7 @@ class _Lane:
     drawn: list[int] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     text: str = ""
+    told: int = 0  # of the drawn tokens, those whose text is known
 
     def finish(self, *, finished: bool, cut: bool) -> None:
         """Hand the candidate over."""
@@ -168,6 +167,7 @@ class _Engine:
         self._ends = ends
         self._lanes: dict[int, _Lane] = {}
         self._asked: tuple[Prompt, str] | None = None
+        self._known: dict[tuple[str, bool], list[int]] = {}
 
     def encode(self, request: Request) -> list[int]:
         """The tokens of a prompt and of what was written after it."""
@@ -179,17 +179,24 @@ class _Engine:
             if self._asked is None or self._asked[0] is not prompt:
                 self._asked = (prompt, self._chat(prompt))
             text = self._asked[1]
-        tokens: list[int] = self._tokenizer(
-            text + request.written, add_special_tokens=special
-        ).input_ids
-        if not tokens:
-            tokens = [self._tokenizer.bos_token_id or next(iter(self._ends))]
+        tokens = self._tokens(text + request.written, special=special)
         if len(tokens) >= self._length:
             raise BackendError(
                 f"The prompt has {len(tokens)} tokens and the context {self._length}; "
                 "shorten it or ask for a larger context."
             )
         return tokens
+
+    def _tokens(self, text: str, *, special: bool) -> list[int]:
+        """Tokens of a text, known already if another candidate has just asked for the same."""
+        known = self._known.pop((text, special), None)
+        if known is None:
+            known = self._tokenizer(text, add_special_tokens=special).input_ids
+            known = known or [self._tokenizer.bos_token_id or next(iter(self._ends))]
+        self._known[text, special] = known
+        if len(self._known) > _KEPT:
+            del self._known[next(iter(self._known))]
+        return known
 
     def step(self) -> None:
         """Begin what waits, and give one token more to every lane."""
@@ -218,15 +225,32 @@ class _Engine:
             self._leave(lane)
             return
         lane.drawn.append(token)
-        text = self._tokenizer.decode(lane.drawn, clean_up_tokenization_spaces=False)
-        whole = not text.endswith(_UNFINISHED)
-        if whole and len(text) > len(lane.text):
-            lane.pieces.append(text[len(lane.text) :])
-            lane.text = text
+        piece = self._piece(lane)
+        whole = piece is not None
+        if piece:
+            lane.pieces.append(piece)
+            lane.text += piece
         full = len(lane.drawn) >= lane.request.max_tokens or self._slots.room(lane.slot) < 1
         if full or (whole and lane.request.enough(lane.text)):
             lane.finish(finished=False, cut=full)
             self._leave(lane)
+
+    def _piece(self, lane: _Lane) -> str | None:
+        """The text of the tokens that were drawn last, or None in the middle of a character.
+
+        A token's text may depend on the tokens before it, so that a few of them are read again.
+        """
+        first = max(0, lane.told - _AGAIN)
+        before = self._decode(lane.drawn[first : lane.told])
+        text = self._decode(lane.drawn[first:])
+        if text.endswith(_UNFINISHED):
+            return None
+        lane.told = len(lane.drawn)
+        return text[len(before) :]
+
+    def _decode(self, tokens: list[int]) -> str:
+        text: str = self._tokenizer.decode(tokens, clean_up_tokenization_spaces=False)
+        return text
 
     def _leave(self, lane: _Lane) -> None:
         assert lane.slot is not None
@@ -243,6 +267,32 @@ class _Engine:
             # Templates are programs of their own, and may raise anything.
             raise BackendError(f"The model's chat template refused the messages: {error}") from None
         return text
+
+
+def load_model(name: str | Path, *, device: str, dtype: str) -> tuple[Any, Any]:
+    """A causal language model and its tokenizer: a folder, a hub name, or a GGUF file."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source, options = _source(name)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype), **options)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise BackendError(f"transformers cannot load {name}: {error}") from error
+    return model.to(device).eval(), tokenizer
+
+
+def _room(model: Any, length: int) -> int:
+    """How many slots of so many tokens a third of the free memory on the model's device holds."""
+    import torch
+
+    config = model.config
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
+    free, _ = torch.cuda.mem_get_info(model.device)
+    return int(free // 3 // (token * (length + 1)))
 
 
 def _source(model: str | Path) -> tuple[str, dict[str, Any]]:

@@ -8,8 +8,12 @@ so that E[y xᵀ], symmetrised, has a surplus along every r_i r_iᵀ. The surplu
 of the same texts that no rule tied together: sentences a few places apart share the topic and
 hardly any of the mark. (Unmarked texts on other topics are a bad contrast: the topics differ by
 more than the mark does.) The top m eigenvectors of the whitened surplus estimate the span of R.
-Inside it, sums of signs single out the planes themselves: gradient ascent on the likelihood of
-"neighbours or not" finds them.
+Around it, sums of signs single out the planes themselves: gradient ascent on the likelihood of
+"neighbours or not" finds them, once there are texts enough.
+
+A key that looks at new parts has two matrices, and f of the next sentence stands in the place of y.
+Then E[f xᵀ] has a surplus along every r'_i r_iᵀ, and the singular vectors of the whitened surplus
+estimate the span of R' on the left and of R on the right.
 
 Everything here works on embeddings, which anyone has who has the encoder.
 """
@@ -22,8 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.core.fresh import fresh_part
 from hammingmark.core.soft import agreement
 from hammingmark.errors import InputError
+from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.compare import compare
 from hammingmark.protocols import FloatArray, SentenceWatermark
 from hammingmark.records import StatisticName
@@ -32,7 +38,46 @@ Choose = Callable[[FloatArray, FloatArray], int]
 """From the sentence before (d,) and candidates (c, d) in drawing order to the one to take."""
 
 _BLOCK = 8192  # pairs that are multiplied at a time
-_LEARNED = 1.0  # the softness at which refined planes are to be read
+_FAR = tuple(sign * distance for distance in range(3, 10) for sign in (1, -1))
+_RIDGE = 10.0  # times d / n, in units of the mean second moment
+_ENOUGH = 20  # times d: from so many transitions on, fitting planes beats their span
+_STRAIGHT = 10.0  # a softness at which tanh is a straight line
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What somebody takes for a key, rightly or wrongly.
+
+    Attributes:
+        before: planes for first sentences, (m, d).
+        after: planes for second sentences, (m, d); the same ones if whole sentences count.
+        fresh: whether the new part of the second sentence counts, or all of it.
+        softness: at which the planes are to be read.
+    """
+
+    before: FloatArray
+    after: FloatArray
+    fresh: bool
+    softness: float = 1.0
+
+    @classmethod
+    def of(cls, key: WatermarkKey) -> Guess:
+        """The truth."""
+        planes = key.planes()
+        return cls(planes[: key.bits], planes[-key.bits :], key.fresh, key.softness)
+
+    def score(self, first: FloatArray, second: FloatArray) -> NDArray[np.float32]:
+        """How well second sentences agree with first ones: (n,).
+
+        Args:
+            first: (n, d), or one for all, (d,).
+            second: likewise.
+        """
+        first, second = np.atleast_2d(first), np.atleast_2d(second)
+        seen = second @ self.after.T
+        if self.fresh:
+            seen = fresh_part(first @ self.after.T, seen, _cosines(first, second))
+        return agreement(first @ self.before.T, seen, softness=self.softness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,41 +97,50 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.before)
 
+    def sides(self, part: slice, *, fresh: bool) -> tuple[FloatArray, FloatArray]:
+        """What a key looks at in some of the pairs: first sentences, and second ones or f."""
+        first, second = self.rows[self.before[part]], self.rows[self.after[part]]
+        if fresh:
+            second = fresh_part(first, second, _cosines(first, second))
+        return first, second
+
 
 def neighbours(texts: Sequence[FloatArray]) -> Pairs:
     """Adjacent sentences of texts, each (n, d)."""
     return _at_distances(texts, (1,))
 
 
-def strangers(texts: Sequence[FloatArray], *, distances: Sequence[int] = (3, 4, 5)) -> Pairs:
-    """Sentences of one text that stand some places apart: the topic without the mark."""
+def strangers(texts: Sequence[FloatArray], *, distances: Sequence[int] = _FAR) -> Pairs:
+    """Sentences of one text that stand some places apart, either way: the topic, not the mark."""
     return _at_distances(texts, distances)
 
 
-def estimate_span(
-    marked: Pairs, natural: Pairs, m: int, *, ridge: float = 0.3
-) -> NDArray[np.float64]:
-    """An estimate of the subspace that the m secret planes span.
+def learn(marked: Pairs, natural: Pairs, m: int, *, fresh: bool, rng: np.random.Generator) -> Guess:
+    """The best guess at a key: the planes if there is enough to find them, else their span.
 
     Args:
         marked: neighbours in marked texts.
         natural: pairs that no rule tied together: ``strangers`` of the same texts, or neighbours
             in unmarked texts of the same prompts.
-        m: how many directions to give back.
-        ridge: added to the natural second moments before whitening, in units of their mean.
+        m: how many planes a sentence meets.
+        fresh: whether the key looks at new parts.
+        rng: the dice.
+    """
+    if len(marked) < _ENOUGH * marked.rows.shape[1]:
+        return estimate_span(marked, natural, m, fresh=fresh)
+    return refine_planes(marked, natural, m, fresh=fresh, rng=rng)
+
+
+def estimate_span(marked: Pairs, natural: Pairs, m: int, *, fresh: bool = False) -> Guess:
+    """An estimate of the subspaces that the secret planes span; arguments as for ``learn``.
 
     Returns:
-        (m, d), strongest first; rows have unit variance over natural sentences, about.
+        m directions a side, strongest first and longest, to be read as a bilinear form: it scores
+        pairs without knowing the planes.
     """
-    if not 1 <= m <= marked.rows.shape[1]:
-        raise InputError(f"A span has from 1 to d directions, not {m}.")
-    if not len(marked) or not len(natural):
-        raise InputError("Both kinds of pairs are needed to see a difference.")
-    whiten = _inverse_root(second_moment(natural.rows), ridge=ridge)
-    surplus = whiten @ (_cross_moment(marked) - _cross_moment(natural)) @ whiten
-    _, vectors = np.linalg.eigh(surplus)
-    span: NDArray[np.float64] = vectors[:, ::-1][:, :m].T @ whiten
-    return span
+    frame, strength = _frame(marked, natural, m, fresh=fresh)
+    weight = np.float32(np.maximum(strength, 0.0) / max(strength[0], 1e-12))[:, None]
+    return Guess(weight * frame.before, weight * frame.after, fresh, softness=_STRAIGHT)
 
 
 def span_overlap(
@@ -117,39 +171,43 @@ def refine_planes(
     m: int,
     *,
     rng: np.random.Generator,
+    fresh: bool = False,
     restarts: int = 4,
     steps: int = 400,
     wide: int = 2,
-) -> FloatArray:
+) -> Guess:
     """The planes themselves, by the likelihood of "neighbours of a marked text, or not".
 
-    The log-odds are b + w Σ_i tanh(u_i·x) tanh(u_i·y). The planes start at random inside the
-    estimated span of m directions and may move within one ``wide`` times as wide; the best of
-    some restarts by the likelihood wins.
+    The log-odds are b + w Σ_i tanh(u_i·x) tanh(v_i·y), with v = u for whole sentences and f for
+    y if new parts count. The planes start at random inside the estimated spans of m directions
+    and may move within ones ``wide`` times as wide; the best of some restarts by the likelihood
+    wins.
 
     Args:
-        marked: as for ``estimate_span``.
+        marked: as for ``learn``.
         natural: likewise.
-        m: how many planes.
+        m: likewise.
         rng: the dice.
+        fresh: likewise.
         restarts: how many random starts.
         steps: of the optimiser, a start.
         wide: how many times m directions the planes may use.
 
     Returns:
-        (m, d), scaled for ``agreement`` with softness 1. Their order and signs mean nothing.
+        Planes to be read at softness 1. Their order means nothing, nor do their signs, beyond
+        that u_i and v_i turn together.
     """
-    frame = estimate_span(marked, natural, min(wide * m, marked.rows.shape[1]))
+    frame, _ = _frame(marked, natural, min(wide * m, marked.rows.shape[1]), fresh=fresh)
     yes, no = _reduced(marked, frame), _reduced(natural, frame)
     best: tuple[float, FloatArray] | None = None
     for _ in range(restarts):
-        start = np.zeros((m, len(frame)))
-        start[:, :m] = np.linalg.qr(rng.standard_normal((m, m)))[0]
-        fitted, loss = _fit(start.astype(np.float32), yes, no, rng=rng, steps=steps)
+        start = np.zeros((2 if fresh else 1, m, len(frame.before)), np.float32)
+        start[..., :m] = np.linalg.qr(rng.standard_normal((m, m)))[0]
+        fitted, loss = _fit(start, yes, no, rng=rng, steps=steps)
         if best is None or loss < best[0]:
             best = (loss, fitted)
     assert best is not None
-    return (best[1] @ frame).astype(np.float32)
+    return Guess(best[1][0] @ frame.before, best[1][-1] @ frame.after, fresh)
 
 
 def compose(
@@ -194,14 +252,9 @@ def by_rule(watermark: SentenceWatermark) -> Choose:
     return lambda before, candidates: watermark.choose(before, candidates).index
 
 
-def by_planes(planes: FloatArray, *, softness: float = _LEARNED) -> Choose:
+def by_guess(guess: Guess) -> Choose:
     """The forger's choice: the candidate that agrees best under planes that may be wrong."""
-
-    def choose(before: FloatArray, candidates: FloatArray) -> int:
-        scores = agreement(planes @ before, candidates @ planes.T, softness=softness)
-        return int(np.argmax(scores))
-
-    return choose
+    return lambda before, candidates: int(np.argmax(guess.score(before, candidates)))
 
 
 def by_nothing(before: FloatArray, candidates: FloatArray) -> int:
@@ -210,17 +263,16 @@ def by_nothing(before: FloatArray, candidates: FloatArray) -> int:
 
 
 def forge(
-    planes: FloatArray,
+    guess: Guess,
     pools: Sequence[FloatArray],
     *,
     texts: int,
     sentences: int,
     rng: np.random.Generator,
     tries: int = 16,
-    softness: float = _LEARNED,
 ) -> list[FloatArray]:
     """Texts that somebody writes with estimated planes as if they were the key."""
-    choose = by_planes(planes, softness=softness)
+    choose = by_guess(guess)
     return compose(pools, choose, texts=texts, sentences=sentences, tries=tries, rng=rng)
 
 
@@ -251,31 +303,29 @@ def removal_path(
     text: FloatArray,
     versions: FloatArray,
     *,
-    planes: FloatArray | None,
+    guess: Guess | None,
     rng: np.random.Generator,
-    softness: float = _LEARNED,
 ) -> Iterator[FloatArray]:
     """The text after 0, 1, 2, ... n sentences were put into other words.
 
-    With planes, each step takes the sentence and the version that lower the agreement of
+    With a guess, each step takes the sentence and the version that lower the agreement of
     neighbours most; without, both are drawn blindly.
 
     Args:
         text: (n, d).
         versions: of each sentence, (n, v, d).
-        planes: what the attacker takes for the key, (m, d), or None.
+        guess: what the attacker takes for the key, or None.
         rng: the dice.
-        softness: at which the planes are read.
     """
     now = text.copy()
     left = list(range(len(text)))
     yield now.copy()
     while left:
-        if planes is None:
+        if guess is None:
             place = int(rng.choice(left))
             version = int(rng.integers(versions.shape[1]))
         else:
-            gains = [_loss_of(now, versions[i], i, planes, softness) for i in left]
+            gains = [_loss_of(now, versions[i], i, guess) for i in left]
             best = int(np.argmin([float(gain.min()) for gain in gains]))
             place, version = left[best], int(gains[best].argmin())
         now[place] = versions[place, version]
@@ -300,6 +350,14 @@ def changes_needed(
     return None
 
 
+def new_moment(pairs: Pairs) -> NDArray[np.float64]:
+    """E[f fᵀ] of pairs: (d, d)."""
+    total = np.zeros((pairs.rows.shape[1], pairs.rows.shape[1]))
+    for _, f in _blocks(pairs, fresh=True):
+        total += f.T @ f
+    return total / max(1, len(pairs))
+
+
 def second_moment(rows: FloatArray) -> NDArray[np.float64]:
     """E[x xᵀ] of rows (N, d)."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
@@ -314,7 +372,7 @@ def _at_distances(texts: Sequence[FloatArray], distances: Sequence[int]) -> Pair
     start = 0
     for text in texts:
         for distance in distances:
-            first = np.arange(start, start + max(0, len(text) - distance))
+            first = np.arange(max(0, -distance), len(text) - max(0, distance)) + start
             before.append(first)
             after.append(first + distance)
         start += len(text)
@@ -323,14 +381,46 @@ def _at_distances(texts: Sequence[FloatArray], distances: Sequence[int]) -> Pair
     return Pairs(np.concatenate(texts), np.concatenate(before), np.concatenate(after))
 
 
-def _cross_moment(pairs: Pairs) -> NDArray[np.float64]:
-    """E[y xᵀ], symmetrised: (d, d)."""
-    total = np.zeros((pairs.rows.shape[1], pairs.rows.shape[1]))
+def _frame(
+    marked: Pairs, natural: Pairs, size: int, *, fresh: bool
+) -> tuple[Guess, NDArray[np.float64]]:
+    """Directions of the greatest surplus, of variance 1 or less, and their strengths: (size,)."""
+    d = marked.rows.shape[1]
+    if not 1 <= size <= d:
+        raise InputError(f"A span has from 1 to d directions, not {size}.")
+    if not len(marked) or not len(natural):
+        raise InputError("Both kinds of pairs are needed to see a difference.")
+    surplus = _cross_moment(marked, fresh=fresh) - _cross_moment(natural, fresh=fresh)
+    # The fewer the pairs, the less they say of directions in which sentences hardly differ.
+    ridge = _RIDGE * d / len(marked)
+    whiten = _inverse_root(second_moment(natural.rows), ridge=ridge)
+    if fresh:
+        after = _inverse_root(new_moment(natural), ridge=ridge)
+        left, strength, right = np.linalg.svd(after @ surplus @ whiten)
+        first, second = right[:size] @ whiten, left[:, :size].T @ after
+        return Guess(_single(first), _single(second), fresh), strength[:size]
+    values, vectors = np.linalg.eigh(whiten @ (surplus + surplus.T) @ whiten)
+    span = _single(vectors[:, ::-1][:, :size].T @ whiten)
+    return Guess(span, span, fresh), values[::-1][:size]
+
+
+def _cosines(first: FloatArray, second: FloatArray) -> NDArray[np.float64]:
+    products = (first.astype(np.float64) * second).sum(axis=1)
+    clipped: NDArray[np.float64] = np.clip(products, -1.0, 1.0)
+    return clipped
+
+
+def _blocks(pairs: Pairs, *, fresh: bool) -> Iterator[tuple[FloatArray, FloatArray]]:
     for first in range(0, len(pairs), _BLOCK):
-        part = slice(first, first + _BLOCK)
-        total += pairs.rows[pairs.after[part]].T @ pairs.rows[pairs.before[part]]
-    mean: NDArray[np.float64] = (total + total.T) / (2 * len(pairs))
-    return mean
+        yield pairs.sides(slice(first, first + _BLOCK), fresh=fresh)
+
+
+def _cross_moment(pairs: Pairs, *, fresh: bool) -> NDArray[np.float64]:
+    """E[y xᵀ], or E[f xᵀ]: (d, d)."""
+    total = np.zeros((pairs.rows.shape[1], pairs.rows.shape[1]))
+    for x, y in _blocks(pairs, fresh=fresh):
+        total += y.T @ x
+    return total / len(pairs)
 
 
 def _inverse_root(moments: NDArray[np.float64], *, ridge: float) -> NDArray[np.float64]:
@@ -346,57 +436,70 @@ def _root(moments: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _loss_of(
-    now: FloatArray, versions: FloatArray, place: int, planes: FloatArray, softness: float
+    now: FloatArray, versions: FloatArray, place: int, guess: Guess
 ) -> NDArray[np.float32]:
     """By how much each version (v, d) in a place would raise the agreement with its neighbours."""
     change = np.zeros(len(versions), np.float32)
-    for beside in (place - 1, place + 1):
-        if 0 <= beside < len(now):
-            other = planes @ now[beside]
-            change += agreement(other, versions @ planes.T, softness=softness)
-            change -= agreement(other, planes @ now[place], softness=softness)
+    if place > 0:
+        last = now[place - 1]
+        change += guess.score(last, versions) - guess.score(last, now[place])
+    if place + 1 < len(now):
+        following = now[place + 1]
+        change += guess.score(versions, following) - guess.score(now[place], following)
     return change
 
 
-def _reduced(pairs: Pairs, frame: NDArray[np.float64]) -> Pairs:
-    """The same pairs in the coordinates of a frame (k, d)."""
-    return Pairs(pairs.rows @ frame.T.astype(np.float32), pairs.before, pairs.after)
+def _single(rows: NDArray[np.float64]) -> FloatArray:
+    return rows.astype(np.float32)
 
 
-def _draw(pairs: Pairs, count: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    which = rng.integers(len(pairs), size=count)
-    return pairs.rows[pairs.before[which]], pairs.rows[pairs.after[which]]
+def _reduced(pairs: Pairs, frame: Guess) -> tuple[FloatArray, FloatArray]:
+    """What a key looks at, in the coordinates of two frames (k, d): two arrays (n, k)."""
+    seen = [(x @ frame.before.T, y @ frame.after.T) for x, y in _blocks(pairs, fresh=frame.fresh)]
+    first, second = (np.concatenate(side) for side in zip(*seen, strict=True))
+    return first, second
 
 
 def _fit(
     planes: FloatArray,
-    yes: Pairs,
-    no: Pairs,
+    yes: tuple[FloatArray, FloatArray],
+    no: tuple[FloatArray, FloatArray],
     *,
     rng: np.random.Generator,
     steps: int,
     rate: float = 0.03,
     batch: int = 1024,
 ) -> tuple[FloatArray, float]:
-    """Adam with a rate that falls to nothing; gives the planes and the loss over the last tenth."""
-    m, width = planes.shape
+    """Adam with a rate that falls to nothing; gives the planes and the loss over the last tenth.
+
+    Args:
+        planes: where to start, (2, m, k) for u and v, or (1, m, k) if they are the same.
+        yes: both sides of pairs that are neighbours, (n, k) each.
+        no: of pairs that are not.
+        rng: the dice.
+        steps: how many.
+        rate: the greatest step.
+        batch: pairs of each kind in a step.
+    """
     # Planes, then the offset b and the weight w, in one vector that the optimiser moves.
     theta = np.concatenate([planes.ravel(), [-0.3, 0.3]])
     speed, square = np.zeros_like(theta), np.zeros_like(theta)
     sign = np.repeat([1.0, -1.0], batch)
     recent: list[float] = []
     for step in range(1, steps + 1):
-        u = theta[:-2].reshape(m, width).astype(np.float32)
+        now = theta[:-2].reshape(planes.shape).astype(np.float32)
         offset, weight = theta[-2:]
-        (a, b), (c, d) = _draw(yes, batch, rng), _draw(no, batch, rng)
-        x, y = np.concatenate([a, c]), np.concatenate([b, d])
-        f, g = np.tanh(x @ u.T), np.tanh(y @ u.T)
+        drawn = [rng.integers(len(kind[0]), size=batch) for kind in (yes, no)]
+        x, y = (np.concatenate([a[drawn[0]], b[drawn[1]]]) for a, b in zip(yes, no, strict=True))
+        f, g = np.tanh(x @ now[0].T), np.tanh(y @ now[-1].T)
         score = (f * g).sum(axis=1)
         margin = sign * (offset + weight * score)
         recent.append(float(np.logaddexp(0.0, -margin).mean()))
         slope = -sign / (1.0 + np.exp(margin)) / len(margin)
         steer = (slope * weight)[:, None].astype(np.float32)
-        gradient = (steer * (1 - f * f) * g).T @ x + (steer * (1 - g * g) * f).T @ y
+        gradient = np.zeros_like(now)
+        gradient[0] += (steer * (1 - f * f) * g).T @ x
+        gradient[-1] += (steer * (1 - g * g) * f).T @ y
         full = np.concatenate([gradient.ravel(), [slope.sum(), (slope * score).sum()]])
         speed = 0.9 * speed + 0.1 * full
         square = 0.99 * square + 0.01 * full * full
@@ -404,4 +507,4 @@ def _fit(
         unbiased = np.sqrt(square / (1.0 - 0.99**step)) + 1e-8
         theta = theta - pace * (speed / (1.0 - 0.9**step)) / unbiased
     tail = recent[-max(1, steps // 10) :]
-    return theta[:-2].reshape(m, width).astype(np.float32), float(np.mean(tail))
+    return theta[:-2].reshape(planes.shape).astype(np.float32), float(np.mean(tail))

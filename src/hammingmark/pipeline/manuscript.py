@@ -102,15 +102,14 @@ class Manuscript:
         self, lanes: int, numbers: Iterator[int], acceptance: float
     ) -> Iterator[tuple[Stage, Request]]:
         """What to ask for, so that no more than ``lanes`` candidates are under way."""
+        free = lanes - sum(len(stage.under_way) for stage in self._stages)
         for stage in self._stages:
-            lanes -= len(stage.under_way)
-        for stage in self._stages:
-            if lanes <= 0:
+            if free <= 0:
                 return
             here = len(stage.under_way)
-            width = min(stage.wanted(acceptance), here + lanes)
+            width = min(stage.wanted(acceptance, lanes), here + free)
             for request in stage.requests(width, numbers, self._draw_seed):
-                lanes -= 1
+                free -= 1
                 yield stage, request
 
     def spend(self, **more: float) -> None:

@@ -17,8 +17,6 @@ from hammingmark.pipeline.writing import Settings
 from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Candidate, Choice, Cost, Request
 
-_MISS = 0.1  # how seldom the candidates under way may all be refused, if lanes are free
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -120,19 +118,21 @@ class Stage:
         """Numbers of the requests that have not come back."""
         return list(self._under_way)
 
-    def wanted(self, acceptance: float) -> int:
+    def wanted(self, acceptance: float, lanes: int) -> int:
         """How many candidates should be under way, if lanes are free.
 
-        As many as make it unlikely that all are refused. None once one has been accepted: only
-        those drawn before it matter then, and they are under way.
+        As many as make it unlikely that all are refused: the more lanes a text has, the less a
+        spare candidate costs beside a second round, so once in as many sentences as it has lanes.
+        None once one has been accepted: only those drawn before it matter then, and they are
+        under way.
         """
         if self._watermark is None or self.previous is None:
             return 1
         if self.guess() is not None:
             return 0
         pool = self._watermark.pool
-        rounds = math.ceil(math.log(_MISS) / math.log1p(-min(0.99, max(0.01, acceptance))))
-        return pool * rounds
+        refused = math.log1p(-min(0.99, max(0.01, acceptance)))
+        return pool * max(1, math.ceil(-math.log(lanes) / refused))
 
     def requests(
         self, width: int, numbers: Iterator[int], seed: Callable[[int, int], int]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hammingmark.errors import InputError
 from hammingmark.evaluation.metrics import auroc, bootstrap, found_at, threshold_at
-from hammingmark.evaluation.quality import mean_repetition
+from hammingmark.evaluation.quality import mean_repetition, near_copies
 
 scores = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=30)
 
@@ -62,3 +62,13 @@ def test_repetition_counts_runs_said_before() -> None:
     assert mean_repetition([]) == 0.0
     with pytest.raises(InputError):
         mean_repetition(["a b"], n=0)
+
+
+def test_near_copies_are_sentences_that_mostly_came_before() -> None:
+    said = "The old mill by the river burned down."
+    assert near_copies([[said, "Nobody saw it happen that night.", said]]) == pytest.approx(1 / 3)
+    assert near_copies([[said], [said]]) == 0.0  # each text for itself
+    half = "The old mill by the lake was never rebuilt again."
+    assert near_copies([[said, half]]) == 0.0
+    assert near_copies([["Yes.", "No.", "Yes."]]) == pytest.approx(1 / 3)
+    assert near_copies([[], ["..."]]) == 0.0

@@ -7,9 +7,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from hammingmark.core.soft import agreement
+from hammingmark.core.presets import ball
 from hammingmark.errors import InputError
 from hammingmark.evaluation.recovery import (
+    Guess,
     Pairs,
     by_nothing,
     by_rule,
@@ -17,7 +18,9 @@ from hammingmark.evaluation.recovery import (
     compose,
     estimate_span,
     forge,
+    learn,
     neighbours,
+    new_moment,
     p_value,
     pass_rate,
     refine_planes,
@@ -61,6 +64,22 @@ def make_mark(name: str, *, softness: float = 0.0, threshold: float = 6) -> Hamm
     return HammingMark(key)
 
 
+def make_new_part_mark(name: str) -> HammingMark:
+    """A key of the default preset, which has two matrices."""
+    rule = ball("default", bits=M)
+    key = WatermarkKey(
+        secret=Secret(hashlib.sha256(name.encode()).digest()),
+        encoder="none",
+        fingerprint="ef" * 32,
+        dimension=D,
+        bits=M,
+        threshold=rule.threshold,
+        softness=rule.softness,
+        fresh=rule.fresh,
+    )
+    return HammingMark(key)
+
+
 def write(mark: HammingMark | None, texts: int, seed: int) -> list[FloatArray]:
     choose = by_nothing if mark is None else by_rule(mark)
     rng = np.random.default_rng(seed)
@@ -78,14 +97,14 @@ def many(mark: HammingMark) -> list[FloatArray]:
 
 
 @pytest.fixture(scope="module")
-def learned(many: list[FloatArray]) -> FloatArray:
+def learned(many: list[FloatArray]) -> Guess:
     rng = np.random.default_rng(3)
     return refine_planes(neighbours(many), strangers(many), M, rng=rng, restarts=2)
 
 
 def overlap_of(texts: list[FloatArray], mark: HammingMark) -> float:
     span = estimate_span(neighbours(texts), strangers(texts), M)
-    return span_overlap(span, mark.key.planes())
+    return span_overlap(span.before, mark.key.planes())
 
 
 def test_many_texts_give_the_span_away_and_few_do_not(
@@ -106,7 +125,7 @@ def test_neighbours_of_unmarked_texts_serve_as_contrast_too(
 ) -> None:
     plain = write(None, MANY, seed=5)
     span = estimate_span(neighbours(many), neighbours(plain), M)
-    assert span_overlap(span, mark.key.planes()) > 0.8
+    assert span_overlap(span.before, mark.key.planes()) > 0.8
 
 
 def test_a_soft_ball_gives_itself_away_as_well() -> None:
@@ -120,17 +139,17 @@ def matched(planes: FloatArray, true: FloatArray) -> np.ndarray:
 
 
 def test_refining_finds_the_planes_and_not_only_their_span(
-    mark: HammingMark, many: list[FloatArray], learned: FloatArray
+    mark: HammingMark, many: list[FloatArray], learned: Guess
 ) -> None:
     span = estimate_span(neighbours(many), strangers(many), M)
     true = mark.key.planes()
-    assert np.median(matched(learned, true)) > 0.9
-    assert np.median(matched(span.astype(np.float32), true)) < 0.8
-    assert span_overlap(learned, true) > 0.85
+    assert np.median(matched(learned.before, true)) > 0.9
+    assert np.median(matched(span.before, true)) < 0.8
+    assert span_overlap(learned.before, true) > 0.85
 
 
 def test_the_forger_passes_after_recovery_and_not_before(
-    mark: HammingMark, many: list[FloatArray], learned: FloatArray
+    mark: HammingMark, many: list[FloatArray], learned: Guess
 ) -> None:
     few = many[:FEW]
     guess = refine_planes(
@@ -138,13 +157,93 @@ def test_the_forger_passes_after_recovery_and_not_before(
     )
     pools = make_pools(99)  # topics that no marked text was about
 
-    def passing(planes: FloatArray) -> float:
-        forged = forge(planes, pools, texts=60, sentences=10, rng=np.random.default_rng(8))
+    def passing(guess: Guess) -> float:
+        forged = forge(guess, pools, texts=60, sentences=10, rng=np.random.default_rng(8))
         return pass_rate(forged, mark)
 
     assert passing(learned) > 0.8
     assert passing(guess) < 0.35
-    assert passing(make_mark("another").key.planes()) < 0.1
+    assert passing(Guess.of(make_mark("another").key)) < 0.1
+
+
+@pytest.fixture(scope="module")
+def new_part_mark() -> HammingMark:
+    return make_new_part_mark("recovery of new parts")
+
+
+@pytest.fixture(scope="module")
+def many_new(new_part_mark: HammingMark) -> list[FloatArray]:
+    return write(new_part_mark, MANY, seed=12)
+
+
+def guess_from(texts: list[FloatArray]) -> Guess:
+    rng = np.random.default_rng(13)
+    return learn(neighbours(texts), strangers(texts), M, fresh=True, rng=rng)
+
+
+@pytest.fixture(scope="module")
+def learned_new(many_new: list[FloatArray]) -> Guess:
+    return guess_from(many_new)
+
+
+def sides_overlap(guess: Guess, mark: HammingMark) -> tuple[float, float]:
+    true = Guess.of(mark.key)
+    return span_overlap(guess.before, true.before), span_overlap(guess.after, true.after)
+
+
+def test_many_texts_give_both_matrices_of_new_parts_away_and_few_do_not(
+    new_part_mark: HammingMark, many_new: list[FloatArray], learned_new: Guess
+) -> None:
+    span = estimate_span(neighbours(many_new), strangers(many_new), M, fresh=True)
+    for guess in (span, learned_new):
+        assert min(sides_overlap(guess, new_part_mark)) > 0.85
+        # Of another key the same texts say nothing, nor does one matrix resemble the other.
+        assert max(sides_overlap(guess, make_new_part_mark("another"))) < 0.45
+        crossed = Guess(guess.after, guess.before, fresh=True)
+        assert max(sides_overlap(crossed, new_part_mark)) < 0.45
+    assert max(sides_overlap(guess_from(many_new[:FEW]), new_part_mark)) < 0.5
+    assert max(sides_overlap(guess_from(write(None, MANY, seed=14)), new_part_mark)) < 0.45
+
+
+def test_a_guess_scores_new_parts_as_the_key_does(
+    new_part_mark: HammingMark, mark: HammingMark
+) -> None:
+    (pool,) = make_pools(15, count=1)
+    for each in (new_part_mark, mark):
+        scores = Guess.of(each.key).score(pool[0], pool[1:])
+        assert scores == pytest.approx(np.array(each.choose(pool[0], pool[1:]).scores), abs=1e-4)
+        turned = Guess.of(each.key).score(pool[1:], pool[0])
+        assert turned[3] == pytest.approx(each.choose(pool[4], pool[:1]).scores[0], abs=1e-4)
+
+
+def test_the_forger_of_new_parts_passes_after_recovery_and_not_before(
+    new_part_mark: HammingMark, many_new: list[FloatArray], learned_new: Guess
+) -> None:
+    pools = make_pools(99)
+
+    def passing(guess: Guess) -> float:
+        forged = forge(guess, pools, texts=60, sentences=10, rng=np.random.default_rng(16))
+        return pass_rate(forged, new_part_mark)
+
+    assert passing(learned_new) > 0.8
+    assert passing(estimate_span(neighbours(many_new), strangers(many_new), M, fresh=True)) > 0.8
+    assert passing(guess_from(many_new[:FEW])) < 0.35
+    assert passing(Guess.of(make_new_part_mark("another").key)) < 0.1
+    # The planes of first sentences alone are no key.
+    assert passing(Guess(learned_new.before, learned_new.before, fresh=True)) < 0.2
+
+
+def test_a_recovered_key_of_new_parts_removes_the_mark_with_fewer_changes(
+    new_part_mark: HammingMark, many_new: list[FloatArray], learned_new: Guess
+) -> None:
+    found = [text for text in many_new[:60] if p_value(text, new_part_mark) <= 0.01][:20]
+    needed: dict[str, list[int]] = {"blind": [], "learned": []}
+    for number, text in enumerate(found):
+        versions = reworded(text, cosine=0.8, versions=8, seed=number)
+        for name, guess in (("blind", None), ("learned", learned_new)):
+            path = removal_path(text, versions, guess=guess, rng=np.random.default_rng(number))
+            needed[name].append(changes_needed(path, new_part_mark) or len(text) + 1)
+    assert np.mean(needed["learned"]) < np.mean(needed["blind"]) - 1.0
 
 
 def reworded(text: FloatArray, *, cosine: float, versions: int, seed: int) -> FloatArray:
@@ -155,23 +254,23 @@ def reworded(text: FloatArray, *, cosine: float, versions: int, seed: int) -> Fl
 
 
 def test_a_recovered_key_removes_the_mark_with_fewer_changes(
-    mark: HammingMark, many: list[FloatArray], learned: FloatArray
+    mark: HammingMark, many: list[FloatArray], learned: Guess
 ) -> None:
     found = [text for text in many[:80] if p_value(text, mark) <= 0.01][:25]
     needed: dict[str, list[int]] = {"blind": [], "learned": []}
     for number, text in enumerate(found):
         versions = reworded(text, cosine=0.8, versions=8, seed=number)
-        for name, planes in (("blind", None), ("learned", learned)):
-            path = removal_path(text, versions, planes=planes, rng=np.random.default_rng(number))
+        for name, guess in (("blind", None), ("learned", learned)):
+            path = removal_path(text, versions, guess=guess, rng=np.random.default_rng(number))
             needed[name].append(changes_needed(path, mark) or len(text) + 1)
     assert np.mean(needed["learned"]) < np.mean(needed["blind"]) - 1.0
 
 
-def test_a_path_changes_one_sentence_at_a_time(many: list[FloatArray], learned: FloatArray) -> None:
+def test_a_path_changes_one_sentence_at_a_time(many: list[FloatArray], learned: Guess) -> None:
     text = many[0]
     versions = reworded(text, cosine=0.8, versions=3, seed=0)
-    for planes in (None, learned):
-        path = list(removal_path(text, versions, planes=planes, rng=np.random.default_rng(0)))
+    for guess in (None, learned):
+        path = list(removal_path(text, versions, guess=guess, rng=np.random.default_rng(0)))
         changed = [int((step != text).any(axis=1).sum()) for step in path]
         assert changed == list(range(len(text) + 1))
         for row, offered in zip(path[-1], versions, strict=True):
@@ -179,22 +278,22 @@ def test_a_path_changes_one_sentence_at_a_time(many: list[FloatArray], learned: 
     assert (text == many[0]).all()
 
 
-def test_the_first_change_is_the_best_of_all(many: list[FloatArray], learned: FloatArray) -> None:
-    def total(text: FloatArray) -> float:
-        rows = text @ learned.T
-        return float(agreement(rows[:-1], rows[1:], softness=1.0).sum())
-
-    for number, text in enumerate(many[:10]):
-        versions = reworded(text, cosine=0.8, versions=3, seed=number)
-        path = removal_path(text, versions, planes=learned, rng=np.random.default_rng(0))
-        _, first, *_ = path
-        every = []
-        for place in range(len(text)):
-            for version in versions[place]:
-                changed = text.copy()
-                changed[place] = version
-                every.append(total(changed))
-        assert total(first) == pytest.approx(min(every), abs=1e-4)
+def test_the_first_change_is_the_best_of_all(
+    many: list[FloatArray], learned: Guess, new_part_mark: HammingMark
+) -> None:
+    for guess in (learned, Guess.of(new_part_mark.key)):
+        for number, text in enumerate(many[:10]):
+            versions = reworded(text, cosine=0.8, versions=3, seed=number)
+            path = removal_path(text, versions, guess=guess, rng=np.random.default_rng(0))
+            _, first, *_ = path
+            every = []
+            for place in range(len(text)):
+                for version in versions[place]:
+                    changed = text.copy()
+                    changed[place] = version
+                    every.append(guess.score(changed[:-1], changed[1:]).sum())
+            least = guess.score(first[:-1], first[1:]).sum()
+            assert least == pytest.approx(min(every), abs=1e-4)
 
 
 def test_a_text_that_is_not_found_needs_no_change(mark: HammingMark) -> None:
@@ -224,6 +323,20 @@ def test_pairs_stay_within_their_text() -> None:
     gap = near.rows[near.after] - near.rows[near.before]
     assert gap == pytest.approx(np.full((9, 2), 0.1), abs=1e-6)
     assert (np.floor(far.rows[far.after]) == np.floor(far.rows[far.before])).all()
+
+
+def test_strangers_stand_before_and_after() -> None:
+    far = strangers([np.arange(10, dtype=np.float32)[:, None]])
+    gap = (far.rows[far.after] - far.rows[far.before]).ravel()
+    assert sorted(set(gap)) == [*range(-9, -2), *range(3, 10)]
+    assert gap.sum() == 0
+
+
+def test_moments_of_new_parts_are_of_unit_length_and_leave_the_first_sentence_out() -> None:
+    first, second = unit(np.random.default_rng(0).standard_normal((2, 3)))
+    moments = new_moment(Pairs(np.stack([first, second]), np.array([0]), np.array([1])))
+    assert np.trace(moments) == pytest.approx(1.0, abs=1e-5)
+    assert first @ moments @ first == pytest.approx(0.0, abs=1e-5)
 
 
 def test_moments_do_not_depend_on_blocks() -> None:
