@@ -127,8 +127,8 @@ def p_values(
     Args:
         pools: all of them.
         taken: by the key.
-        planes: the key's, (d, p).
-        others: reference keys side by side, (d, k p).
+        planes: the key's, (d, m).
+        others: reference keys side by side, (d, k m).
         rule: m, T, s.
         version: a rewriter, or None for the texts as they were.
         rng: deals the transitions out.
@@ -145,7 +145,7 @@ def p_values(
                 before, after = pool.rewritten[version]
             pair = np.stack([before, after[each.candidate]])
             scoring = Scoring(cosines(pair), statistic="margin", rule=rule)
-            projections = (pair @ every).reshape(2, -1, rule.planes)
+            projections = (pair @ every).reshape(2, -1, rule.bits)
             total = total + scoring.increments(projections)[0]
         sums = np.asarray(total)
         values.append(float((1 + (sums[1:] >= sums[0] - 1e-9).sum()) / len(sums)))
@@ -178,13 +178,14 @@ def judge(given: argparse.Namespace) -> None:
     named = TrainedEncoder(encoder, given.run.name if given.run else "base")
     for text in given.points:
         demand = read_point(text, natural)
+        bits = demand.bits
         rng = np.random.default_rng(given.seed)
         samples, shares, fallbacks = [], [], []
         p: dict[str, list[float]] = {}
         for number in range(given.keys):
             mark = HammingMark(numbered_key(number, named, demand))
             planes = mark.key.planes().T
-            others = rng.standard_normal((len(planes), planes.shape[1] * 999)).astype(np.float32)
+            others = rng.standard_normal((len(planes), bits * 999)).astype(np.float32)
             taken = accept(pools, mark)
             samples += [each.samples for each in taken]
             shares += [each.natural for each in taken]

@@ -78,7 +78,7 @@ class WatermarkKey:
         encoder: name of the encoder the key was made for, for messages.
         fingerprint: that encoder's fingerprint, which decides.
         dimension: d, the length of its embeddings.
-        bits: m, the number of bits that are compared.
+        bits: m, the number of rows of R.
         threshold: T, the number of bits that must match; for a soft ball it need not be whole.
         softness: s, by which bits near their hyperplane count less; 0 is the paper's hard ball.
         fresh: whether a sentence is compared with the part of the next that is new, or, as in the
@@ -124,10 +124,9 @@ class WatermarkKey:
         return "hm-" + self.secret.stream("id", 6).hex()
 
     def planes(self) -> NDArray[np.float32]:
-        """R, the secret hyperplanes: (m, d); with R' for new parts below it, (2 m, d)."""
-        rows = 2 * self.bits if self.fresh else self.bits
-        flat = self.secret.normals("planes", rows * self.dimension)
-        return flat.reshape(rows, self.dimension)
+        """R, the secret hyperplanes: (m, d)."""
+        flat = self.secret.normals("planes", self.bits * self.dimension)
+        return flat.reshape(self.bits, self.dimension)
 
     def rotate(self) -> tuple[WatermarkKey, WatermarkKey]:
         """This key, retired, and a fresh one like it."""
@@ -146,14 +145,14 @@ class ReferenceKeys:
     block = 1000
     _kept_blocks = 4
 
-    def __init__(self, secret: Secret, *, planes: int) -> None:
+    def __init__(self, secret: Secret, *, bits: int) -> None:
         self._secret = secret
-        self._planes = planes
+        self._bits = bits
         self._known: dict[int, NDArray[np.float32]] = {}
 
     def planes(self, block: int, rank: int) -> NDArray[np.float32]:
-        """One block of 1,000 keys in the first ``rank`` dimensions, transposed: (rank, 1000 p)."""
-        size = self.block * self._planes
+        """One block of 1,000 keys in the first ``rank`` dimensions, transposed: (rank, 1000 m)."""
+        size = self.block * self._bits
         known = self._known.get(block, np.empty((0, size), np.float32))
         if len(known) < rank:
             more = [
@@ -166,7 +165,7 @@ class ReferenceKeys:
         return known[:rank]
 
     def __repr__(self) -> str:
-        return f"ReferenceKeys(planes={self._planes})"
+        return f"ReferenceKeys(bits={self._bits})"
 
 
 def _now() -> datetime:

@@ -42,7 +42,7 @@ def test_published_vectors() -> None:
         "-0x1.c5a3640000000p-1",
     ]
     assert sha256(planes) == "172fa0212ee4257501a6047ddc397face18822d64bb8943ee9cd26fa93a4dc5c"
-    references = ReferenceKeys(COUNTING, planes=8).planes(0, 2)
+    references = ReferenceKeys(COUNTING, bits=8).planes(0, 2)
     assert references.shape == (2, 8000)
     assert sha256(references) == "6e3edffda29e26c399ad31d43732804188dec6d316ff1596fc3693592701e910"
 
@@ -80,8 +80,8 @@ def test_streams_differ_by_label_and_index() -> None:
 
 
 def test_longer_streams_begin_alike() -> None:
-    few = ReferenceKeys(COUNTING, planes=8).planes(1, 3)
-    references = ReferenceKeys(COUNTING, planes=8)
+    few = ReferenceKeys(COUNTING, bits=8).planes(1, 3)
+    references = ReferenceKeys(COUNTING, bits=8)
     references.planes(1, 1)
     np.testing.assert_array_equal(references.planes(1, 5)[:3], few)
 

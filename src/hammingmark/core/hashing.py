@@ -21,11 +21,11 @@ def project(
 
     Args:
         embeddings: (n, d).
-        planes: the transposed planes of k keys side by side, (d, k * p).
-        bits: p, how many of them belong to one key.
+        planes: the transposed planes of k keys side by side, (d, k * m).
+        bits: m.
 
     Returns:
-        Projections, (n, k, p).
+        Projections, (n, k, m).
     """
     n, d = embeddings.shape
     width = planes.shape[1]

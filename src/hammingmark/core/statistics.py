@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import theory
-from hammingmark.core.fresh import fresh_part, is_copy
+from hammingmark.core.fresh import fresh_part
 from hammingmark.core.hashing import hash_bits
 from hammingmark.core.matching import match_counts
 from hammingmark.core.soft import (
@@ -80,11 +80,6 @@ class Rule:
     softness: float = 0.0
     fresh: bool = False
 
-    @property
-    def planes(self) -> int:
-        """p, how many hyperplanes a key has: m, or twice as many if new parts have their own."""
-        return 2 * self.bits if self.fresh else self.bits
-
 
 def cosines(embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
     """rho of neighbouring unit rows: (n, d) to (n - 1,)."""
@@ -138,7 +133,7 @@ class Scoring:
         """What each transition adds to the statistic under each key.
 
         Args:
-            projections: of c neighbouring sentences, (c, k, p).
+            projections: of c neighbouring sentences, (c, k, m).
             first: number of the first of them in the text.
 
         Returns:
@@ -168,7 +163,7 @@ class Pairs:
     """Neighbouring sentences under some keys, as the rule sees them.
 
     Args:
-        projections: of n sentences, (n, k, p).
+        projections: of n sentences, (n, k, m).
         similarity: cosine of neighbours, (n - 1,).
         rule: m, and whether the second of two is seen whole or by its new part.
     """
@@ -181,14 +176,10 @@ class Pairs:
         rule: Rule,
     ) -> None:
         self._bits = rule.bits
-        self._projections = projections[..., : rule.bits]
+        self._projections = projections
         self._fresh: NDArray[np.float32] | None = None
         if rule.fresh:
-            later = projections[..., rule.bits :]
-            self._fresh = fresh_part(later[:-1], later[1:], similarity)
-            copies = is_copy(similarity)
-            # As far from the first sentence as can be, so that no rule accepts a copy.
-            self._fresh[copies] = -self._projections[:-1][copies]
+            self._fresh = fresh_part(projections[:-1], projections[1:], similarity)
 
     def matches(self) -> NDArray[np.uint8]:
         """M, the number of matching bits: (n - 1, k)."""
@@ -206,10 +197,8 @@ class Pairs:
 
     def _both(self, view: Callable[[NDArray[np.float32]], NDArray[Any]]) -> tuple[Any, Any]:
         """Both sides in one view; a sentence that is seen whole is looked at once."""
-        if self._fresh is not None:
-            return view(self._projections[:-1]), view(self._fresh)
         seen = view(self._projections)
-        return seen[:-1], seen[1:]
+        return seen[:-1], seen[1:] if self._fresh is None else view(self._fresh)
 
 
 def accepted_when_written(pairs: Pairs, *, rule: Rule, blurred: bool = True) -> NDArray[np.float32]:

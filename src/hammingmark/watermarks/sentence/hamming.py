@@ -34,7 +34,7 @@ class HammingMark:
             key.bits, key.threshold, alternative or Alternative(), key.softness, key.fresh
         )
         self._planes = np.ascontiguousarray(key.planes().T)
-        self._references = ReferenceKeys(key.secret, planes=self.rule.planes)
+        self._references = ReferenceKeys(key.secret, bits=key.bits)
 
     @property
     def key_id(self) -> str:
@@ -105,7 +105,7 @@ class HammingMark:
 
     def _pairs(self, embeddings: NDArray[np.float32]) -> Pairs:
         """Neighbours among rows (n, d) under the key alone."""
-        projections = project(embeddings, self._planes, bits=self.rule.planes)
+        projections = project(embeddings, self._planes, bits=self.key.bits)
         return Pairs(projections, statistics.cosines(embeddings), rule=self.rule)
 
     def _scores(self, pairs: Pairs) -> NDArray[np.float32]:
@@ -142,7 +142,7 @@ class HammingTrial:
         self._planes = planes
         self._references = references
         self._topic = topic
-        self._rule = rule
+        self._bits = rule.bits
         self._scoring = Scoring(statistics.cosines(embeddings), statistic=statistic, rule=rule)
         self.is_ratio = statistic in ("likelihood", "margin")
         self.best = self._scoring.best
@@ -170,10 +170,10 @@ class HammingTrial:
         planes: NDArray[np.float32],
         shared: NDArray[np.float32] | None = None,
     ) -> Iterator[NDArray[np.float64]]:
-        """Chunk by chunk; ``shared`` (n, p) is what every key has in common, if anything."""
+        """Chunk by chunk; ``shared`` (n, m) is what every key has in common, if anything."""
         for first in range(0, len(embeddings) - 1, _CHUNK):
             part = slice(first, first + _CHUNK + 1)
-            projections = project(embeddings[part], planes, bits=self._rule.planes)
+            projections = project(embeddings[part], planes, bits=self._bits)
             if shared is not None:
                 projections += shared[part, None, :]
             yield self._scoring.increments(projections, first=first)
