@@ -45,7 +45,7 @@ Settings = Mapping[str, object]
 WORDS = ("delete-words", "insert-words", "swap-words", "typos", "homoglyphs", "case",
          "contractions", "synonyms")  # fmt: skip
 SENTENCES = ("delete-sentences", "insert-sentences", "duplicate-sentences", "shuffle-sentences",
-             "merge-sentences", "split-sentences", "truncate", "copy-paste")  # fmt: skip
+             "merge-sentences", "split-sentences", "truncate", "copy-paste", "prompt")  # fmt: skip
 MODELS = ("bergamot", "marian", "marian-sampled", "infill-causal", "rewrite", "distance-seeking",
           "boundary-seeking")  # fmt: skip
 
@@ -148,6 +148,8 @@ class Bench:
         """What an attack needs beside its defaults."""
         if name in ("insert-sentences", "copy-paste"):
             return {"pool": self.human}
+        if name == "prompt":
+            return {"prompt": " ".join(self.human[:2])}
         if name == "marian-sampled":
             return {"temperature": 0.7}
         if name == "rewrite":

@@ -140,7 +140,10 @@ class Bench:
         asked = [
             self.prompts[number % len(self.prompts)] for number in range(self.options.together)
         ]
+        for key in (None, self.key):  # a backend may have to get ready for so many
+            self.write(asked, key=key, width=self.wide, one_by_one=False)
         rates: dict[str, float] = {}
+        embedding: dict[str, float] = {}
         for name, key, width in (
             ("unmarked", None, 1),
             ("one candidate at a time", self.key, 1),
@@ -148,11 +151,13 @@ class Bench:
         ):
             drafts, seconds = self.write(asked, key=key, width=width, one_by_one=False)
             rates[name] = sum(draft.cost.tokens for draft in drafts) / seconds
+            embedding[name] = sum(draft.cost.encoder_seconds for draft in drafts) / seconds
         base = rates["unmarked"]
         return {
             "texts": len(asked),
             "tokens_per_second": rates,
             "over_unmarked": {name: base / rate for name, rate in rates.items()},
+            "time_spent_embedding": embedding,
         }
 
     def habits(self) -> Result:
