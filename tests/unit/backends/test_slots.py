@@ -136,3 +136,53 @@ def test_draws_of_one_row_do_not_depend_on_each_other() -> None:
     )
     again = (drawn[1:] == drawn[:-1]).float().mean()
     assert abs(float(again) - 1 / 8) < 0.006
+
+
+def reads(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each pass over pieces of prompts has, as they are made."""
+    rows: list[int] = []
+    whole = slots._read_together
+
+    def counted(unread: list[tuple[int, list[int]]]) -> None:
+        rows.extend([len(unread)] if unread else [])
+        whole(unread)
+
+    monkeypatch.setattr(slots, "_read_together", counted)
+    return rows
+
+
+def test_prompts_of_many_are_read_together_and_what_they_share_once(
+    model: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = Slots(model, slots=9, length=200, sampling=GREEDY)
+    rows = reads(slots, monkeypatch)
+    wanted = [prompt(60, seed) for seed in (1, 2, 3) for _ in range(3)]
+    assert run(slots, wanted, 6) == [alone(model, tokens, 6) for tokens in wanted]
+    assert rows == [3]
+
+
+def test_a_few_tokens_are_fed_and_hold_nobody_up(
+    model: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = Slots(model, slots=6, length=200, sampling=GREEDY)
+    starts = [prompt(60, seed) for seed in range(5)]
+    slots.begin([(tokens, 0) for tokens in starts])
+    rows = reads(slots, monkeypatch)
+    longer = starts[0] + prompt(9, 9)
+    (number,) = slots.begin([(longer, 0)])
+    drawn: list[int] = []
+    while len(drawn) < 6:
+        drawn += [token for slot, token in slots.step().items() if slot == number]
+    assert rows == []
+    assert drawn == alone(model, longer, 6)
+
+
+def test_what_others_go_on_from_is_overwritten_last(model: object) -> None:
+    slots = Slots(model, slots=4, length=200, sampling=GREEDY)
+    starts = [prompt(30, seed) for seed in range(4)]
+    run(slots, starts, 5)
+    # One is new and must go somewhere: not where one of the other three lies.
+    wanted = [prompt(30, 99), *starts[1:]]
+    numbers = slots.begin([(tokens, 0) for tokens in wanted])
+    assert len(set(numbers)) == 4
+    assert [slots._read[number] for number in numbers[1:]] == [each[:-1] for each in starts[1:]]
