@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -37,7 +37,7 @@ from hammingmark.keys import Secret
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.pipeline.generate import Settings as WritingSettings
 from hammingmark.protocols import Encoder, Splitter
-from hammingmark.records import Prompt, TopicName
+from hammingmark.records import Attacked, Prompt, TopicName
 
 Row = dict[str, Any]
 Settings = Mapping[str, object]
@@ -117,14 +117,8 @@ class Bench:
         file = self.cache / f"{name}.jsonl"
         done = read(file)[: len(self.texts)]
         if len(done) < len(self.texts):
-            attack = load_attack(
-                name.removesuffix("-sampled"), splitter=self.splitter, settings=self.settings(name)
-            )
-            # One text a batch: then a run can go on anywhere with the dice it would have had.
-            runner = AttackRunner(attack, self.splitter, self.judge, batch=1)
-            batches = runner.batches(self.texts[len(done) :], first=len(done))
             began = perf_counter()
-            for (each,) in batches:
+            for each in self.outcomes(name, first=len(done)):
                 done.append({**asdict(each), "seconds": perf_counter() - began})
                 append(file, done[-1])
                 began = perf_counter()
@@ -144,12 +138,26 @@ class Bench:
             "missed_within_bound": self.missed([row["text"] for row in kept]) / len(done),
         }
 
-    def settings(self, name: str) -> Settings:
-        """What an attack needs beside its defaults."""
+    def outcomes(self, name: str, *, first: int) -> Iterator[Attacked]:
+        """One text a batch, so that a run can go on anywhere with the dice it would have had."""
+        attack = None
+        for number in range(first, len(self.texts)):
+            if attack is None or name == "prompt":  # each text has its own
+                attack = load_attack(
+                    name.removesuffix("-sampled"),
+                    splitter=self.splitter,
+                    settings=self.settings(name, number),
+                )
+            runner = AttackRunner(attack, self.splitter, self.judge, batch=1)
+            for (each,) in runner.batches(self.texts[number : number + 1], first=number):
+                yield each
+
+    def settings(self, name: str, number: int) -> Settings:
+        """What an attack needs beside its defaults, for a text of this number."""
         if name in ("insert-sentences", "copy-paste"):
             return {"pool": self.human}
         if name == "prompt":
-            return {"prompt": " ".join(self.human[:2])}
+            return {"prompt": self.prompts[number % len(self.prompts)]}
         if name == "marian-sampled":
             return {"temperature": 0.7}
         if name == "rewrite":
