@@ -64,11 +64,6 @@ class World:
     sentences: dict[bytes, str]
     cosine: float
 
-    def moments(self, *, fresh: bool) -> tuple[np.ndarray, np.ndarray]:
-        """E[x xᵀ] of the attacker's sentences, and of what a key looks at in second ones."""
-        whole = recovery.second_moment(np.concatenate(self.attacker))
-        return whole, recovery.new_moment(strangers(self.attacker)) if fresh else whole
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -190,9 +185,11 @@ def recover(
 ) -> tuple[list[Result], list[dict[int, Guess]]]:
     """How well the key is known after so many marked texts, and what a forger does with it."""
     fresh = marks[0].key.fresh
-    moments = world.moments(fresh=fresh)
-    filled = " and ".join(f"{directions(each):.0f}" for each in moments)
-    say(f"first and second sentences differ in about {filled} directions, as a key sees them")
+    moments = recovery.second_moment(np.concatenate(world.attacker))
+    say(f"sentences differ in about {directions(moments):.0f} directions")
+    if fresh:
+        new = recovery.new_moment(strangers(world.attacker))
+        say(f"new parts differ in about {directions(new):.0f} directions")
     rows: dict[str, list[Result]] = {}
     learned: list[dict[int, Guess]] = []
 
@@ -226,13 +223,10 @@ def recover(
             tries=TRIES,
             rng=np.random.default_rng([seed, 2, number]),
         )
-        planes = mark.key.planes()
-        other = np.random.default_rng([seed, 3, number]).standard_normal(planes.shape)
-        wrong = replace(true, before=np.float32(other[:m]), after=np.float32(other[-m:]))
         known: dict[str, recovery.Choose] = {
             "the key": recovery.by_guess(true),
             "nothing, and takes what comes": recovery.by_nothing,
-            "a wrong key": recovery.by_guess(wrong),
+            "a wrong key": recovery.by_guess(wrong_key(true, seed, number)),
             "the encoder, and takes the most similar": most_similar,
         }
         for way, (name, choose) in enumerate(known.items()):
@@ -246,8 +240,8 @@ def recover(
             guess = recovery.learn(near, far, m, fresh=fresh, rng=rng)
             found[count] = guess
             row = judge(str(count), recovery.by_guess(guess), mark, [6, number, count])
-            row["span"] = over_sides(recovery.span_overlap, span, true, moments)
-            row["planes"] = over_sides(plane_cosine, guess, true, moments)
+            row["span"] = recovery.span_overlap(span.planes, true.planes, moments=moments)
+            row["planes"] = plane_cosine(guess.planes, true.planes, moments=moments)
         learned.append(found)
     head("a forger who knows", "hasty, passes", "patient, passes", "span", "planes")
     table = []
@@ -266,6 +260,11 @@ def recover(
     return table, learned
 
 
+def wrong_key(true: Guess, seed: int, number: int) -> Guess:
+    other = np.random.default_rng([seed, 3, number]).standard_normal(true.planes.shape)
+    return replace(true, planes=np.float32(other))
+
+
 def most_similar(before: FloatArray, candidates: FloatArray) -> int:
     return int(np.argmax(candidates @ before))
 
@@ -273,14 +272,6 @@ def most_similar(before: FloatArray, candidates: FloatArray) -> int:
 def directions(moments: np.ndarray) -> float:
     """How many directions of equal variance would spread as much: the participation ratio."""
     return float(np.trace(moments) ** 2 / np.square(moments).sum())
-
-
-def over_sides(
-    measure: Callable[..., float], guess: Guess, true: Guess, moments: tuple[np.ndarray, np.ndarray]
-) -> float:
-    """A measure of planes for first sentences and of planes for second ones, on average."""
-    before = measure(guess.before, true.before, moments=moments[0])
-    return (before + measure(guess.after, true.after, moments=moments[1])) / 2
 
 
 def plane_cosine(planes: FloatArray, true: FloatArray, *, moments: np.ndarray) -> float:
@@ -328,10 +319,14 @@ def removal(
             rng=rng,
         )
         everything = np.concatenate(world.owner)
-        ways: dict[str, Guess | None] = {"blind": None}
-        ways |= {str(count): guess for count, guess in learned[number].items()}
         # Read softly also for a hard ball: a sign tells no direction in which to go.
-        ways["true key"] = replace(Guess.of(mark.key), softness=mark.key.softness or 0.3)
+        true = replace(Guess.of(mark.key), softness=mark.key.softness or 0.3)
+        ways: dict[str, Guess | None] = {
+            "blind": None,
+            "a wrong key": wrong_key(true, seed, number),
+        }
+        ways |= {str(count): guess for count, guess in learned[number].items()}
+        ways["the key"] = true
         for text in written:
             if recovery.p_value(text, mark) > LEVEL:
                 continue

@@ -11,9 +11,8 @@ more than the mark does.) The top m eigenvectors of the whitened surplus estimat
 Around it, sums of signs single out the planes themselves: gradient ascent on the likelihood of
 "neighbours or not" finds them, once there are texts enough.
 
-A key that looks at new parts has two matrices, and f of the next sentence stands in the place of y.
-Then E[f xᵀ] has a surplus along every r'_i r_iᵀ, and the singular vectors of the whitened surplus
-estimate the span of R' on the left and of R on the right.
+For a key that looks at new parts, f of the next sentence stands in the place of y. E[f xᵀ] itself
+is not symmetric, but the surplus nearly is: symmetrising keeps it, and half of the noise goes.
 
 Everything here works on embeddings, which anyone has who has the encoder.
 """
@@ -49,22 +48,19 @@ class Guess:
     """What somebody takes for a key, rightly or wrongly.
 
     Attributes:
-        before: planes for first sentences, (m, d).
-        after: planes for second sentences, (m, d); the same ones if whole sentences count.
+        planes: (m, d).
         fresh: whether the new part of the second sentence counts, or all of it.
         softness: at which the planes are to be read.
     """
 
-    before: FloatArray
-    after: FloatArray
+    planes: FloatArray
     fresh: bool
     softness: float = 1.0
 
     @classmethod
     def of(cls, key: WatermarkKey) -> Guess:
         """The truth."""
-        planes = key.planes()
-        return cls(planes[: key.bits], planes[-key.bits :], key.fresh, key.softness)
+        return cls(key.planes(), key.fresh, key.softness)
 
     def score(self, first: FloatArray, second: FloatArray) -> NDArray[np.float32]:
         """How well second sentences agree with first ones: (n,).
@@ -74,10 +70,10 @@ class Guess:
             second: likewise.
         """
         first, second = np.atleast_2d(first), np.atleast_2d(second)
-        seen = second @ self.after.T
+        before, after = first @ self.planes.T, second @ self.planes.T
         if self.fresh:
-            seen = fresh_part(first @ self.after.T, seen, _cosines(first, second))
-        return agreement(first @ self.before.T, seen, softness=self.softness)
+            after = fresh_part(before, after, _cosines(first, second))
+        return agreement(before, after, softness=self.softness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +118,7 @@ def learn(marked: Pairs, natural: Pairs, m: int, *, fresh: bool, rng: np.random.
         marked: neighbours in marked texts.
         natural: pairs that no rule tied together: ``strangers`` of the same texts, or neighbours
             in unmarked texts of the same prompts.
-        m: how many planes a sentence meets.
+        m: how many planes the key has.
         fresh: whether the key looks at new parts.
         rng: the dice.
     """
@@ -132,15 +128,15 @@ def learn(marked: Pairs, natural: Pairs, m: int, *, fresh: bool, rng: np.random.
 
 
 def estimate_span(marked: Pairs, natural: Pairs, m: int, *, fresh: bool = False) -> Guess:
-    """An estimate of the subspaces that the secret planes span; arguments as for ``learn``.
+    """An estimate of the subspace that the secret planes span; arguments as for ``learn``.
 
     Returns:
-        m directions a side, strongest first and longest, to be read as a bilinear form: it scores
-        pairs without knowing the planes.
+        m directions, strongest first and longest, to be read as a bilinear form: it scores pairs
+        without knowing the planes.
     """
     frame, strength = _frame(marked, natural, m, fresh=fresh)
     weight = np.float32(np.maximum(strength, 0.0) / max(strength[0], 1e-12))[:, None]
-    return Guess(weight * frame.before, weight * frame.after, fresh, softness=_STRAIGHT)
+    return Guess(weight * frame, fresh, softness=_STRAIGHT)
 
 
 def span_overlap(
@@ -178,10 +174,9 @@ def refine_planes(
 ) -> Guess:
     """The planes themselves, by the likelihood of "neighbours of a marked text, or not".
 
-    The log-odds are b + w Σ_i tanh(u_i·x) tanh(v_i·y), with v = u for whole sentences and f for
-    y if new parts count. The planes start at random inside the estimated spans of m directions
-    and may move within ones ``wide`` times as wide; the best of some restarts by the likelihood
-    wins.
+    The log-odds are b + w Σ_i tanh(u_i·x) tanh(u_i·y), with f for y if new parts count. The
+    planes start at random inside the estimated span of m directions and may move within one
+    ``wide`` times as wide; the best of some restarts by the likelihood wins.
 
     Args:
         marked: as for ``learn``.
@@ -194,20 +189,19 @@ def refine_planes(
         wide: how many times m directions the planes may use.
 
     Returns:
-        Planes to be read at softness 1. Their order means nothing, nor do their signs, beyond
-        that u_i and v_i turn together.
+        Planes to be read at softness 1. Their order and their signs mean nothing.
     """
     frame, _ = _frame(marked, natural, min(wide * m, marked.rows.shape[1]), fresh=fresh)
-    yes, no = _reduced(marked, frame), _reduced(natural, frame)
+    yes, no = (_reduced(pairs, frame, fresh=fresh) for pairs in (marked, natural))
     best: tuple[float, FloatArray] | None = None
     for _ in range(restarts):
-        start = np.zeros((2 if fresh else 1, m, len(frame.before)), np.float32)
-        start[..., :m] = np.linalg.qr(rng.standard_normal((m, m)))[0]
+        start = np.zeros((m, len(frame)), np.float32)
+        start[:, :m] = np.linalg.qr(rng.standard_normal((m, m)))[0]
         fitted, loss = _fit(start, yes, no, rng=rng, steps=steps)
         if best is None or loss < best[0]:
             best = (loss, fitted)
     assert best is not None
-    return Guess(best[1][0] @ frame.before, best[1][-1] @ frame.after, fresh)
+    return Guess(best[1] @ frame, fresh)
 
 
 def compose(
@@ -383,25 +377,20 @@ def _at_distances(texts: Sequence[FloatArray], distances: Sequence[int]) -> Pair
 
 def _frame(
     marked: Pairs, natural: Pairs, size: int, *, fresh: bool
-) -> tuple[Guess, NDArray[np.float64]]:
-    """Directions of the greatest surplus, of variance 1 or less, and their strengths: (size,)."""
+) -> tuple[FloatArray, NDArray[np.float64]]:
+    """Directions of the greatest surplus, of variance 1 or less, (size, d), and their strengths."""
     d = marked.rows.shape[1]
     if not 1 <= size <= d:
         raise InputError(f"A span has from 1 to d directions, not {size}.")
     if not len(marked) or not len(natural):
         raise InputError("Both kinds of pairs are needed to see a difference.")
     surplus = _cross_moment(marked, fresh=fresh) - _cross_moment(natural, fresh=fresh)
+    moments = new_moment(natural) if fresh else second_moment(natural.rows)
     # The fewer the pairs, the less they say of directions in which sentences hardly differ.
-    ridge = _RIDGE * d / len(marked)
-    whiten = _inverse_root(second_moment(natural.rows), ridge=ridge)
-    if fresh:
-        after = _inverse_root(new_moment(natural), ridge=ridge)
-        left, strength, right = np.linalg.svd(after @ surplus @ whiten)
-        first, second = right[:size] @ whiten, left[:, :size].T @ after
-        return Guess(_single(first), _single(second), fresh), strength[:size]
+    whiten = _inverse_root(moments, ridge=_RIDGE * d / len(marked))
     values, vectors = np.linalg.eigh(whiten @ (surplus + surplus.T) @ whiten)
-    span = _single(vectors[:, ::-1][:, :size].T @ whiten)
-    return Guess(span, span, fresh), values[::-1][:size]
+    span = (vectors[:, ::-1][:, :size].T @ whiten).astype(np.float32)
+    return span, values[::-1][:size]
 
 
 def _cosines(first: FloatArray, second: FloatArray) -> NDArray[np.float64]:
@@ -449,13 +438,9 @@ def _loss_of(
     return change
 
 
-def _single(rows: NDArray[np.float64]) -> FloatArray:
-    return rows.astype(np.float32)
-
-
-def _reduced(pairs: Pairs, frame: Guess) -> tuple[FloatArray, FloatArray]:
-    """What a key looks at, in the coordinates of two frames (k, d): two arrays (n, k)."""
-    seen = [(x @ frame.before.T, y @ frame.after.T) for x, y in _blocks(pairs, fresh=frame.fresh)]
+def _reduced(pairs: Pairs, frame: FloatArray, *, fresh: bool) -> tuple[FloatArray, FloatArray]:
+    """What a key looks at, in the coordinates of a frame (k, d): two arrays (n, k)."""
+    seen = [(x @ frame.T, y @ frame.T) for x, y in _blocks(pairs, fresh=fresh)]
     first, second = (np.concatenate(side) for side in zip(*seen, strict=True))
     return first, second
 
@@ -473,7 +458,7 @@ def _fit(
     """Adam with a rate that falls to nothing; gives the planes and the loss over the last tenth.
 
     Args:
-        planes: where to start, (2, m, k) for u and v, or (1, m, k) if they are the same.
+        planes: where to start, (m, k).
         yes: both sides of pairs that are neighbours, (n, k) each.
         no: of pairs that are not.
         rng: the dice.
@@ -491,15 +476,13 @@ def _fit(
         offset, weight = theta[-2:]
         drawn = [rng.integers(len(kind[0]), size=batch) for kind in (yes, no)]
         x, y = (np.concatenate([a[drawn[0]], b[drawn[1]]]) for a, b in zip(yes, no, strict=True))
-        f, g = np.tanh(x @ now[0].T), np.tanh(y @ now[-1].T)
+        f, g = np.tanh(x @ now.T), np.tanh(y @ now.T)
         score = (f * g).sum(axis=1)
         margin = sign * (offset + weight * score)
         recent.append(float(np.logaddexp(0.0, -margin).mean()))
         slope = -sign / (1.0 + np.exp(margin)) / len(margin)
         steer = (slope * weight)[:, None].astype(np.float32)
-        gradient = np.zeros_like(now)
-        gradient[0] += (steer * (1 - f * f) * g).T @ x
-        gradient[-1] += (steer * (1 - g * g) * f).T @ y
+        gradient = (steer * (1 - f * f) * g).T @ x + (steer * (1 - g * g) * f).T @ y
         full = np.concatenate([gradient.ravel(), [slope.sum(), (slope * score).sum()]])
         speed = 0.9 * speed + 0.1 * full
         square = 0.99 * square + 0.01 * full * full

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def make_mark(name: str, *, softness: float = 0.0, threshold: float = 6) -> Hamm
 
 
 def make_new_part_mark(name: str) -> HammingMark:
-    """A key of the default preset, which has two matrices."""
+    """A key of the default preset."""
     rule = ball("default", bits=M)
     key = WatermarkKey(
         secret=Secret(hashlib.sha256(name.encode()).digest()),
@@ -104,7 +105,7 @@ def learned(many: list[FloatArray]) -> Guess:
 
 def overlap_of(texts: list[FloatArray], mark: HammingMark) -> float:
     span = estimate_span(neighbours(texts), strangers(texts), M)
-    return span_overlap(span.before, mark.key.planes())
+    return span_overlap(span.planes, mark.key.planes())
 
 
 def test_many_texts_give_the_span_away_and_few_do_not(
@@ -125,7 +126,7 @@ def test_neighbours_of_unmarked_texts_serve_as_contrast_too(
 ) -> None:
     plain = write(None, MANY, seed=5)
     span = estimate_span(neighbours(many), neighbours(plain), M)
-    assert span_overlap(span.before, mark.key.planes()) > 0.8
+    assert span_overlap(span.planes, mark.key.planes()) > 0.8
 
 
 def test_a_soft_ball_gives_itself_away_as_well() -> None:
@@ -143,9 +144,9 @@ def test_refining_finds_the_planes_and_not_only_their_span(
 ) -> None:
     span = estimate_span(neighbours(many), strangers(many), M)
     true = mark.key.planes()
-    assert np.median(matched(learned.before, true)) > 0.9
-    assert np.median(matched(span.before, true)) < 0.8
-    assert span_overlap(learned.before, true) > 0.85
+    assert np.median(matched(learned.planes, true)) > 0.9
+    assert np.median(matched(span.planes, true)) < 0.8
+    assert span_overlap(learned.planes, true) > 0.85
 
 
 def test_the_forger_passes_after_recovery_and_not_before(
@@ -186,23 +187,18 @@ def learned_new(many_new: list[FloatArray]) -> Guess:
     return guess_from(many_new)
 
 
-def sides_overlap(guess: Guess, mark: HammingMark) -> tuple[float, float]:
-    true = Guess.of(mark.key)
-    return span_overlap(guess.before, true.before), span_overlap(guess.after, true.after)
-
-
-def test_many_texts_give_both_matrices_of_new_parts_away_and_few_do_not(
+def test_many_texts_give_the_planes_of_new_parts_away_and_few_do_not(
     new_part_mark: HammingMark, many_new: list[FloatArray], learned_new: Guess
 ) -> None:
     span = estimate_span(neighbours(many_new), strangers(many_new), M, fresh=True)
+    true, another = new_part_mark.key.planes(), make_new_part_mark("another").key.planes()
     for guess in (span, learned_new):
-        assert min(sides_overlap(guess, new_part_mark)) > 0.85
-        # Of another key the same texts say nothing, nor does one matrix resemble the other.
-        assert max(sides_overlap(guess, make_new_part_mark("another"))) < 0.45
-        crossed = Guess(guess.after, guess.before, fresh=True)
-        assert max(sides_overlap(crossed, new_part_mark)) < 0.45
-    assert max(sides_overlap(guess_from(many_new[:FEW]), new_part_mark)) < 0.5
-    assert max(sides_overlap(guess_from(write(None, MANY, seed=14)), new_part_mark)) < 0.45
+        assert span_overlap(guess.planes, true) > 0.85
+        assert span_overlap(guess.planes, another) < 0.45
+    assert np.median(matched(learned_new.planes, true)) > 0.9
+    assert np.median(matched(span.planes, true)) < 0.8
+    assert span_overlap(guess_from(many_new[:FEW]).planes, true) < 0.5
+    assert span_overlap(guess_from(write(None, MANY, seed=14)).planes, true) < 0.45
 
 
 def test_a_guess_scores_new_parts_as_the_key_does(
@@ -225,12 +221,13 @@ def test_the_forger_of_new_parts_passes_after_recovery_and_not_before(
         forged = forge(guess, pools, texts=60, sentences=10, rng=np.random.default_rng(16))
         return pass_rate(forged, new_part_mark)
 
-    assert passing(learned_new) > 0.8
-    assert passing(estimate_span(neighbours(many_new), strangers(many_new), M, fresh=True)) > 0.8
-    assert passing(guess_from(many_new[:FEW])) < 0.35
+    found = passing(learned_new)
+    assert found > 0.7
+    assert passing(estimate_span(neighbours(many_new), strangers(many_new), M, fresh=True)) > 0.2
+    assert passing(guess_from(many_new[:FEW])) < 0.1
     assert passing(Guess.of(make_new_part_mark("another").key)) < 0.1
-    # The planes of first sentences alone are no key.
-    assert passing(Guess(learned_new.before, learned_new.before, fresh=True)) < 0.2
+    # The same planes say less of whole sentences.
+    assert passing(replace(learned_new, fresh=False)) < found - 0.2
 
 
 def test_a_recovered_key_of_new_parts_removes_the_mark_with_fewer_changes(
