@@ -230,19 +230,6 @@ def test_the_forger_of_new_parts_passes_after_recovery_and_not_before(
     assert passing(replace(learned_new, fresh=False)) < found - 0.2
 
 
-def test_a_recovered_key_of_new_parts_removes_the_mark_with_fewer_changes(
-    new_part_mark: HammingMark, many_new: list[FloatArray], learned_new: Guess
-) -> None:
-    found = [text for text in many_new[:60] if p_value(text, new_part_mark) <= 0.01][:20]
-    needed: dict[str, list[int]] = {"blind": [], "learned": []}
-    for number, text in enumerate(found):
-        versions = reworded(text, cosine=0.8, versions=8, seed=number)
-        for name, guess in (("blind", None), ("learned", learned_new)):
-            path = removal_path(text, versions, guess=guess, rng=np.random.default_rng(number))
-            needed[name].append(changes_needed(path, new_part_mark) or len(text) + 1)
-    assert np.mean(needed["learned"]) < np.mean(needed["blind"]) - 1.0
-
-
 def reworded(text: FloatArray, *, cosine: float, versions: int, seed: int) -> FloatArray:
     rng = np.random.default_rng(seed)
     noise = rng.standard_normal((len(text), versions, D))
@@ -250,9 +237,15 @@ def reworded(text: FloatArray, *, cosine: float, versions: int, seed: int) -> Fl
     return unit(cosine * text[:, None] + np.sqrt(1 - cosine**2) * unit(noise))
 
 
+@pytest.mark.parametrize("kind", ["whole", "new parts"])
 def test_a_recovered_key_removes_the_mark_with_fewer_changes(
-    mark: HammingMark, many: list[FloatArray], learned: Guess
+    request: pytest.FixtureRequest, kind: str
 ) -> None:
+    names = {
+        "whole": ("mark", "many", "learned"),
+        "new parts": ("new_part_mark", "many_new", "learned_new"),
+    }[kind]
+    mark, many, learned = map(request.getfixturevalue, names)
     found = [text for text in many[:80] if p_value(text, mark) <= 0.01][:25]
     needed: dict[str, list[int]] = {"blind": [], "learned": []}
     for number, text in enumerate(found):
