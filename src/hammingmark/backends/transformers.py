@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,7 @@ class _Engine:
         self._ends = ends
         self._lanes: dict[int, _Lane] = {}
         self._asked: tuple[Prompt, str] | None = None
-        self._known: dict[tuple[str, bool], list[int]] = {}
+        self._tokens = lru_cache(maxsize=_KEPT)(self._tokenize)
 
     def encode(self, request: Request) -> list[int]:
         """The tokens of a prompt and of what was written after it."""
@@ -176,10 +177,12 @@ class _Engine:
         text = prompt.text
         if prompt.messages:
             special = False
-            if self._asked is None or self._asked[0] is not prompt:
-                self._asked = (prompt, self._chat(prompt))
-            text = self._asked[1]
-        tokens = self._tokens(text + request.written, special=special)
+            asked = self._asked  # another thread may put its own there meanwhile
+            if asked is None or asked[0] is not prompt:
+                asked = self._asked = (prompt, self._chat(prompt))
+            text = asked[1]
+        # Candidates of one sentence ask for the same.
+        tokens = self._tokens(text + request.written, special)
         if len(tokens) >= self._length:
             raise BackendError(
                 f"The prompt has {len(tokens)} tokens and the context {self._length}; "
@@ -187,16 +190,9 @@ class _Engine:
             )
         return tokens
 
-    def _tokens(self, text: str, *, special: bool) -> list[int]:
-        """Tokens of a text, known already if another candidate has just asked for the same."""
-        known = self._known.pop((text, special), None)
-        if known is None:
-            known = self._tokenizer(text, add_special_tokens=special).input_ids
-            known = known or [self._tokenizer.bos_token_id or next(iter(self._ends))]
-        self._known[text, special] = known
-        if len(self._known) > _KEPT:
-            del self._known[next(iter(self._known))]
-        return known
+    def _tokenize(self, text: str, special: bool) -> list[int]:
+        tokens: list[int] = self._tokenizer(text, add_special_tokens=special).input_ids
+        return tokens or [self._tokenizer.bos_token_id or next(iter(self._ends))]
 
     def step(self) -> None:
         """Begin what waits, and give one token more to every lane."""
