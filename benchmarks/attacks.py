@@ -1,10 +1,16 @@
 """Every attack on texts that the embedded pair marked: what it keeps, and what is left of the mark.
 
-    python benchmarks/attacks.py --texts 60 --cache FOLDER
+    python benchmarks/attacks.py --texts 50 --cache FOLDER
+    python benchmarks/attacks.py --attacks distance-marian-same boundary-rewrite-other
 
 The marked texts are written once and kept in the folder, and so is the outcome of each attack, so
 that a run that breaks off goes on where it was. The key is known to everybody: a benchmark's.
 Similarity is judged by an encoder that the mark does not use.
+
+``NAME@SHARE`` is an attack with another share than its default.
+``distance-INNER-KNOWN`` and ``boundary-INNER-KNOWN`` are attackers who choose among versions of
+each sentence. INNER makes the versions; KNOWN says whether they are compared by the watermark's
+encoder (``same``) or by another.
 """
 
 from __future__ import annotations
@@ -12,8 +18,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from hammingmark.assemble import (
-    DEFAULT_GENERATOR,
     detector,
     load_attack,
     load_backend,
@@ -31,13 +37,16 @@ from hammingmark.assemble import (
     new_key,
     writer,
 )
+from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking
+from hammingmark.core.presets import SHARES
 from hammingmark.core.theory import match_probability
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.keys import Secret
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.pipeline.generate import Settings as WritingSettings
-from hammingmark.protocols import Encoder, Splitter
+from hammingmark.protocols import Attack, Encoder, Splitter
 from hammingmark.records import Attacked, Prompt, TopicName
+from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 
 Row = dict[str, Any]
 Settings = Mapping[str, object]
@@ -46,22 +55,57 @@ WORDS = ("delete-words", "insert-words", "swap-words", "typos", "homoglyphs", "c
          "contractions", "synonyms")  # fmt: skip
 SENTENCES = ("delete-sentences", "insert-sentences", "duplicate-sentences", "shuffle-sentences",
              "merge-sentences", "split-sentences", "truncate", "copy-paste", "prompt")  # fmt: skip
-MODELS = ("bergamot", "marian", "marian-sampled", "infill-causal", "rewrite", "distance-seeking",
-          "boundary-seeking")  # fmt: skip
+MODELS = ("bergamot", "marian", "marian-paragraph", "marian-sampled", "infill-causal", "rewrite",
+          "rewrite-document")  # fmt: skip
+VARIANTS: Mapping[str, tuple[str, Settings]] = {
+    "marian-paragraph": ("marian", {"scope": "paragraph"}),
+    "marian-sampled": ("marian", {"temperature": 0.7}),
+    "rewrite-document": ("rewrite", {"scope": "document"}),
+}
+KINDS: Mapping[str, type[DistanceSeeking | BoundarySeeking]] = {
+    "distance": DistanceSeeking,
+    "boundary": BoundarySeeking,
+}
+INNER: Mapping[str, tuple[str, Settings]] = {
+    "synonyms": ("synonyms", {"share": 0.5, "sure": 0.0, "senses": 3}),
+    "marian": ("marian", {"temperature": 0.7, "batch": 256}),
+    "rewrite": ("rewrite", {}),
+}
+"""What makes versions of a sentence for an attacker who chooses among them."""
+SEEKING = tuple(f"{kind}-{inner}-{known}" for inner in INNER for kind in KINDS
+                for known in ("same", "other"))  # fmt: skip
+JUDGE = "bge-small"
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """What every benchmark of attacks can be told."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--texts", type=int, default=60)
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--cache", type=Path, default=Path("attacked"))
+    parser.add_argument("--encoder", default=DEFAULT_ENCODER, help="the watermark's")
+    parser.add_argument("--preset", choices=["paper", *SHARES], default="default")
+    parser.add_argument("--backend", default=DEFAULT_GENERATOR, help="writes the marked texts")
+    parser.add_argument("--together", type=int, default=1, help="texts written side by side (1)")
+    parser.add_argument("--rewriter", default="qwen-coder", help="backend of the rewriting attack")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parser
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--texts", type=int, default=60)
-    parser.add_argument("--tokens", type=int, default=200)
-    parser.add_argument("--attacks", nargs="*", default=[*WORDS, *SENTENCES, *MODELS])
-    parser.add_argument("--cache", type=Path, default=Path("attacked"))
-    parser.add_argument("--backend", default=DEFAULT_GENERATOR, help="writes the marked texts")
-    parser.add_argument("--rewriter", default="qwen-coder", help="backend of the rewriting attack")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser = arguments(str(__doc__).partition("\n")[0])
+    everything = [*WORDS, *SENTENCES, *MODELS, *SEEKING]
+    parser.add_argument("--attacks", nargs="*", default=everything, metavar="NAME")
+    parser.add_argument("--batch", type=int, default=1, help="texts attacked at once")
+    parser.add_argument("--versions", type=int, default=16, help="to choose among (16)")
+    parser.add_argument("--rounds", type=int, default=1, help="of choosing (1)")
+    parser.add_argument("--keeps", type=float, nargs="+", default=[0.8], help="their bounds (0.8)")
     options = parser.parse_args()
     bench = Bench(options)
-    rows = [bench.untouched(), *(bench.run(name) for name in options.attacks)]
+    rows = [bench.untouched()]
+    for name in options.attacks:
+        bounds = options.keeps if name in SEEKING else [None]
+        rows += [bench.run(name, bound) for bound in bounds]
     print("| " + " | ".join(rows[-1]) + " |")
     for row in rows:
         show({name: row.get(name) for name in rows[-1]})
@@ -75,14 +119,14 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.splitter = load_splitter()
-        self.encoder = load_encoder()
+        self.encoder = Remembering(load_encoder(options.encoder))
         secret = Secret(hashlib.sha256(b"benchmarks/attacks").digest())
-        self.key = replace(new_key(self.encoder), secret=secret)
+        self.key = replace(new_key(self.encoder, preset=options.preset), secret=secret)
         # What was made with another encoder, rule or length lies elsewhere.
         rule = f"{self.key.bits}-{self.key.threshold:g}-{self.key.softness:g}-{self.key.fresh}"
         self.cache = options.cache / f"{self.encoder.fingerprint[:8]}-{rule}-{options.tokens}"
         self.cache.mkdir(parents=True, exist_ok=True)
-        self.judge = load_encoder("bge-small")
+        self.judge = Remembering(load_encoder(JUDGE))
         (file,) = model_store().ensure("wiki100").glob("*.jsonl")
         articles = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
         cut = [self.splitter.split(each).carrying for each in articles]
@@ -102,30 +146,38 @@ class Bench:
             backend = load_backend(self.options.backend)
             limits = WritingSettings(max_tokens=self.options.tokens)
             made = writer(self.key, backend=backend, encoder=self.encoder, settings=limits)
-            for number in range(len(known), self.options.texts):
-                prompt = self.prompts[number % len(self.prompts)]
-                known.append({"text": made.write(Prompt(prompt), seed=number).text})
-                append(file, known[-1])
+            prompts = [Prompt(p) for p in (self.prompts * self.options.texts)[: self.options.texts]]
+            while (first := len(known)) < len(prompts):
+                if self.options.together == 1:
+                    drafts = [made.write(prompts[first], seed=first)]
+                else:
+                    some = prompts[first : first + self.options.together]
+                    drafts = made.write_many(some, seed=0, first=first)
+                for draft in drafts:
+                    known.append({"text": draft.text})
+                    append(file, known[-1])
         return [row["text"] for row in known[: self.options.texts]]
 
     def untouched(self) -> Row:
         """How often the mark is found before anything is done."""
         return {"attack": "none", "texts": len(self.texts), **self.found(self.texts)}
 
-    def run(self, name: str) -> Row:
-        """One attack on all texts."""
-        file = self.cache / f"{name}.jsonl"
+    def run(self, name: str, bound: float | None = None) -> Row:
+        """One attack on all texts; ``bound`` is for attackers who choose among versions."""
+        chosen = (
+            "" if bound is None else f"-{self.options.versions}-{self.options.rounds}-{bound:g}"
+        )
+        file = self.cache / f"{name}{chosen}.jsonl"
         done = read(file)[: len(self.texts)]
-        if len(done) < len(self.texts):
-            began = perf_counter()
-            for each in self.outcomes(name, first=len(done)):
-                done.append({**asdict(each), "seconds": perf_counter() - began})
+        for batch, seconds in self.outcomes(name, bound, done=len(done)):
+            for each in batch:
+                done.append({**asdict(each), "seconds": seconds})
                 append(file, done[-1])
-                began = perf_counter()
         sentences = sum(len(self.splitter.split(text).carrying) for text in self.texts)
         kept = [row for row in done if row["kept"] is not False]
         return {
             "attack": name,
+            "keeps": bound,
             "texts": len(done),
             "similarity": float(np.mean([row["similarity"] for row in done])),
             "words_changed": float(np.mean([row["words_changed"] for row in done])),
@@ -138,36 +190,61 @@ class Bench:
             "missed_within_bound": self.missed([row["text"] for row in kept]) / len(done),
         }
 
-    def outcomes(self, name: str, *, first: int) -> Iterator[Attacked]:
-        """One text a batch, so that a run can go on anywhere with the dice it would have had."""
+    def outcomes(
+        self, name: str, bound: float | None, *, done: int
+    ) -> Iterator[tuple[list[Attacked], float]]:
+        """Batches and seconds a text, with the dice that a batch has in an unbroken run."""
+        batch = 1 if name == "prompt" else self.options.batch  # each text has a prompt of its own
         attack = None
-        for number in range(first, len(self.texts)):
-            if attack is None or name == "prompt":  # each text has its own
-                attack = load_attack(
-                    name.removesuffix("-sampled"),
-                    splitter=self.splitter,
-                    settings=self.settings(name, number),
-                )
-            runner = AttackRunner(attack, self.splitter, self.judge, batch=1)
-            for (each,) in runner.batches(self.texts[number : number + 1], first=number):
-                yield each
+        for first in range(done - done % batch, len(self.texts), batch):
+            if attack is None or name == "prompt":
+                attack = self.attack(name, bound, first)
+            runner = AttackRunner(attack, self.splitter, self.judge, batch=batch)
+            some = self.texts[first : first + batch]
+            began = perf_counter()
+            (made,) = runner.batches(some, first=first // batch)
+            seconds = perf_counter() - began
+            if isinstance(inner := getattr(attack, "inner", None), Remembered):
+                seconds += inner.saved
+            yield made[max(0, done - first) :], seconds / len(made)
 
-    def settings(self, name: str, number: int) -> Settings:
-        """What an attack needs beside its defaults, for a text of this number."""
-        if name in ("insert-sentences", "copy-paste"):
-            return {"pool": self.human}
-        if name == "prompt":
-            return {"prompt": self.prompts[number % len(self.prompts)]}
-        if name == "marian-sampled":
-            return {"temperature": 0.7}
-        if name == "rewrite":
-            return {"backend": self.options.rewriter}
-        if name == "infill-causal":
+    def attack(self, name: str, bound: float | None, number: int) -> Attack:
+        """An attack, with what it needs beside its defaults for a text of this number."""
+        if bound is not None:
+            kind, inner, known = name.split("-")
+            return KINDS[kind](
+                inner=self.inner(inner),
+                splitter=self.splitter,
+                encoder=self.encoder if known == "same" else self.judge,
+                judge=self.judge,
+                versions=self.options.versions,
+                rounds=self.options.rounds,
+                keeps=bound,
+            )
+        name, _, share = name.partition("@")
+        attack, variant = VARIANTS.get(name, (name, {}))
+        more = {**variant, **({"share": share} if share else {})}
+        if attack in ("insert-sentences", "copy-paste"):
+            more["pool"] = self.human
+        elif attack == "prompt":
+            more["prompt"] = self.prompts[number % len(self.prompts)]
+        elif attack == "infill-causal":
             (model,) = model_store().ensure("smollm2").glob("*.gguf")
-            return {"model": str(model)}
-        if name.endswith("-seeking"):
-            return {"inner": "synonyms", "encoder": "bge-small", "versions": 6}
-        return {}
+            more["model"] = str(model)
+        elif attack == "rewrite":
+            more["backend"] = self.options.rewriter
+        return load_attack(attack, splitter=self.splitter, settings=more)
+
+    def inner(self, name: str) -> Remembered:
+        """What makes versions, kept in the folder."""
+        attack, settings = INNER[name]
+        if attack == "rewrite":
+            settings = {**settings, "backend": self.options.rewriter}
+        return Remembered(
+            name,
+            lambda: load_attack(attack, splitter=self.splitter, settings=settings),
+            self.cache / "versions",
+        )
 
     def found(self, texts: list[str]) -> Row:
         """How often the mark is found by the exact test, given the topic and free."""
@@ -188,6 +265,58 @@ class Bench:
         judge = detector(self.key, encoder=self.encoder, splitter=self.splitter, topic=topic)
         found = (verdict.p_value for verdict in judge.judge_many(texts))
         return [1.0 if p is None else p for p in found]
+
+
+@dataclass
+class Remembered:
+    """An attack whose outcomes are kept in a folder, by the texts and the dice they came from."""
+
+    name: str
+    load: Callable[[], Attack]
+    folder: Path
+    keeps: float = -1.0
+    saved: float = 0.0
+    """Seconds that the last outcome would have taken, had it not been kept."""
+
+    @cached_property
+    def attack(self) -> Attack:
+        """Loaded when there is something to do."""
+        return self.load()
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """What it made of these texts with these dice, now or before."""
+        asked = json.dumps([self.name, list(texts), rng.bit_generator.state])
+        file = self.folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"
+        known = file.exists()
+        if not known:
+            began = perf_counter()
+            made = self.attack.apply(texts, rng=rng)
+            seconds, dice = perf_counter() - began, rng.bit_generator.state
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps({"texts": made, "seconds": seconds, "dice": dice}))
+        kept = json.loads(file.read_text())
+        rng.bit_generator.state = kept["dice"]
+        self.saved = kept["seconds"] if known else 0.0
+        return list(kept["texts"])
+
+
+class Remembering:
+    """An encoder that embeds no sentence twice."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.name, self.dimension = encoder.name, encoder.dimension
+        self.fingerprint = encoder.fingerprint
+        self._encoder = encoder
+        self._rows: dict[str, Any] = {}
+
+    def encode(self, sentences: Sequence[str]) -> Any:
+        """As the encoder does."""
+        new = list(dict.fromkeys(s for s in sentences if s not in self._rows))
+        if new:
+            self._rows.update(zip(new, self._encoder.encode(new), strict=True))
+        if not sentences:
+            return self._encoder.encode([])
+        return np.stack([self._rows[s] for s in sentences])
 
 
 def flipped(

@@ -8,8 +8,8 @@ enough for ten thousand of them. Seeds are fixed::
     python benchmarks/security.py --json result.json         # more keys, more texts
     python benchmarks/security.py --preset default --encoder minilm-robust --only recovery
 
-It needs the corpus ``wiki100``, an encoder, and for attacks on texts ``wordnet`` and a judge; it
-pulls what is missing.
+It needs the corpus ``wiki100`` and an encoder, and pulls what is missing. What attackers do to
+texts of a language model is measured in ``attacks.py`` and ``oracle.py``.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hammingmark.assemble import load_attack, load_encoder, load_splitter, model_store
-from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking, OracleGuided, score_of
+from hammingmark.assemble import load_encoder, load_splitter, model_store
 from hammingmark.core.presets import SHARES, ball
 from hammingmark.core.soft import soft_acceptance, threshold_for
 from hammingmark.core.theory import match_probability
@@ -36,7 +35,7 @@ from hammingmark.evaluation import recovery
 from hammingmark.evaluation.recovery import Guess, neighbours, pass_rate, strangers
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.detect import Detector
-from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
+from hammingmark.protocols import Encoder, FloatArray, Splitter
 from hammingmark.watermarks.sentence.hamming import HammingMark
 
 LEVEL = 0.01
@@ -47,7 +46,7 @@ PATIENT_TRIES = 128
 REWORDED = 0.9  # cosine of a sentence to its other versions where embeddings stand for texts
 VERSIONS = 8
 FORGERY = 0.05  # a key is worn out when more forgeries than this pass
-PARTS = ["recovery", "removal", "spoof", "texts"]
+PARTS = ["recovery", "removal", "spoof"]
 Result = dict[str, Any]
 BEGAN = time.monotonic()
 _VERB = re.compile(r"\b(is|are|was|were)\b(?! not)")
@@ -68,7 +67,6 @@ class World:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--encoder", default="potion", help="the watermark's (default potion)")
-    parser.add_argument("--judge", default="bge-small", help="of attacked texts (bge-small)")
     parser.add_argument("--keys", type=int, help="independent keys (default 5; quick 2)")
     parser.add_argument("--counts", type=int, nargs="+", help="numbers of marked texts")
     parser.add_argument(
@@ -77,8 +75,6 @@ def main() -> None:
     parser.add_argument("--softness", type=float, help="of a soft ball (default the preset's)")
     parser.add_argument("--articles", type=int, help="most articles to embed")
     parser.add_argument("--sentences", type=int, help="most sentences of an article to embed")
-    parser.add_argument("--texts", type=int, help="texts to attack (default 50; quick 10)")
-    parser.add_argument("--queries", type=int, default=60, help="of an oracle, a text (60)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--quick", action="store_true", help="fewer keys and texts")
@@ -123,10 +119,6 @@ def main() -> None:
         save()
     if "spoof" in parts:
         result["spoof"] = spoof(world, marks[0], judged, seed=options.seed)
-        save()
-    if "texts" in parts:
-        size = options.texts or (10 if options.quick else 50)
-        result["texts"] = attack_texts(world, marks[0], size, options)
         save()
 
 
@@ -407,78 +399,6 @@ def marked_texts(world: World, mark: HammingMark, count: int, *, seed: int) -> l
     whole = [t for t in texts if len(world.splitter.split(t).carrying) == SENTENCES]
     verdicts = make_detector(world, mark).judge_many(whole)
     return [t for t, verdict in zip(whole, verdicts, strict=True) if verdict.watermarked][:count]
-
-
-def attack_texts(
-    world: World, mark: HammingMark, count: int, options: argparse.Namespace
-) -> list[Result]:
-    """Real attacks on real sentences: synonyms, chosen blindly, by distance and by an oracle."""
-    progress("attacking texts")
-    detector = make_detector(world, mark)
-    texts = marked_texts(world, mark, count, seed=options.seed)
-    inner = load_attack(
-        "synonyms",
-        splitter=world.splitter,
-        settings={"share": 0.5, "sure": 0.0, "senses": 3},
-    )
-    judge = load_encoder(options.judge)
-    shared: dict[str, Any] = {
-        "inner": inner,
-        "splitter": world.splitter,
-        "encoder": world.encoder,
-        "judge": judge,
-        "versions": 6,
-        "keeps": 0.85,
-    }
-
-    def guided(oracle: Callable[[str], float], *, ties: bool = False) -> OracleGuided:
-        # Two is -log10 of the level: below it the detector says no.
-        return OracleGuided(
-            **shared,
-            oracle=oracle,
-            queries=options.queries,
-            enough=0.0 if ties else 1.999,
-            ties=ties,
-        )
-
-    def exact(text: str) -> float:
-        return score_of(detector.judge(text))
-
-    def yes_or_no(text: str) -> float:
-        return float(bool(detector.judge(text).watermarked))
-
-    attacks: dict[str, Attack] = {
-        "synonyms, blindly": inner,
-        "distance-seeking": DistanceSeeking(**shared),
-        "boundary-seeking": BoundarySeeking(**shared),
-        "oracle-guided, p-values": guided(exact),
-        "oracle-guided, yes or no": guided(yes_or_no, ties=True),
-    }
-    head(f"{len(texts)} marked texts, all found before", "still found", "similarity", "queries")
-    table = []
-    for name, attack in attacks.items():
-        progress(name)
-        after = attack.apply(texts, rng=np.random.default_rng([options.seed, 12]))
-        found = [bool(detector.judge(text).watermarked) for text in after]
-        similarity = likeness(texts, after, world.splitter, judge)
-        queries = attack.ledger.queries / len(texts) if isinstance(attack, OracleGuided) else 0.0
-        row: Result = {"attack": name, "found": sum(found), "of": len(texts)}
-        table.append({**row, "similarity": similarity, "queries": queries})
-        line(name, f"{sum(found)}/{len(texts)}", f"{similarity:.3f}", f"{queries:.0f}")
-    return table
-
-
-def likeness(
-    before: Sequence[str], after: Sequence[str], splitter: Splitter, judge: Encoder
-) -> float:
-    """Mean cosine of sentences that stand in the same place, by the judge."""
-    pairs = [
-        pair
-        for old, new in zip(before, after, strict=True)
-        for pair in zip(splitter.split(old).carrying, splitter.split(new).carrying, strict=False)
-    ]
-    first, second = (judge.encode([pair[side] for pair in pairs]) for side in (0, 1))
-    return float((first * second).sum(axis=1).mean())
 
 
 def head(title: str, *columns: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from inspect import getdoc
 from pathlib import Path
 from typing import Any
@@ -401,7 +402,8 @@ def load_attack(
         splitter: finds sentences, for attacks that need them.
         settings: what else its constructor takes, as values or as a user types them: a language
             model and an encoder by what `load_backend` and `load_encoder` take, another attack by
-            its name, a folder by its path or by a name of the catalogue.
+            its name and its own settings behind a dot (``inner`` and ``inner.share``), a folder by
+            its path or by a name of the catalogue.
         store: where catalogue models are kept.
 
     Raises:
@@ -409,7 +411,8 @@ def load_attack(
     """
     part = registry.find("attacks", name)
     known = known_settings(part)
-    chosen = {**getattr(part, "needs", {}), **read_settings(known, settings or {}, attack=name)}
+    given = read_settings(attack_settings(name, settings or {}), settings or {}, attack=name)
+    chosen = {**getattr(part, "needs", {}), **{k: v for k, v in given.items() if k in known}}
     for key, setting in known.items():
         if key not in chosen and setting.default is REQUIRED:
             if not setting.wants(Backend):
@@ -426,7 +429,8 @@ def load_attack(
         elif setting.wants(Encoder):
             chosen[key] = load_encoder(value, store=store)
         elif setting.wants(Attack):
-            chosen[key] = load_attack(value, splitter=splitter, store=store)
+            own = _behind(key, given)
+            chosen[key] = load_attack(value, splitter=splitter, settings=own, store=store)
         elif setting.wants(Path) and value in CATALOGUE:
             chosen[key] = (store or model_store()).ensure(value)
         elif setting.wants(Path) and not setting.wants(str):
@@ -446,3 +450,25 @@ def describe_attack(name: str) -> tuple[str, dict[str, Setting]]:
     """An attack in one sentence, and what it can be told."""
     part = registry.find("attacks", name)
     return (getdoc(part) or "").partition("\n")[0], known_settings(part)
+
+
+def attack_settings(name: str, given: Mapping[str, object]) -> dict[str, Setting]:
+    """What an attack can be told, and behind a dot what the attacks can that it is given by name.
+
+    Args:
+        name: the attack's name.
+        given: settings, of which the names of other attacks matter here.
+    """
+    known = known_settings(registry.find("attacks", name))
+    for key, setting in list(known.items()):
+        value = given.get(key)
+        if setting.wants(Attack) and isinstance(value, str):
+            for other, its in attack_settings(value, _behind(key, given)).items():
+                known[f"{key}.{other}"] = replace(its, name=f"{key}.{other}")
+    return known
+
+
+def _behind(key: str, given: Mapping[str, object]) -> dict[str, object]:
+    """The settings of the attack that is the setting ``key``, under their own names."""
+    dotted = f"{key}."
+    return {k.removeprefix(dotted): v for k, v in given.items() if k.startswith(dotted)}

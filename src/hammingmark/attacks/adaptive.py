@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.each import EachText
 from hammingmark.errors import InputError
 from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
 from hammingmark.records import Sentences, Unit, Verdict
@@ -26,12 +26,40 @@ Oracle = Callable[[str], "float | Verdict"]
 _LEAST_P = 1e-12  # so that a p-value has a logarithm
 
 
+class _Page:
+    """A text in work: its units, and at which of them its sentences stand."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._units = list(units)
+        self._places = [place for place, unit in enumerate(units) if unit.carries]
+
+    @property
+    def sentences(self) -> list[str]:
+        """What stands there now."""
+        return [self._units[place].text for place in self._places]
+
+    @property
+    def text(self) -> str:
+        """The whole."""
+        return Sentences(tuple(self._units)).text.strip()
+
+    def with_sentences(self, sentences: Mapping[int, str]) -> _Page:
+        """The same with other sentences in these places."""
+        units = self._units.copy()
+        for number, sentence in sentences.items():
+            place = self._places[number]
+            units[place] = replace(units[place], text=sentence)
+        return _Page(units)
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Versions(EachText):
+class _Versions:
     """What these attackers share: versions of a sentence, and a judge of them.
 
+    All texts are worked on side by side, so that a model that rewrites gets large batches.
+
     Attributes:
-        inner: rewrites sentences; called with one sentence as a text.
+        inner: rewrites sentences; called with sentences as texts.
         splitter: finds the sentences.
         encoder: the watermark's, if the attacker knows it, otherwise one like it.
         judge: says how similar a version still is; by default the encoder itself.
@@ -52,23 +80,14 @@ class _Versions(EachText):
         if not -1.0 <= self.keeps <= 1.0:
             raise InputError(f"keeps is a cosine, from -1 to 1, not {self.keeps:g}.")
 
-    def change(self, text: str, *, rng: np.random.Generator) -> str:
-        """Attack one text."""
-        units = list(self.splitter.split(text).units)
-        places = [place for place, unit in enumerate(units) if unit.carries]
-        if not places:
-            return Sentences(tuple(units)).text.strip()
-        return self._text(self._attack(units, places, rng=rng))
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """Attack each text, with all chance drawn from ``rng``."""
+        pages = [_Page(self.splitter.split(text).units) for text in texts]
+        return [page.text for page in self._attack(pages, rng=rng)]
 
     @abstractmethod
-    def _attack(
-        self, units: list[Unit], places: list[int], *, rng: np.random.Generator
-    ) -> list[Unit]:
-        """The units of the attacked text; ``places`` says which are sentences."""
-
-    @staticmethod
-    def _text(units: Sequence[Unit]) -> str:
-        return Sentences(tuple(units)).text.strip()
+    def _attack(self, pages: list[_Page], *, rng: np.random.Generator) -> list[_Page]:
+        """The attacked texts, in order."""
 
     def _offer(
         self, current: Sequence[str], originals: Sequence[str], *, rng: np.random.Generator
@@ -124,18 +143,18 @@ class _ByDistance(_Versions):
         if self.rounds < 1:
             raise InputError(f"At least 1 round is needed, not {self.rounds}.")
 
-    def _attack(
-        self, units: list[Unit], places: list[int], *, rng: np.random.Generator
-    ) -> list[Unit]:
-        originals = [units[place].text for place in places]
-        chosen = originals
+    def _attack(self, pages: list[_Page], *, rng: np.random.Generator) -> list[_Page]:
+        originals = [sentence for page in pages for sentence in page.sentences]
         for _ in range(self.rounds):
-            offers = self._offer(chosen, originals, rng=rng)
+            current = [sentence for page in pages for sentence in page.sentences]
+            offers = self._offer(current, originals, rng=rng)
             rows = embed(self.encoder, [*originals, *(s for offer in offers for s in offer)])
-            chosen = self._choose(offers, originals, rows)
-        for place, sentence in zip(places, chosen, strict=True):
-            units[place] = replace(units[place], text=sentence)
-        return units
+            given, old = iter(offers), iter(originals)
+            for number, page in enumerate(pages):
+                size = len(page.sentences)
+                chosen = self._choose(list(islice(given, size)), list(islice(old, size)), rows)
+                pages[number] = page.with_sentences(dict(enumerate(chosen)))
+        return pages
 
     @abstractmethod
     def _choose(
@@ -199,13 +218,35 @@ class Ledger:
 
     Attributes:
         queries: how often it was asked, over all texts.
-        accepted: how many changes were kept.
-        scores: of each text, the first and the last score that the attacker saw.
+        paths: of each text, how often the detector had been asked about it and what it said, at
+            the first look and at every change that was kept.
     """
 
     queries: int = 0
-    accepted: int = 0
-    scores: list[tuple[float, float]] = field(default_factory=list)
+    paths: list[list[tuple[int, float]]] = field(default_factory=list)
+
+
+class _Talk:
+    """One text that a detector is asked about, and what came of it so far."""
+
+    def __init__(self, page: _Page, score: float) -> None:
+        self.page = page
+        self.originals = page.sentences
+        self.score = score
+        self.asked = 1
+        self.path = [(1, score)]
+        self.turn = 0
+        self.idle = 0  # sentences in a row of which there was no version to ask about
+
+    @property
+    def place(self) -> int:
+        """The sentence whose turn it is."""
+        return self.turn % len(self.originals)
+
+    def keep(self, page: _Page, score: float) -> None:
+        """Go on from this version of the text."""
+        self.page, self.score = page, score
+        self.path.append((self.asked, score))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,37 +274,36 @@ class OracleGuided(_Versions):
         if self.queries < 1:
             raise InputError(f"At least 1 query is needed, not {self.queries}.")
 
-    def _attack(
-        self, units: list[Unit], places: list[int], *, rng: np.random.Generator
-    ) -> list[Unit]:
-        originals = [units[place].text for place in places]
-        first = score = self._ask(units)
-        left = self.queries - 1
-        idle = 0  # sentences in a row of which there was no version to ask about
-        turn = 0
-        while left and idle < 2 * len(places) and not self._is_enough(score):
-            place, original = places[turn % len(places)], originals[turn % len(places)]
-            (offer,) = self._offer([units[place].text], [original], rng=rng)
-            for version in offer[1:]:
-                trial = [*units[:place], replace(units[place], text=version), *units[place + 1 :]]
-                seen = self._ask(trial)
-                left -= 1
-                if seen < score or (self.ties and seen == score):
-                    units, score = trial, seen
-                    self.ledger.accepted += 1
-                if not left or self._is_enough(score):
-                    break
-            idle = 0 if len(offer) > 1 else idle + 1
-            turn += 1
-        self.ledger.scores.append((first, score))
-        return units
+    def _attack(self, pages: list[_Page], *, rng: np.random.Generator) -> list[_Page]:
+        talks = [_Talk(page, self._ask(page)) for page in pages]
+        while going := [talk for talk in talks if self._goes_on(talk)]:
+            current = [talk.page.sentences[talk.place] for talk in going]
+            originals = [talk.originals[talk.place] for talk in going]
+            for talk, offer in zip(going, self._offer(current, originals, rng=rng), strict=True):
+                self._try(talk, offer[1:])
+                talk.turn += 1
+        self.ledger.paths += [talk.path for talk in talks]
+        return [talk.page for talk in talks]
 
-    def _ask(self, units: Sequence[Unit]) -> float:
+    def _try(self, talk: _Talk, versions: Sequence[str]) -> None:
+        """Ask about some versions of the sentence whose turn it is."""
+        talk.idle = 0 if versions else talk.idle + 1
+        for version in versions:
+            if not self._goes_on(talk):
+                return
+            trial = talk.page.with_sentences({talk.place: version})
+            seen = self._ask(trial)
+            talk.asked += 1
+            if seen < talk.score or (self.ties and seen == talk.score):
+                talk.keep(trial, seen)
+
+    def _goes_on(self, talk: _Talk) -> bool:
+        beaten = self.enough is not None and talk.score <= self.enough
+        return not beaten and talk.asked < self.queries and talk.idle < 2 * len(talk.originals)
+
+    def _ask(self, page: _Page) -> float:
         self.ledger.queries += 1
-        return score_of(self.oracle(self._text(units)))
-
-    def _is_enough(self, score: float) -> bool:
-        return self.enough is not None and score <= self.enough
+        return score_of(self.oracle(page.text))
 
 
 def score_of(answer: float | Verdict) -> float:

@@ -14,7 +14,7 @@ import click
 
 from hammingmark.assemble import (
     DEFAULT_SPLITTER,
-    describe_attack,
+    attack_settings,
     load_attack,
     load_splitter,
     model_store,
@@ -85,8 +85,9 @@ def attack(
     if name is None:
         raise InputError("Name an attack; `hammingmark attack --list` shows them.")
     cutter = load_splitter(splitter, language=language)
-    _, known = describe_attack(name)
-    given = read_settings(known, _typed(pairs, share, known=known, splitter=cutter), attack=name)
+    typed = _typed(pairs, share)
+    known = attack_settings(name, typed)
+    given = read_settings(known, _with_files(typed, known=known, splitter=cutter), attack=name)
     run: dict[str, object] = {
         "attack": name,
         "settings": _recorded(known, given),
@@ -197,14 +198,8 @@ def _read(inputs: tuple[str, ...], *, field: str, out: Path | None) -> list[Sour
     return sources
 
 
-def _typed(
-    pairs: tuple[str, ...],
-    share: float | None,
-    *,
-    known: Mapping[str, Setting],
-    splitter: Splitter,
-) -> dict[str, object]:
-    """The settings as typed, with files read."""
+def _typed(pairs: tuple[str, ...], share: float | None) -> dict[str, object]:
+    """The settings as typed."""
     given: dict[str, object] = {} if share is None else {"share": share}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -213,9 +208,19 @@ def _typed(
         if key in given:
             raise InputError(f"The setting {key!r} is given twice.")
         given[key] = value
-        if value.startswith("@") and key in known:
-            given[key] = _from_file(known[key], value[1:], splitter=splitter)
     return given
+
+
+def _with_files(
+    typed: Mapping[str, object], *, known: Mapping[str, Setting], splitter: Splitter
+) -> dict[str, object]:
+    """The settings with what stands in the files that they name."""
+    return {
+        key: _from_file(known[key], value[1:], splitter=splitter)
+        if isinstance(value, str) and value.startswith("@") and key in known
+        else value
+        for key, value in typed.items()
+    }
 
 
 def _from_file(setting: Setting, path: str, *, splitter: Splitter) -> object:

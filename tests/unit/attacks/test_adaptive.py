@@ -194,10 +194,14 @@ def test_the_oracle_lowers_the_score_and_is_counted(
     )
     (after,) = attack.apply([text], rng=dice())
     assert len(calls) == attack.ledger.queries == 60
-    ((first, last),) = attack.ledger.scores
-    assert first == score_of(detector.judge(text)) >= 2.0  # p is at most 0.01
-    assert last == score_of(detector.judge(after)) < first - 1.0
-    assert attack.ledger.accepted >= 1
+    (path,) = attack.ledger.paths
+    asked, scores = zip(*path, strict=True)
+    assert scores[0] == score_of(detector.judge(text)) >= 2.0  # p is at most 0.01
+    assert scores[-1] == score_of(detector.judge(after)) < scores[0] - 1.0
+    assert list(scores) == sorted(set(scores), reverse=True)  # every change helped
+    assert asked[0] == 1
+    assert list(asked) == sorted(set(asked))
+    assert [score_of(detector.judge(calls[n - 1])) for n in asked] == list(scores)
     old, new = splitter.split(text).carrying, splitter.split(after).carrying
     assert min(likeness(old, new, Words())) >= 0.75 - 1e-6
 
@@ -216,7 +220,7 @@ def test_the_oracle_is_left_alone_once_it_is_beaten(
     )
     (after,) = attack.apply([text], rng=dice())
     assert attack.ledger.queries < 400
-    assert attack.ledger.scores[0][1] <= 1.9
+    assert attack.ledger.paths[0][-1][1] <= 1.9
     assert not detector.judge(after).watermarked
 
 
@@ -245,6 +249,44 @@ def test_a_yes_or_no_needs_ties(text: str, splitter: Splitter) -> None:
     assert still_marked(loose) == 0.0
     assert made.ledger.queries == 80
     assert patient.ledger.queries == 4  # one look, and three changes of three sentences
+
+
+@dataclass
+class Counting:
+    """Leaves words out, and remembers how many texts it was given at once."""
+
+    name: str = "counting"
+    keeps: float = -1.0
+    batches: list[int] = field(default_factory=list)
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        self.batches.append(len(texts))
+        return INNER.apply(texts, rng=rng)
+
+
+def test_texts_are_worked_on_side_by_side(text: str, splitter: Splitter) -> None:
+    short = " ".join(splitter.split(text).carrying[:3])
+    texts = [text, "", short]
+    inner = Counting()
+    seeking = BoundarySeeking(inner=inner, splitter=splitter, encoder=Words(), versions=4)
+    after = seeking.apply(texts, rng=dice())
+    assert inner.batches == [4 * (14 + 3)]
+    assert [len(splitter.split(each).carrying) for each in after] == [14, 0, 3]
+
+    inner.batches.clear()
+    guided = OracleGuided(
+        inner=inner,
+        splitter=splitter,
+        encoder=Words(),
+        oracle=lambda asked: -float(len(asked)),  # likes less what is longer, and gets no such
+        versions=2,
+        queries=9,
+        keeps=-1.0,
+    )
+    assert guided.apply(texts, rng=dice()) == texts
+    assert inner.batches[:4] == [4, 4, 4, 4]  # two versions of a sentence of either text
+    assert guided.ledger.queries == 9 + 1 + 9
+    assert guided.ledger.paths == [[(1, -float(len(t)))] for t in texts]
 
 
 def test_one_query_is_one_look_and_no_change(text: str, splitter: Splitter) -> None:

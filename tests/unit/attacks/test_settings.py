@@ -10,11 +10,19 @@ import numpy as np
 import pytest
 
 from hammingmark import registry
-from hammingmark.assemble import attack_names, describe_attack, load_attack, load_splitter
+from hammingmark.assemble import (
+    attack_names,
+    attack_settings,
+    describe_attack,
+    load_attack,
+    load_splitter,
+)
+from hammingmark.attacks.adaptive import BoundarySeeking
 from hammingmark.attacks.document import LeftPrompt, Truncate
 from hammingmark.attacks.settings import REQUIRED, Setting, known_settings, read_settings
+from hammingmark.attacks.typos import Typos
 from hammingmark.errors import InputError, UnknownName
-from hammingmark.protocols import Attack, Backend, Encoder, Splitter
+from hammingmark.protocols import Attack, Backend, Encoder, FloatArray, Splitter
 from hammingmark.sentences.sentencex import SentencexSplitter
 
 
@@ -158,3 +166,44 @@ def test_every_attack_says_what_it_is() -> None:
     brief, known = describe_attack("typos")
     assert brief.startswith("Give words one slip each")
     assert list(known) == ["share", "keeps"]
+
+
+class Ones:
+    """Finds all sentences alike."""
+
+    name, dimension, fingerprint = "ones", 1, "00" * 32
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        return np.ones((len(sentences), 1), np.float32)
+
+
+def test_an_attack_within_an_attack_is_told_behind_a_dot() -> None:
+    given: dict[str, object] = {"inner": "typos", "inner.share": "0.25", "encoder": Ones()}
+    known = attack_settings("boundary-seeking", given)
+    assert known["inner.share"].words == "a number"
+    assert "inner.share" not in attack_settings("boundary-seeking", {"inner": Typos()})
+    attack = load_attack("boundary-seeking", splitter=load_splitter(), settings=given)
+    assert isinstance(attack, BoundarySeeking)
+    assert attack.inner == Typos(share=0.25)
+    given["inner"] = "distance-seeking"
+    deep = {"inner.inner": "typos", "inner.encoder": Ones(), "inner.inner.share": 0.5}
+    del given["inner.share"]
+    nested = load_attack("boundary-seeking", splitter=load_splitter(), settings={**given, **deep})
+    assert nested.inner.inner == Typos(share=0.5)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"inner": "typos", "inner.shar": 0.5}, "no setting 'inner.shar'. Did you mean 'inner.sha"),
+        ({"inner": "typos", "inner.share": "much"}, "inner.share takes a number, not much"),
+        ({"inner": "prompt"}, "'prompt' needs the setting 'prompt'"),
+        ({"inner": "typo"}, "Did you mean 'typos'"),
+        ({"inner.share": 0.5}, "no setting 'inner.share'"),
+    ],
+)
+def test_a_wrong_word_behind_a_dot_is_refused(given: dict[str, object], said: str) -> None:
+    with pytest.raises((InputError, UnknownName), match=said):
+        load_attack(
+            "boundary-seeking", splitter=load_splitter(), settings={**given, "encoder": Ones()}
+        )
