@@ -10,7 +10,7 @@ Similarity is judged by an encoder that the mark does not use.
 ``NAME@SHARE`` is an attack with another share than its default.
 ``distance-INNER-KNOWN`` and ``boundary-INNER-KNOWN`` are attackers who choose among versions of
 each sentence. INNER makes the versions; KNOWN says whether they are compared by the watermark's
-encoder (``same``) or by another.
+encoder (``same``) or by another, which is not the judge's either.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ INNER: Mapping[str, tuple[str, Settings]] = {
 """What makes versions of a sentence for an attacker who chooses among them."""
 SEEKING = tuple(f"{kind}-{inner}-{known}" for inner in INNER for kind in KINDS
                 for known in ("same", "other"))  # fmt: skip
-JUDGE = "bge-small"
+JUDGE, OTHER = "bge-small", "minilm"
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -88,6 +88,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--backend", default=DEFAULT_GENERATOR, help="writes the marked texts")
     parser.add_argument("--together", type=int, default=1, help="texts written side by side (1)")
     parser.add_argument("--rewriter", default="qwen-coder", help="backend of the rewriting attack")
+    parser.add_argument("--edits", action="store_true", help="the detector allows for edits")
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser
 
@@ -124,9 +125,12 @@ class Bench:
         self.key = replace(new_key(self.encoder, preset=options.preset), secret=secret)
         # What was made with another encoder, rule or length lies elsewhere.
         rule = f"{self.key.bits}-{self.key.threshold:g}-{self.key.softness:g}-{self.key.fresh}"
-        self.cache = options.cache / f"{self.encoder.fingerprint[:8]}-{rule}-{options.tokens}"
+        written = "" if options.together == 1 else f"-{options.backend.replace(':', '-')}"
+        self.cache = options.cache / (
+            f"{self.encoder.fingerprint[:8]}-{rule}-{options.tokens}{written}"
+        )
         self.cache.mkdir(parents=True, exist_ok=True)
-        self.judge = Remembering(load_encoder(JUDGE))
+        self.judge, self.other = (Remembering(load_encoder(name)) for name in (JUDGE, OTHER))
         (file,) = model_store().ensure("wiki100").glob("*.jsonl")
         articles = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
         cut = [self.splitter.split(each).carrying for each in articles]
@@ -206,6 +210,7 @@ class Bench:
             seconds = perf_counter() - began
             if isinstance(inner := getattr(attack, "inner", None), Remembered):
                 seconds += inner.saved
+                inner.saved = 0.0
             yield made[max(0, done - first) :], seconds / len(made)
 
     def attack(self, name: str, bound: float | None, number: int) -> Attack:
@@ -215,7 +220,7 @@ class Bench:
             return KINDS[kind](
                 inner=self.inner(inner),
                 splitter=self.splitter,
-                encoder=self.encoder if known == "same" else self.judge,
+                encoder=self.encoder if known == "same" else self.other,
                 judge=self.judge,
                 versions=self.options.versions,
                 rounds=self.options.rounds,
@@ -243,7 +248,7 @@ class Bench:
         return Remembered(
             name,
             lambda: load_attack(attack, splitter=self.splitter, settings=settings),
-            self.cache / "versions",
+            self.cache / "versions" / f"{name}-{digest(json.dumps(settings, sort_keys=True))[:8]}",
         )
 
     def found(self, texts: list[str]) -> Row:
@@ -262,7 +267,13 @@ class Bench:
 
     def p_values(self, texts: list[str], topic: TopicName) -> list[float]:
         """Exact ones, 1 for a text that is too short."""
-        judge = detector(self.key, encoder=self.encoder, splitter=self.splitter, topic=topic)
+        judge = detector(
+            self.key,
+            encoder=self.encoder,
+            splitter=self.splitter,
+            topic=topic,
+            edits=self.options.edits,
+        )
         found = (verdict.p_value for verdict in judge.judge_many(texts))
         return [1.0 if p is None else p for p in found]
 
@@ -276,7 +287,7 @@ class Remembered:
     folder: Path
     keeps: float = -1.0
     saved: float = 0.0
-    """Seconds that the last outcome would have taken, had it not been kept."""
+    """Seconds that outcomes would have taken, had they not been kept."""
 
     @cached_property
     def attack(self) -> Attack:
@@ -293,10 +304,12 @@ class Remembered:
             made = self.attack.apply(texts, rng=rng)
             seconds, dice = perf_counter() - began, rng.bit_generator.state
             self.folder.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"texts": made, "seconds": seconds, "dice": dice}))
+            draft = file.with_suffix(".partial")
+            draft.write_text(json.dumps({"texts": made, "seconds": seconds, "dice": dice}))
+            draft.replace(file)
         kept = json.loads(file.read_text())
         rng.bit_generator.state = kept["dice"]
-        self.saved = kept["seconds"] if known else 0.0
+        self.saved += kept["seconds"] if known else 0.0
         return list(kept["texts"])
 
 
@@ -336,10 +349,19 @@ def flipped(
     return float(1.0 - match_probability(cosine).mean())
 
 
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def read(file: Path) -> list[Row]:
+    """The rows of a file; one that a broken run left unfinished is taken off it."""
     if not file.exists():
         return []
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        file.write_text("".join(lines[:-1]), "utf-8")
+        lines = lines[:-1]
+    return [json.loads(line) for line in lines]
 
 
 def append(file: Path, row: Row) -> None:

@@ -1,43 +1,48 @@
 """An attacker who may ask the detector: how many marks are left after how many questions.
 
-    python benchmarks/oracle.py --texts 120 --inner synonyms marian --cache FOLDER
+    python benchmarks/oracle.py --texts 50 --inner synonyms marian --cache FOLDER
 
-The texts are those of ``attacks.py`` in which the mark is found before. The attacker rewords
-sentence after sentence, asks, and keeps what helps; he is told a p-value, or yes or no. What he did
-is kept in the folder. Beside him stands a blind one, who takes one version of every sentence.
+The texts are those of ``attacks.py`` in which the mark is found before. The attacker has the
+encoder, and some versions of every sentence: those of ``attacks.py``. He asks about one after the
+other, the farthest from the original first, and keeps what helps; he is told a p-value, or yes or
+no. Beside him stands a blind one, who takes the first version of every sentence.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from attacks import INNER, Bench, append, arguments, read
+from attacks import INNER, Bench, arguments
 
 from hammingmark.assemble import detector
 from hammingmark.attacks.adaptive import OracleGuided, score_of
+from hammingmark.attacks.pieces import Tally, change_prose
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.pipeline.detect import Detector
 from hammingmark.protocols import Attack
 from hammingmark.records import Attacked
 
 Row = dict[str, Any]
-ANSWERS = ("p-value", "yes-or-no")
 LEVEL = 0.01
-STOPS = (1, 5, 10, 20, 40, 60, 80, 120, 160)
+STOPS = (1, 5, 10, 20, 40, 80, 160, 320)
+ORACLES: dict[str, Callable[[Detector], Callable[[str], float]]] = {
+    "p-value": lambda judge: lambda text: score_of(judge.judge(text)),
+    "yes-or-no": lambda judge: lambda text: float(bool(judge.judge(text).watermarked)),
+}
 
 
 def main() -> None:
     parser = arguments(str(__doc__).partition("\n")[0])
     parser.add_argument("--inner", nargs="*", default=list(INNER), choices=list(INNER))
-    parser.add_argument("--answers", nargs="*", default=list(ANSWERS), choices=ANSWERS)
-    parser.add_argument("--versions", type=int, default=4, help="of a sentence at a time (4)")
+    parser.add_argument("--answers", nargs="*", default=list(ORACLES), choices=list(ORACLES))
+    parser.add_argument("--versions", type=int, default=16, help="of a sentence (16)")
     parser.add_argument("--queries", type=int, default=160, help="most questions a text (160)")
     parser.add_argument("--keeps", type=float, default=0.8, help="bound of a version (0.8)")
+    parser.add_argument("--until", type=float, default=LEVEL, help="p-value to get above (0.01)")
     options = parser.parse_args()
     bench = Bench(options)
     judge = detector(bench.key, encoder=bench.encoder, splitter=bench.splitter, level=LEVEL)
@@ -46,78 +51,114 @@ def main() -> None:
     print(f"{len(texts)} of {len(bench.texts)} marks are found at {LEVEL:.0%}", flush=True)
     stops = [stop for stop in STOPS if stop <= options.queries]
     columns = ["inner", "answers", *(f"after {stop}" for stop in stops)]
-    columns += ["at the end", "similarity", "words"]
+    columns += ["at the end", "at 5 %", "free, 1 %", "similarity", "words"]
     print("| " + " | ".join(columns) + " |", flush=True)
-    rows = []
+    rows = [row(bench, "none", "", run(bench, Untouched(), texts), {})]
+    show(rows[0], stops)
     for inner in options.inner:
-        rows.append(blind(bench, judge, texts, inner))
+        bank = Bank(bench, inner, options.versions)
+        rows.append(row(bench, inner, "none", run(bench, Blind(bank, bench), texts), {}))
         show(rows[-1], stops)
         for answers in options.answers:
-            rows.append(guided(bench, judge, texts, inner, answers, options))
+            rows.append(guided(bench, judge, texts, bank, answers, options))
             show(rows[-1], stops)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def blind(bench: Bench, judge: Detector, texts: list[str], inner: str) -> Row:
-    """One version of every sentence, whatever it is."""
-    made = run(bench, bench.inner(inner), texts)
-    found = sum(bool(verdict.watermarked) for verdict in judge.judge_many(e.text for e in made))
-    return {"inner": inner, "answers": "none", "left": {}, "found": found, **means(made)}
+class Bank:
+    """Versions of every sentence of the bench's texts, drawn with the dice of ``attacks.py``."""
+
+    keeps = -1.0
+
+    def __init__(self, bench: Bench, inner: str, versions: int) -> None:
+        self.name = inner
+        self.size = versions
+        originals = [s for text in bench.texts for s in bench.splitter.split(text).carrying]
+        dice = np.random.default_rng(np.random.SeedSequence([0, 0]))
+        asked = [sentence for sentence in originals for _ in range(versions)]
+        made = bench.inner(inner).apply(asked, rng=dice)
+        self._versions = {s: made[i * versions :][:versions] for i, s in enumerate(originals)}
+        self._origin = {v: s for s, each in self._versions.items() for v in each}
+        self._origin |= {s: s for s in originals}
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """For the k-th time that a sentence is asked for, its k-th version."""
+        asked: dict[str, int] = {}
+        found = []
+        for text in texts:
+            offered = self._versions[self._origin[text]] if text in self._origin else [text]
+            found.append(offered[asked.get(text, 0) % len(offered)])
+            asked[text] = asked.get(text, 0) + 1
+        return found
+
+
+class Blind:
+    """The first version of every sentence, whatever it is."""
+
+    name, keeps = "blind", -1.0
+
+    def __init__(self, bank: Bank, bench: Bench) -> None:
+        self._bank, self._splitter = bank, bench.splitter
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """Attack each text; ``rng`` is not used."""
+        return [
+            change_prose(
+                [text],
+                splitter=self._splitter,
+                change=lambda pieces: self._bank.apply([p.text for p in pieces], rng=rng),
+                tally=Tally(),
+            )[0]
+            for text in texts
+        ]
+
+
+class Untouched:
+    """No attack."""
+
+    name, keeps = "untouched", 1.0
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """The texts."""
+        return list(texts)
 
 
 def guided(
     bench: Bench,
     judge: Detector,
     texts: list[str],
-    inner: str,
+    bank: Bank,
     answers: str,
     options: argparse.Namespace,
 ) -> Row:
-    """Questions and answers, from the folder or anew."""
-    name = f"oracle-{inner}-{answers}-{options.versions}-{options.queries}-{options.keeps:g}"
-    file = bench.cache / f"{name}.jsonl"
-    known = read(file)
-    if [row["original"] for row in known] != texts:
-        file.unlink(missing_ok=True)
-        attack = OracleGuided(
-            inner=bench.inner(inner),
-            splitter=bench.splitter,
-            encoder=bench.encoder,
-            judge=bench.judge,
-            versions=options.versions,
-            keeps=options.keeps,
-            oracle=ORACLES[answers](judge),
-            queries=options.queries,
-            # Just below what the level asks for, or below yes.
-            enough=np.nextafter(-np.log10(LEVEL), 0.0) if answers == "p-value" else 0.0,
-            ties=answers == "yes-or-no",
-        )
-        made = run(bench, attack, texts)
-        for text, each, path in zip(texts, made, attack.ledger.paths, strict=True):
-            append(file, {"original": text, "path": path, **asdict(each)})
-        known = read(file)
-    verdicts = list(judge.judge_many(row["text"] for row in known))
-    return {
-        "inner": inner,
-        "answers": answers,
-        "left": {stop: sum(found_after(row["path"], stop, answers) for row in known)
-                 for stop in STOPS if stop <= options.queries},
-        "found": sum(bool(verdict.watermarked) for verdict in verdicts),
-        **means([Attacked(**{k: row[k] for k in Attacked.__dataclass_fields__}) for row in known]),
-    }  # fmt: skip
+    """Questions and answers."""
+    attack = OracleGuided(
+        inner=bank,
+        splitter=bench.splitter,
+        encoder=bench.encoder,
+        judge=bench.judge,
+        versions=bank.size,
+        keeps=options.keeps,
+        oracle=ORACLES[answers](judge),
+        queries=options.queries,
+        # Just below what the p-value asks for, or below yes.
+        enough=np.nextafter(-np.log10(options.until), 0.0) if answers == "p-value" else 0.0,
+        ties=answers == "yes-or-no",
+    )
+    made = run(bench, attack, texts)
+    line = 1.0 if answers == "yes-or-no" else -np.log10(LEVEL)
+    left = {
+        stop: sum(score_after(path, stop) >= line for path in attack.ledger.paths)
+        for stop in STOPS
+        if stop <= options.queries
+    }
+    return row(bench, bank.name, answers, made, left)
 
 
-ORACLES: dict[str, Callable[[Detector], Callable[[str], float]]] = {
-    "p-value": lambda judge: lambda text: score_of(judge.judge(text)),
-    "yes-or-no": lambda judge: lambda text: float(bool(judge.judge(text).watermarked)),
-}
-
-
-def found_after(path: list[tuple[int, float]], questions: int, answers: str) -> bool:
-    """Whether the mark was still found when the attacker had asked so often."""
-    score = [score for asked, score in path if asked <= questions][-1]
-    return score > 0.0 if answers == "yes-or-no" else score >= -np.log10(LEVEL)
+def score_after(path: list[tuple[int, float]], questions: int) -> float:
+    """What the detector said of the text as it stood after so many questions."""
+    return [score for asked, score in path if asked <= questions][-1]
 
 
 def run(bench: Bench, attack: Attack, texts: list[str]) -> list[Attacked]:
@@ -126,18 +167,32 @@ def run(bench: Bench, attack: Attack, texts: list[str]) -> list[Attacked]:
     return list(runner.run(texts))
 
 
-def means(made: list[Attacked]) -> Row:
+def row(
+    bench: Bench,
+    inner: str,
+    answers: str,
+    made: Sequence[Attacked],
+    left: dict[int, int],
+) -> Row:
+    """What is left, also by tests that the attacker did not ask about."""
+    texts = [each.text for each in made]
+    given, free = bench.p_values(texts, "given"), bench.p_values(texts, "free")
     return {
-        "texts": len(made),
+        "inner": inner,
+        "answers": answers,
+        "left": left,
+        "found": sum(p <= LEVEL for p in given),
+        "at 5 %": sum(p <= 0.05 for p in given),
+        "free": sum(p <= LEVEL for p in free),
         "similarity": float(np.mean([each.similarity for each in made])),
         "words": float(np.mean([each.words_changed for each in made])),
     }
 
 
 def show(row: Row, stops: list[int]) -> None:
-    """One line of the table; a blind attacker asks nothing and has one figure."""
-    left = [str(row["left"].get(stop, "")) for stop in stops] if row["left"] else [""] * len(stops)
-    cells = [row["inner"], row["answers"], *left, str(row["found"])]
+    """One line of the table; who asks nothing has no curve."""
+    cells = [row["inner"], row["answers"], *(str(row["left"].get(stop, "")) for stop in stops)]
+    cells += [str(row[name]) for name in ("found", "at 5 %", "free")]
     cells += [f"{row['similarity']:.3f}", f"{row['words']:.0%}"]
     print("| " + " | ".join(cells) + " |", flush=True)
 

@@ -273,6 +273,7 @@ def detector(
     level: float = 0.01,
     statistic: StatisticName = "margin",
     topic: TopicName = "given",
+    edits: bool = False,
     references: int = REFERENCES,
     alternative: Alternative | None = None,
     calibration: Calibration | None = None,
@@ -307,6 +308,7 @@ def detector(
         level=level,
         statistic=statistic,
         topic=topic,
+        edits=edits,
         references=references,
         calibration=calibration,
         threshold=threshold,
@@ -409,16 +411,29 @@ def load_attack(
     Raises:
         InputError: a setting is unknown, missing, or of another kind.
     """
+    return _load_attack(name, splitter, settings or {}, store)
+
+
+def _load_attack(
+    name: str,
+    splitter: Splitter,
+    settings: Mapping[str, object],
+    store: ModelStore | None,
+    *,
+    within: str = "",
+) -> Attack:
+    """The same for an attack that is a setting of another, which stands before its settings."""
     part = registry.find("attacks", name)
     known = known_settings(part)
-    given = read_settings(attack_settings(name, settings or {}), settings or {}, attack=name)
+    given = read_settings(attack_settings(name, settings), settings, attack=name)
     chosen = {**getattr(part, "needs", {}), **{k: v for k, v in given.items() if k in known}}
     for key, setting in known.items():
         if key not in chosen and setting.default is REQUIRED:
             if not setting.wants(Backend):
                 raise InputError(
                     f"The attack {name!r} needs the setting {key!r}: {setting.words}. On the "
-                    f"command line it is given with --set {key}=…, or --set {key}=@FILE."
+                    f"command line it is given with --set {within}{key}=…, or with a file: "
+                    f"--set {within}{key}=@FILE."
                 )
             chosen[key] = DEFAULT_GENERATOR
         value = chosen.get(key)
@@ -430,7 +445,7 @@ def load_attack(
             chosen[key] = load_encoder(value, store=store)
         elif setting.wants(Attack):
             own = _behind(key, given)
-            chosen[key] = load_attack(value, splitter=splitter, settings=own, store=store)
+            chosen[key] = _load_attack(value, splitter, own, store, within=f"{within}{key}.")
         elif setting.wants(Path) and value in CATALOGUE:
             chosen[key] = (store or model_store()).ensure(value)
         elif setting.wants(Path) and not setting.wants(str):

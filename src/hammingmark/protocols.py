@@ -15,6 +15,7 @@ from hammingmark.records import (
     Candidate,
     Choice,
     Evidence,
+    Parts,
     Prompt,
     Request,
     Sampling,
@@ -151,14 +152,20 @@ class SentenceWatermark(Protocol):
         """What the embeddings (n, d) of one text say under the key."""
 
     def trial(
-        self, embeddings: FloatArray, *, statistic: StatisticName, topic: TopicName = "given"
+        self,
+        embeddings: FloatArray,
+        *,
+        statistic: StatisticName,
+        topic: TopicName = "given",
+        parts: Parts | None = None,
     ) -> Trial:
         """One text, ready to be compared under this key and under reference keys.
 
         Args:
-            embeddings: (n, d).
+            embeddings: (n, d), or (N, d) with ``parts``.
             statistic: what is summed over the transitions.
             topic: whether reference keys share the secret key's view of the text's mean sentence.
+            parts: what the sentences may have been before somebody joined or cut them.
         """
 
 

@@ -50,6 +50,24 @@ class Sentences:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """Sentences, and what they may have been before somebody joined or cut them.
+
+    Attributes:
+        texts: N texts, of which the first n are the sentences as they stand.
+        begins: joint at which each begins. Sentence i lies between the joints i and i + 1; joints
+            above n lie within a sentence.
+        ends: joint at which each ends.
+        sentences: n.
+    """
+
+    texts: tuple[str, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    sentences: int
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a chat.
 

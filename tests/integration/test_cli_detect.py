@@ -179,7 +179,13 @@ def test_every_way_in_gives_the_same_verdict(run: Run, tmp_path: Path, marked: s
 
 
 def test_statistics_and_topics_can_be_chosen(run: Run, marked: str) -> None:
-    for extra in (["--statistic", "edge_vote"], ["--topic", "free"], ["--splitter", "punkt"]):
+    choices = (
+        ["--statistic", "edge_vote"],
+        ["--topic", "free"],
+        ["--splitter", "punkt"],
+        ["--edits"],
+    )
+    for extra in choices:
         [row] = rows_of(run("detect", "-k", "mine", "--json", *extra, given=marked.encode()))
         assert row["watermarked"] is True
     fixed = ("detect", "-k", "mine", "--json", "--statistic", "global_bits", "--threshold")

@@ -13,6 +13,7 @@ from tests.conftest import Texts, embed, passages, shared_texts
 from hammingmark.core.presets import ball
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.compare import compare
+from hammingmark.pipeline.parts import read_parts
 from hammingmark.protocols import Encoder, Splitter
 from hammingmark.records import StatisticName, TopicName
 from hammingmark.watermarks.sentence.hamming import HammingMark
@@ -98,6 +99,20 @@ def test_human_text_of_any_length(
 ) -> None:
     runs = passages(articles, splitter, length=length, each=1)
     assert_level_is_kept(p_values(embed(runs, encoder), seed=3), exact=length > 3)
+
+
+def test_human_text_that_may_have_been_edited(
+    articles: list[str], splitter: Splitter, encoder: Encoder
+) -> None:
+    parts = [read_parts(run) for run in passages(articles, splitter, each=1, most=50)]
+    rows = embed([list(each.texts) for each in parts], encoder)
+    dice = np.random.default_rng(9)
+    p = [
+        compare(mark(dice).trial(row, statistic="margin", parts=part), limit=999)
+        for _ in range(KEYS)
+        for row, part in zip(rows, parts, strict=True)
+    ]
+    assert_level_is_kept(np.array([each.p_value for each in p]))
 
 
 @pytest.mark.parametrize("corpus", ["c4", "booksum", "cnn_dailymail"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import ClassVar
@@ -42,6 +42,16 @@ class _Page:
     def text(self) -> str:
         """The whole."""
         return Sentences(tuple(self._units)).text.strip()
+
+    def around(self, number: int) -> tuple[str, str]:
+        """What stands on the lines of this sentence right before and behind it, with the gaps."""
+        place = self._places[number]
+        before = self._units[place - 1] if place else None
+        behind = self._units[place + 1] if place + 1 < len(self._units) else None
+        return (
+            before.text + before.gap if before and before.carries else "",
+            self._units[place].gap + behind.text if behind and behind.carries else "",
+        )
 
     def with_sentences(self, sentences: Mapping[int, str]) -> _Page:
         """The same with other sentences in these places."""
@@ -90,28 +100,40 @@ class _Versions:
         """The attacked texts, in order."""
 
     def _offer(
-        self, current: Sequence[str], originals: Sequence[str], *, rng: np.random.Generator
+        self,
+        places: Sequence[tuple[_Page, int]],
+        originals: Sequence[str],
+        *,
+        rng: np.random.Generator,
     ) -> list[list[str]]:
-        """For each sentence, itself and every new version that the judge lets pass.
+        """For each sentence, itself and every new version that fits and that the judge lets pass.
 
         Args:
-            current: what stands there now and is rewritten.
+            places: pages, and which of its sentences is rewritten, as it stands there now.
             originals: what the judge compares with, in the same order.
             rng: the dice.
         """
+        current = [page.sentences[number] for page, number in places]
         asked = [sentence for sentence in current for _ in range(self.versions)]
         answers = self.inner.apply(asked, rng=rng)
         offers: list[list[str]] = []
-        for number, sentence in enumerate(current):
-            rows = answers[number * self.versions : (number + 1) * self.versions]
-            fresh = [found for row in rows if (found := self._one_sentence(row)) is not None]
+        for count, (sentence, (page, number)) in enumerate(zip(current, places, strict=True)):
+            rows = dict.fromkeys(answers[count * self.versions : (count + 1) * self.versions])
+            fresh = self._fitting(rows, *page.around(number))
             offers.append(list(dict.fromkeys([sentence, *fresh])))
         return self._let_pass(offers, originals)
 
-    def _one_sentence(self, text: str) -> str | None:
-        """The version, normalised; None unless it is one sentence that can carry a mark."""
-        units = self.splitter.split(text).units
-        return units[0].text if len(units) == 1 and units[0].carries else None
+    def _fitting(self, texts: Iterable[str], before: str, behind: str) -> Iterator[str]:
+        """The versions, normalised, that are one sentence, also between their neighbours."""
+        around = [len(self.splitter.split(beside).units) for beside in (before, behind)]
+        for text in texts:
+            alone = self.splitter.split(text).units
+            if len(alone) != 1 or not alone[0].carries:
+                continue
+            version = alone[0].text
+            units = self.splitter.split(before + version + behind).units
+            if len(units) == sum(around) + 1 and units[around[0]].text == version:
+                yield version
 
     def _let_pass(
         self, offers: Sequence[Sequence[str]], originals: Sequence[str]
@@ -146,8 +168,8 @@ class _ByDistance(_Versions):
     def _attack(self, pages: list[_Page], *, rng: np.random.Generator) -> list[_Page]:
         originals = [sentence for page in pages for sentence in page.sentences]
         for _ in range(self.rounds):
-            current = [sentence for page in pages for sentence in page.sentences]
-            offers = self._offer(current, originals, rng=rng)
+            places = [(page, place) for page in pages for place in range(len(page.sentences))]
+            offers = self._offer(places, originals, rng=rng)
             rows = embed(self.encoder, [*originals, *(s for offer in offers for s in offer)])
             given, old = iter(offers), iter(originals)
             for number, page in enumerate(pages):
@@ -233,25 +255,39 @@ class _Talk:
         self.page = page
         self.originals = page.sentences
         self.score = score
-        self.asked = 1
+        self.asked = {page.text}
         self.path = [(1, score)]
+        self.waiting: dict[int, list[str]] = {}  # versions of each sentence to ask about
         self.turn = 0
-        self.idle = 0  # sentences in a row of which there was no version to ask about
+        self.idle = 0  # sentences in a row of which there was nothing to ask
 
     @property
     def place(self) -> int:
         """The sentence whose turn it is."""
         return self.turn % len(self.originals)
 
+    def next_trial(self) -> _Page | None:
+        """The text with the next version of the sentence whose turn it is, if it is a new text."""
+        waiting = self.waiting.get(self.place, [])
+        while waiting:
+            trial = self.page.with_sentences({self.place: waiting.pop(0)})
+            if trial.text not in self.asked:
+                return trial
+        return None
+
     def keep(self, page: _Page, score: float) -> None:
-        """Go on from this version of the text."""
+        """Go on from this version of the text; what waits for this sentence was made of another."""
         self.page, self.score = page, score
-        self.path.append((self.asked, score))
+        self.path.append((len(self.asked), score))
+        self.waiting[self.place] = []
 
 
 @dataclass(frozen=True, kw_only=True)
 class OracleGuided(_Versions):
-    """Rewrite sentence after sentence and keep what the detector likes less.
+    """Reword sentence after sentence and keep what the detector likes less.
+
+    Of each sentence in turn he asks about one version, the one that the encoder puts farthest from
+    the original first: it has flipped the most bits. He never asks the same twice.
 
     Attributes:
         oracle: the detector; it is called with a whole text and counted in ``ledger``.
@@ -276,30 +312,41 @@ class OracleGuided(_Versions):
 
     def _attack(self, pages: list[_Page], *, rng: np.random.Generator) -> list[_Page]:
         talks = [_Talk(page, self._ask(page)) for page in pages]
-        while going := [talk for talk in talks if self._goes_on(talk)]:
-            current = [talk.page.sentences[talk.place] for talk in going]
-            originals = [talk.originals[talk.place] for talk in going]
-            for talk, offer in zip(going, self._offer(current, originals, rng=rng), strict=True):
-                self._try(talk, offer[1:])
-                talk.turn += 1
         self.ledger.paths += [talk.path for talk in talks]
+        while going := [talk for talk in talks if self._goes_on(talk)]:
+            self._draw([talk for talk in going if not talk.waiting.get(talk.place)], rng=rng)
+            for talk in going:
+                trial = talk.next_trial()
+                talk.idle = 0 if trial else talk.idle + 1
+                if trial:
+                    self._try(talk, trial)
+                talk.turn += 1
         return [talk.page for talk in talks]
 
-    def _try(self, talk: _Talk, versions: Sequence[str]) -> None:
-        """Ask about some versions of the sentence whose turn it is."""
-        talk.idle = 0 if versions else talk.idle + 1
-        for version in versions:
-            if not self._goes_on(talk):
-                return
-            trial = talk.page.with_sentences({talk.place: version})
-            seen = self._ask(trial)
-            talk.asked += 1
-            if seen < talk.score or (self.ties and seen == talk.score):
-                talk.keep(trial, seen)
+    def _draw(self, talks: list[_Talk], *, rng: np.random.Generator) -> None:
+        """Versions of the sentences whose turn it is, farthest from the originals first."""
+        if not talks:
+            return
+        originals = [talk.originals[talk.place] for talk in talks]
+        offers = self._offer([(talk.page, talk.place) for talk in talks], originals, rng=rng)
+        rows = embed(self.encoder, [*originals, *(s for offer in offers for s in offer)])
+        for talk, original, offer in zip(talks, originals, offers, strict=True):
+            likeness = {each: float(rows[each] @ rows[original]) for each in offer}
+            now = likeness.pop(offer[0])
+            if self.ties:  # without a slope to follow, only what moves on is worth a question
+                likeness = {each: value for each, value in likeness.items() if value < now}
+            talk.waiting[talk.place] = sorted(likeness, key=likeness.__getitem__)
+
+    def _try(self, talk: _Talk, trial: _Page) -> None:
+        seen = self._ask(trial)
+        talk.asked.add(trial.text)
+        if seen < talk.score or (self.ties and seen == talk.score):
+            talk.keep(trial, seen)
 
     def _goes_on(self, talk: _Talk) -> bool:
         beaten = self.enough is not None and talk.score <= self.enough
-        return not beaten and talk.asked < self.queries and talk.idle < 2 * len(talk.originals)
+        left = len(talk.asked) < self.queries and talk.idle < 2 * len(talk.originals)
+        return left and not beaten
 
     def _ask(self, page: _Page) -> float:
         self.ledger.queries += 1

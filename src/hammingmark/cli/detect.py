@@ -46,6 +46,9 @@ from hammingmark.records import STATISTICS, StatisticName, TopicName, Verdict
     "between keys, at some cost in power.",
 )
 @click.option(
+    "--edits", is_flag=True, help="Allow for sentences that were joined, cut or put in; slower."
+)
+@click.option(
     "--references", type=int, default=REFERENCES, show_default=True, help="Reference keys, K."
 )
 @click.option(
@@ -67,6 +70,7 @@ def detect(
     level: float,
     statistic: StatisticName,
     topic: TopicName,
+    edits: bool,
     references: int,
     calibration: Path | None,
     threshold: float | None,
@@ -88,6 +92,7 @@ def detect(
         level=level,
         statistic=statistic,
         topic=topic,
+        edits=edits,
         references=references,
         calibration=_read_calibration(calibration) if calibration else None,
         threshold=threshold,

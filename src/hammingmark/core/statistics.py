@@ -128,20 +128,25 @@ class Scoring:
         self.centre = centre[self._step]
 
     def increments(
-        self, projections: NDArray[np.float32], *, first: int = 0
+        self,
+        projections: NDArray[np.float32],
+        *,
+        first: int = 0,
+        second: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float64]:
         """What each transition adds to the statistic under each key.
 
         Args:
             projections: of c neighbouring sentences, (c, k, m).
             first: number of the first of them in the text.
+            second: of the sentences that each is compared with, if not its neighbour, (c, k, m).
 
         Returns:
-            (c - 1, k).
+            (c - 1, k), or (c, k) with ``second``.
         """
         rule = self._rule
-        where = slice(first, first + len(projections) - 1)
-        pairs = Pairs(projections, self._similarity[where], rule=rule)
+        where = slice(first, first + len(projections) - (second is None))
+        pairs = Pairs(projections, self._similarity[where], rule=rule, second=second)
         if self._statistic == "margin" or (self._statistic == "likelihood" and rule.softness):
             blurred = self._statistic == "margin"
             accepted = accepted_when_written(pairs, rule=rule, blurred=blurred)
@@ -166,6 +171,8 @@ class Pairs:
         projections: of n sentences, (n, k, m).
         similarity: cosine of neighbours, (n - 1,).
         rule: m, and whether the second of two is seen whole or by its new part.
+        second: of n others, if each of the n is paired with one of these and not with its
+            neighbour, (n, k, m); then ``similarity`` is (n,), and so is what comes out.
     """
 
     def __init__(
@@ -174,12 +181,17 @@ class Pairs:
         similarity: NDArray[np.float64],
         *,
         rule: Rule,
+        second: NDArray[np.float32] | None = None,
     ) -> None:
         self._bits = rule.bits
         self._projections = projections
-        self._fresh: NDArray[np.float32] | None = None
+        self._neighbours = second is None
+        self._second = second
         if rule.fresh:
-            self._fresh = fresh_part(projections[:-1], projections[1:], similarity)
+            first, behind = (
+                (projections[:-1], projections[1:]) if second is None else (projections, second)
+            )
+            self._second = fresh_part(first, behind, similarity)
 
     def matches(self) -> NDArray[np.uint8]:
         """M, the number of matching bits: (n - 1, k)."""
@@ -198,7 +210,8 @@ class Pairs:
     def _both(self, view: Callable[[NDArray[np.float32]], NDArray[Any]]) -> tuple[Any, Any]:
         """Both sides in one view; a sentence that is seen whole is looked at once."""
         seen = view(self._projections)
-        return seen[:-1], seen[1:] if self._fresh is None else view(self._fresh)
+        first = seen[:-1] if self._neighbours else seen
+        return first, seen[1:] if self._second is None else view(self._second)
 
 
 def accepted_when_written(pairs: Pairs, *, rule: Rule, blurred: bool = True) -> NDArray[np.float32]:

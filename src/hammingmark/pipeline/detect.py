@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from hammingmark.core.calibration import Calibration
 from hammingmark.errors import InputError
 from hammingmark.pipeline.compare import Comparison, compare
+from hammingmark.pipeline.parts import read_parts
 from hammingmark.protocols import Encoder, SentenceWatermark, Splitter
-from hammingmark.records import Evidence, StatisticName, TopicName, Verdict
+from hammingmark.records import Evidence, Parts, StatisticName, TopicName, Verdict
 
 REFERENCES = 4000
 _STOP_AFTER = 100
@@ -34,6 +35,8 @@ class Detector:
         topic: whether reference keys see the text's mean sentence as the key does (``given``) or
             not (``free``). Either way the level holds over keys; given the topic, keys also differ
             little in their false alarms on texts of one topic.
+        edits: whether sentences may have been joined, cut or put in (`core.readings`). Finds more
+            in texts that were edited so, and takes a few times as long.
         references: K, the least number of reference keys. If the level or the number of keys
             demands more, they are drawn by Besag and Clifford's rule.
         calibration: thresholds to decide by instead of the p-value.
@@ -47,6 +50,7 @@ class Detector:
     level: float = 0.01
     statistic: StatisticName = "margin"
     topic: TopicName = "given"
+    edits: bool = False
     references: int = REFERENCES
     calibration: Calibration | None = None
     threshold: float | None = None
@@ -59,6 +63,12 @@ class Detector:
             raise InputError("A level below 1e-6 would take too many reference keys to show.")
         if self.references < 1:
             raise InputError(f"At least one reference key is needed, not {self.references}.")
+        if self.edits and self.statistic not in ("margin", "likelihood"):
+            raise InputError(
+                "Edits are weighed by likelihood ratios: use the statistic margin or likelihood."
+            )
+        if self.edits and (self.calibration or self.threshold is not None):
+            raise InputError("A threshold knows nothing of edits; leave one of the two out.")
         if self.calibration and self.threshold is not None:
             raise InputError("Give a calibration or a fixed threshold, not both.")
         if not self.keys:
@@ -86,15 +96,20 @@ class Detector:
         yield from self._judge_batch(batch)
 
     def judge_embeddings(
-        self, sentences: Sequence[str], embeddings: NDArray[np.float32]
+        self,
+        sentences: Sequence[str],
+        embeddings: NDArray[np.float32],
+        *,
+        parts: Parts | None = None,
     ) -> Verdict:
-        """Judge n sentences whose embeddings (n, d) are known."""
+        """Judge n sentences with embeddings (n, d); with ``parts``, those of all parts, (N, d)."""
+        seen, embeddings = embeddings, embeddings[: len(sentences)]
         if len(sentences) < 2:
             return self._too_short(self.watermarks[0].evidence(embeddings), sentences)
         limit = max(self.references, math.ceil(40 * self.keys / self.level))
         comparisons = [
             compare(
-                watermark.trial(embeddings, statistic=self.statistic, topic=self.topic),
+                watermark.trial(seen, statistic=self.statistic, topic=self.topic, parts=parts),
                 limit=limit,
                 level=self.level / self.keys,
                 stop_after=_STOP_AFTER if limit > self.references else 0,
@@ -115,11 +130,13 @@ class Detector:
         return verdict
 
     def _judge_batch(self, batch: list[list[str]]) -> Iterator[Verdict]:
-        every = dict.fromkeys(sentence for sentences in batch for sentence in sentences)
-        row = {sentence: i for i, sentence in enumerate(every)}
+        parts = [read_parts(sentences) if self.edits else None for sentences in batch]
+        texts = [p.texts if p else s for s, p in zip(batch, parts, strict=True)]
+        every = dict.fromkeys(text for some in texts for text in some)
+        row = {text: i for i, text in enumerate(every)}
         embeddings = self.encoder.encode(list(every))
-        for sentences in batch:
-            yield self.judge_embeddings(sentences, embeddings[[row[s] for s in sentences]])
+        for sentences, some, part in zip(batch, texts, parts, strict=True):
+            yield self.judge_embeddings(sentences, embeddings[[row[t] for t in some]], parts=part)
             if self.progress:
                 self.progress(1)
 

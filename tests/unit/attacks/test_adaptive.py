@@ -284,9 +284,72 @@ def test_texts_are_worked_on_side_by_side(text: str, splitter: Splitter) -> None
         keeps=-1.0,
     )
     assert guided.apply(texts, rng=dice()) == texts
-    assert inner.batches[:4] == [4, 4, 4, 4]  # two versions of a sentence of either text
+    assert inner.batches[:3] == [4, 4, 4]  # two versions of a sentence of either text
     assert guided.ledger.queries == 9 + 1 + 9
     assert guided.ledger.paths == [[(1, -float(len(t)))] for t in texts]
+
+
+@dataclass
+class Listed:
+    """Gives of each sentence the versions of a list in turn."""
+
+    versions: dict[str, list[str]]
+    name: str = "listed"
+    keeps: float = -1.0
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        seen: dict[str, int] = {}
+        found = []
+        for text in texts:
+            offered = self.versions.get(text, [text])
+            found.append(offered[seen.get(text, 0) % len(offered)])
+            seen[text] = seen.get(text, 0) + 1
+        return found
+
+
+def test_the_farthest_version_is_asked_about_first_and_none_twice(splitter: Splitter) -> None:
+    near, far = "River mill stone lamp garden.", "River copper bread violin cloud."
+    versions = {"River mill stone lamp house.": [near, far, near, near]}
+    asked: list[str] = []
+
+    def oracle(text: str) -> float:
+        asked.append(text)
+        return 1.0
+
+    attack = OracleGuided(
+        inner=Listed(versions),
+        splitter=splitter,
+        encoder=Words(),
+        oracle=oracle,
+        versions=4,
+        queries=50,
+        keeps=-1.0,
+    )
+    text = "River mill stone lamp house. Winter bread copper window garden."
+    assert attack.apply([text], rng=dice()) == [text]
+    behind = " Winter bread copper window garden."
+    assert asked == [text, far + behind, near + behind]
+    assert attack.ledger.queries == 3
+
+
+@pytest.mark.parametrize("version", ["River mill stone 3. b", "River mill. Stone lamp.", "# River"])
+def test_a_version_that_runs_into_its_neighbours_is_refused(
+    version: str, splitter: Splitter
+) -> None:
+    page = "Winter bread copper. River mill stone lamp house. Garden window letter."
+    attack = BoundarySeeking(
+        inner=Listed({"River mill stone lamp house.": [version]}),
+        splitter=splitter,
+        encoder=Words(),
+        keeps=-1.0,
+    )
+    (after,) = attack.apply([page], rng=dice())
+    assert len(splitter.split(after).carrying) == 3
+    accepted = "River mill stone and lamps."
+    (changed,) = replace(attack, inner=Listed({"River mill stone lamp house.": [accepted]})).apply(
+        [page], rng=dice()
+    )
+    assert changed == page.replace("River mill stone lamp house.", accepted)
 
 
 def test_one_query_is_one_look_and_no_change(text: str, splitter: Splitter) -> None:

@@ -197,7 +197,7 @@ def test_an_attack_within_an_attack_is_told_behind_a_dot() -> None:
     [
         ({"inner": "typos", "inner.shar": 0.5}, "no setting 'inner.shar'. Did you mean 'inner.sha"),
         ({"inner": "typos", "inner.share": "much"}, "inner.share takes a number, not much"),
-        ({"inner": "prompt"}, "'prompt' needs the setting 'prompt'"),
+        ({"inner": "prompt"}, "'prompt' needs the setting 'prompt'.*--set inner.prompt="),
         ({"inner": "typo"}, "Did you mean 'typos'"),
         ({"inner.share": 0.5}, "no setting 'inner.share'"),
     ],

@@ -305,3 +305,58 @@ def test_embeddings_that_all_agree_give_finite_numbers(make: SimpleNamespace) ->
     assert verdict.p_value == 1.0
     assert np.isfinite(verdict.evidence.margin)
     assert np.isfinite(verdict.evidence.likelihood)
+
+
+def joined(sentences: list[str]) -> list[str]:
+    """Neighbours made one by a semicolon, in pairs."""
+    firsts, seconds = sentences[::2], sentences[1::2]
+    return [f"{a[:-1]}; {b[0].lower()}{b[1:]}" for a, b in zip(firsts, seconds, strict=True)]
+
+
+def test_joined_sentences_are_found_again_by_who_allows_for_edits(make: SimpleNamespace) -> None:
+    mark = make.watermark(1)
+    text = make.text(joined(make.marked(mark, 16, seed=2)))
+    plain = make.detector(mark).judge(text)
+    edited = make.detector(mark, edits=True).judge(text)
+    assert plain.watermarked is not True
+    assert edited.watermarked is True
+    assert edited.sentences == plain.sentences  # the verdict shows the text as it stands
+    assert edited.evidence == plain.evidence
+    assert make.detector(make.watermark(2), edits=True).judge(text).watermarked is not True
+
+
+def test_who_allows_for_edits_finds_what_stands_as_it_was(make: SimpleNamespace) -> None:
+    mark = make.watermark(1)
+    sentences = make.marked(mark, 20, seed=1)
+    detector = make.detector(mark, make.watermark(5), edits=True)
+    assert detector.judge(make.text(sentences)).watermarked is True
+    put_in = [s for each in sentences for s in (each, f"Nothing {len(each)} of that sort.")][:-1]
+    assert detector.judge(make.text(put_in[:4] + sentences[2:])).watermarked is True
+    assert detector.judge("One here.").p_value is None
+    assert len(list(detector.judge_many([make.text(sentences), "", "A b c. D e f."]))) == 3
+
+
+def test_unmarked_texts_keep_the_level_whatever_they_may_have_been(make: SimpleNamespace) -> None:
+    detector = make.detector(make.watermark(3), level=0.05, edits=True, references=999)
+    texts = [make.text(joined(make.plain(16, seed=s))) for s in range(60)]
+    assert sum(v.watermarked is True for v in detector.judge_many(texts)) <= 8
+
+
+def test_edits_want_a_likelihood_ratio_and_no_threshold(make: SimpleNamespace) -> None:
+    with pytest.raises(InputError, match="margin or likelihood"):
+        make.detector(edits=True, statistic="edge_vote")
+    with pytest.raises(InputError, match="knows nothing of edits"):
+        make.detector(edits=True, threshold=0.5)
+
+
+def test_a_long_edited_text_in_chunks_gives_the_same(
+    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = make.text(joined(make.plain(40, seed=9)))
+    detector = make.detector(make.watermark(1), edits=True, references=999)
+    whole = detector.judge(text)
+    monkeypatch.setattr("hammingmark.watermarks.sentence.trial._STEPS", 7)
+    monkeypatch.setattr("hammingmark.watermarks.sentence.trial._CHUNK", 3)
+    again = detector.judge(text)
+    assert again.p_value == whole.p_value
+    assert again.power == pytest.approx(whole.power)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import statistics
 from hammingmark.core.hashing import project
-from hammingmark.core.references import coordinates, split_topic
-from hammingmark.core.statistics import Alternative, Pairs, Rule, Scoring
+from hammingmark.core.statistics import Alternative, Pairs, Rule
 from hammingmark.keys import ReferenceKeys, WatermarkKey
-from hammingmark.records import STATISTICS, Choice, Evidence, StatisticName, TopicName, Transition
-
-_CHUNK = 256  # sentences at a time, so that memory does not grow with the text
+from hammingmark.records import (
+    STATISTICS,
+    Choice,
+    Evidence,
+    Parts,
+    StatisticName,
+    TopicName,
+    Transition,
+)
+from hammingmark.watermarks.sentence.trial import EditedTrial, HammingTrial
 
 
 class HammingMark:
@@ -92,9 +98,11 @@ class HammingMark:
         *,
         statistic: StatisticName,
         topic: TopicName = "given",
+        parts: Parts | None = None,
     ) -> HammingTrial:
         """One text, ready to be compared under this key and under reference keys."""
-        return HammingTrial(
+        text = HammingTrial if parts is None else partial(EditedTrial, parts=parts)
+        return text(
             embeddings,
             self._planes,
             self._references,
@@ -116,64 +124,3 @@ class HammingMark:
         """The paper's equation 3: at least T."""
         enough: NDArray[np.bool_] = scores >= np.float32(self.key.threshold)
         return enough
-
-
-class HammingTrial:
-    """A text's increments under the secret key and under reference keys, by one function.
-
-    Attributes:
-        own: what each transition adds to the statistic under the secret key, (n - 1,).
-        best: the most that any key could give each transition, (n - 1,).
-        centre: what to take off each increment before windows are compared, (n - 1,).
-        is_ratio: whether the increments are log-likelihood ratios.
-    """
-
-    def __init__(
-        self,
-        embeddings: NDArray[np.float32],
-        planes: NDArray[np.float32],
-        references: ReferenceKeys,
-        *,
-        statistic: StatisticName,
-        topic: TopicName,
-        rule: Rule,
-    ) -> None:
-        self._embeddings = embeddings
-        self._planes = planes
-        self._references = references
-        self._topic = topic
-        self._bits = rule.bits
-        self._scoring = Scoring(statistics.cosines(embeddings), statistic=statistic, rule=rule)
-        self.is_ratio = statistic in ("likelihood", "margin")
-        self.best = self._scoring.best
-        self.centre = self._scoring.centre
-        self.own = np.concatenate([part[:, 0] for part in self._increments(embeddings, planes)])
-
-    def reference_blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
-        """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
-        shared: NDArray[np.float32] | None = None
-        free = self._embeddings
-        if self._topic == "given":
-            topic = split_topic(self._embeddings)
-            shared = topic.along[:, None] * (topic.direction @ self._planes)
-            free = topic.rest
-        reduced = coordinates(free)
-        block = 0
-        while True:
-            planes = self._references.planes(block, reduced.shape[1])
-            yield self._increments(reduced, planes, shared)
-            block += 1
-
-    def _increments(
-        self,
-        embeddings: NDArray[np.float32],
-        planes: NDArray[np.float32],
-        shared: NDArray[np.float32] | None = None,
-    ) -> Iterator[NDArray[np.float64]]:
-        """Chunk by chunk; ``shared`` (n, m) is what every key has in common, if anything."""
-        for first in range(0, len(embeddings) - 1, _CHUNK):
-            part = slice(first, first + _CHUNK + 1)
-            projections = project(embeddings[part], planes, bits=self._bits)
-            if shared is not None:
-                projections += shared[part, None, :]
-            yield self._scoring.increments(projections, first=first)

@@ -1,0 +1,68 @@
+"""What sentences may have been before somebody joined or cut them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hammingmark.attacks.boundaries import MergeSentences
+from hammingmark.core.readings import Lattice
+from hammingmark.pipeline.parts import read_parts
+from hammingmark.protocols import Splitter
+
+
+def halves(sentence: str) -> list[str]:
+    return list(read_parts([sentence]).texts[1:])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "found"),
+    [
+        (
+            "The river rose; nobody slept that night.",
+            ["The river rose.", "Nobody slept that night."],
+        ),
+        ("The river rose, and nobody slept.", ["The river rose.", "Nobody slept."]),
+        ("The river rose, but nobody slept.", ["The river rose.", "But nobody slept."]),
+        ("The river rose and nobody slept.", []),
+        ("Bread, wine, and cheese.", []),  # a list, not two sentences
+        ("It rose; it fell.", []),
+        ("", []),
+    ],
+)
+def test_a_sentence_falls_apart_at_its_seam(sentence: str, found: list[str]) -> None:
+    assert halves(sentence) == (found if all(len(f.split()) >= 3 for f in found) else [])
+
+
+def test_what_was_joined_comes_back(splitter: Splitter) -> None:
+    text = "The old mill lost its roof. The river rose all night. It was late in the year."
+    (joined,) = MergeSentences(splitter=splitter, share=0.5).apply(
+        [text], rng=np.random.default_rng(1)
+    )
+    sentences = splitter.split(joined).carrying
+    assert len(sentences) == 2
+    assert set(splitter.split(text).carrying) <= set(read_parts(sentences).texts)
+
+
+def test_what_was_cut_comes_back_beside_its_half() -> None:
+    parts = read_parts(["The river rose.", "And nobody slept.", "It was late."])
+    assert parts.texts[:3] == ("The river rose.", "And nobody slept.", "It was late.")
+    assert parts.texts[3:] == (
+        "The river rose. And nobody slept.",
+        "And nobody slept. It was late.",
+    )
+    assert list(zip(parts.begins, parts.ends, strict=True))[3:] == [(0, 2), (1, 3)]
+
+
+@given(st.lists(st.text(max_size=80), max_size=6))
+def test_any_sentences_can_be_read(sentences: list[str]) -> None:
+    parts = read_parts(sentences)
+    n = len(sentences)
+    assert parts.sentences == n
+    assert list(parts.texts[:n]) == sentences
+    assert len(parts.texts) == len(parts.begins) == len(parts.ends)
+    if n >= 2:
+        lattice = Lattice(parts.begins, parts.ends, sentences=n)
+        assert len(list(lattice.read(iter(np.zeros((len(lattice.before), 1)))))) == n - 1
