@@ -45,7 +45,13 @@ def main() -> None:
     parser.add_argument("--until", type=float, default=LEVEL, help="p-value to get above (0.01)")
     options = parser.parse_args()
     bench = Bench(options)
-    judge = detector(bench.key, encoder=bench.encoder, splitter=bench.splitter, level=LEVEL)
+    judge = detector(
+        bench.key,
+        encoder=bench.encoder,
+        splitter=bench.splitter,
+        level=LEVEL,
+        edits=options.edits,
+    )
     verdicts = judge.judge_many(bench.texts)
     texts = [t for t, each in zip(bench.texts, verdicts, strict=True) if each.watermarked]
     print(f"{len(texts)} of {len(bench.texts)} marks are found at {LEVEL:.0%}", flush=True)
@@ -79,7 +85,12 @@ class Bank:
         asked = [sentence for sentence in originals for _ in range(versions)]
         made = bench.inner(inner).apply(asked, rng=dice)
         self._versions = {s: made[i * versions :][:versions] for i, s in enumerate(originals)}
-        self._origin = {v: s for s, each in self._versions.items() for v in each}
+        self._origin = {
+            unit.text: s  # as the text has it once it is normalised
+            for s, each in self._versions.items()
+            for version in each
+            for unit in bench.splitter.split(version).units
+        }
         self._origin |= {s: s for s in originals}
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:

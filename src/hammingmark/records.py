@@ -243,7 +243,7 @@ class Verdict:
         reason: the verdict in words.
         level: the false-positive rate the verdict keeps.
         statistic: name of the statistic that decided.
-        evidence: what the text says under the key.
+        evidence: what the text says under the key, as it stands.
         sentences: the sentences that were judged.
         key_id: the key; of several, the one with the smallest p-value; None if there was
             nothing to compare.
@@ -255,6 +255,7 @@ class Verdict:
         tail_estimate: an estimate of p-values too small for the reference keys to show; no test.
         passages: runs of sentences that carry the mark at the level, best first.
         threshold: the threshold that decided, if one was asked for instead of the p-value.
+        edits: whether the p-value allows for sentences that were joined, cut or put in.
     """
 
     watermarked: bool | None
@@ -272,6 +273,7 @@ class Verdict:
     tail_estimate: float | None = None
     passages: tuple[Passage, ...] = field(default=())
     threshold: float | None = None
+    edits: bool = False
 
     def _repr_html_(self) -> str:
         return report.as_html(self)

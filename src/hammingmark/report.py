@@ -65,6 +65,7 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
     figures = []
     if verdict.p_value is not None:
         searched = f", corrected for {verdict.keys} keys" if verdict.keys > 1 else ""
+        searched += ", edits allowed for" if verdict.edits else ""
         figures.append(
             (
                 "p-value",
@@ -134,6 +135,7 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
         "reason": verdict.reason,
         "level": verdict.level,
         "statistic": verdict.statistic,
+        "edits": verdict.edits,
         "edge_vote": evidence.edge_vote,
         "global_bits": evidence.global_bits,
         "soft": evidence.soft,

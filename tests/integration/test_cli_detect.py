@@ -28,6 +28,7 @@ PROMISED = {
     "p_value",
     "watermarked",
     "statistic",
+    "edits",
     "edge_vote",
     "global_bits",
     "soft",

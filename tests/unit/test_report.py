@@ -178,6 +178,7 @@ def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
         "reason",
         "level",
         "statistic",
+        "edits",
         "edge_vote",
         "global_bits",
         "soft",

@@ -266,12 +266,14 @@ class _Talk:
         """The sentence whose turn it is."""
         return self.turn % len(self.originals)
 
-    def next_trial(self) -> _Page | None:
+    def next_trial(self, splitter: Splitter) -> _Page | None:
         """The text with the next version of the sentence whose turn it is, if it is a new text."""
         waiting = self.waiting.get(self.place, [])
         while waiting:
             trial = self.page.with_sentences({self.place: waiting.pop(0)})
-            if trial.text not in self.asked:
+            # Its neighbours may have changed since the version was drawn.
+            whole = splitter.split(trial.text).carrying == trial.sentences
+            if whole and trial.text not in self.asked:
                 return trial
         return None
 
@@ -316,7 +318,7 @@ class OracleGuided(_Versions):
         while going := [talk for talk in talks if self._goes_on(talk)]:
             self._draw([talk for talk in going if not talk.waiting.get(talk.place)], rng=rng)
             for talk in going:
-                trial = talk.next_trial()
+                trial = talk.next_trial(self.splitter)
                 talk.idle = 0 if trial else talk.idle + 1
                 if trial:
                     self._try(talk, trial)

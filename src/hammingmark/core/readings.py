@@ -1,10 +1,11 @@
-"""A likelihood ratio averaged over what may have happened to a text.
+"""A likelihood ratio summed over what may have happened to a text.
 
 The mark ties each sentence to the one before. Whoever joins two sentences, cuts one or puts one in
-breaks such ties, though the sentences are still there. So a text is read in every way at once: a
+breaks such ties, though the sentences are still there. So a text is read in many ways at once: a
 sentence as it stands, as two that were joined, as half of one that was cut, or as one that was put
 in. Each reading is a chain of parts with a ratio of its own, and the ratio of the text is their
-mean, weighed by how likely such edits are. Summing over all chains is the forward algorithm.
+sum, weighed by how likely such edits are. Summing over all chains is the forward algorithm. Not
+every edit is there: no two sentences in a row were put in, and none beside a half or a pair.
 
 The test stays exact: the same sum is taken under the secret key and under every reference key. A
 wrong idea of what edits are likely costs power and nothing else.
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +59,6 @@ class Lattice:
     """
 
     def __init__(self, begins: Sequence[int], ends: Sequence[int], *, sentences: int) -> None:
-        self._sentences = sentences
         leaving: dict[int, list[int]] = {}
         arriving: dict[int, list[int]] = {}
         for part, (begin, end) in enumerate(zip(begins, ends, strict=True)):
@@ -66,17 +67,16 @@ class Lattice:
         self._boundaries = [
             _Boundary(
                 tuple(arriving.get(place, ())),
-                _with_chances(leaving[place], ends, sentences=sentences),
+                _with_chances(leaving.get(place, ()), ends, sentences=sentences),
                 tuple(
                     (first, second)
-                    for first in leaving[place]
+                    for first in leaving.get(place, ())
                     if ends[first] > sentences
                     for second in leaving[ends[first]]
                 ),
             )
-            for place in range(sentences)
+            for place in range(sentences + 1)
         ]
-        self._last = tuple(arriving.get(sentences, ()))
         steps = [step for place in range(sentences) for step in self._steps(place)]
         pairs = np.array(steps, dtype=np.intp).reshape(len(steps), 2)
         self.before: NDArray[np.intp] = pairs[:, 0]
@@ -93,19 +93,19 @@ class Lattice:
         yield from here.seams
 
     def read(self, worth: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
-        """The mean ratio's logarithm, as n - 1 increments that add up to it.
+        """The logarithm of the summed ratio, as n - 1 increments that add up to it.
 
         Args:
             worth: of each step in turn, its log-likelihood ratio under k keys, (k,).
 
         Yields:
             n - 1 times (k,): by how much each sentence behind the first changes the logarithm of
-            the mean ratio of the text so far.
+            the ratio of the text so far.
         """
         inserted = float(np.log(INSERTED))
         mass: dict[int, NDArray[np.float64]] = {}  # of all readings up to and with a part
         told: NDArray[np.float64] = np.zeros(1)
-        for place, here in enumerate(self._boundaries):
+        for place, (here, there) in enumerate(pairwise(self._boundaries)):
             for part, chance in here.leaving:
                 ways = [mass[before] + next(worth) for before in here.arriving]
                 if place == 0:
@@ -118,18 +118,16 @@ class Lattice:
                     )
                 mass[part] = chance + reduce(np.logaddexp, ways)
             for first, second in here.seams:
-                mass[second] = mass[first] + next(worth)
+                mass[second] = mass.pop(first) + next(worth)
             if place:
-                after = (
-                    self._boundaries[place + 1].arriving
-                    if place + 1 < self._sentences
-                    else self._last
-                )
                 so_far = reduce(
-                    np.logaddexp, [mass[place - 1] + inserted, *(mass[part] for part in after)]
+                    np.logaddexp,
+                    [mass[place - 1] + inserted, *(mass[part] for part in there.arriving)],
                 )
                 yield so_far - told
                 told = so_far
+                for part in self._boundaries[place - 1].arriving:  # nothing goes back so far
+                    del mass[part]
 
 
 def _with_chances(

@@ -152,6 +152,7 @@ class Detector:
             sentences=tuple(sentences),
             key_id=None,
             keys=self.keys,
+            edits=self.edits,
         )
 
     def _by_p_value(
@@ -195,6 +196,7 @@ class Detector:
             sentences=tuple(sentences),
             key_id=key_id,
             keys=self.keys,
+            edits=self.edits,
             references=found.references,
             attainable=attainable,
             power=found.power,

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from hammingmark.core.words import words_of
 from hammingmark.records import Parts
 
-# Where two sentences are joined: a semicolon, or a comma and a conjunction. A bare "and" is only
-# the joint and goes with it; any other word belongs to the second sentence.
-_SEAM = re.compile(r"[;；]\s*|,\s+and\s+|,\s+(?=(?:but|so|or|yet|while|whereas|though|although)\s)")
+# Where two sentences are joined: a semicolon, or a comma and an English conjunction. A bare "and"
+# is only the joint and goes with it; any other word belongs to the second sentence.
+_SEAM = re.compile(r";\s+|,\s+and\s+|,\s+(?=(?:but|so|or|yet|while|whereas|though|although)\s)")
 _LEAST_WORDS = 3
 _MOST_SEAMS = 2  # of a sentence, those nearest to its middle
 

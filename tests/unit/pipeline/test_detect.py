@@ -322,6 +322,10 @@ def test_joined_sentences_are_found_again_by_who_allows_for_edits(make: SimpleNa
     assert edited.watermarked is True
     assert edited.sentences == plain.sentences  # the verdict shows the text as it stands
     assert edited.evidence == plain.evidence
+    assert edited.edits
+    assert not plain.edits
+    assert "edits allowed for" in str(edited)
+    assert "edits allowed for" not in str(plain)
     assert make.detector(make.watermark(2), edits=True).judge(text).watermarked is not True
 
 

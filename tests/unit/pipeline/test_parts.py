@@ -24,8 +24,9 @@ def halves(sentence: str) -> list[str]:
             "The river rose; nobody slept that night.",
             ["The river rose.", "Nobody slept that night."],
         ),
-        ("The river rose, and nobody slept.", ["The river rose.", "Nobody slept."]),
+        ("The river rose, and nobody slept well.", ["The river rose.", "Nobody slept well."]),
         ("The river rose, but nobody slept.", ["The river rose.", "But nobody slept."]),
+        ("The river rose, and nobody slept.", []),  # too short to have been a sentence
         ("The river rose and nobody slept.", []),
         ("Bread, wine, and cheese.", []),  # a list, not two sentences
         ("It rose; it fell.", []),
@@ -33,7 +34,7 @@ def halves(sentence: str) -> list[str]:
     ],
 )
 def test_a_sentence_falls_apart_at_its_seam(sentence: str, found: list[str]) -> None:
-    assert halves(sentence) == (found if all(len(f.split()) >= 3 for f in found) else [])
+    assert halves(sentence) == found
 
 
 def test_what_was_joined_comes_back(splitter: Splitter) -> None:

@@ -48,7 +48,7 @@ class HammingTrial:
         self._scoring = Scoring(self._similarity(), statistic=statistic, rule=rule)
         self.is_ratio = statistic in ("likelihood", "margin")
         self.best = self._best()
-        self.centre = self._scoring.centre[: len(self.best)]
+        self.centre = self._scoring.centre
         self.own = np.concatenate([part[:, 0] for part in self._increments(embeddings, planes)])
 
     def reference_blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
@@ -119,6 +119,7 @@ class EditedTrial(HammingTrial):
         super().__init__(
             embeddings, planes, references, statistic=statistic, topic=topic, rule=rule
         )
+        self.centre = np.zeros_like(self.best)  # a likelihood ratio pulls windows down by itself
 
     def _similarity(self) -> NDArray[np.float64]:
         first = self._embeddings[self._lattice.before].astype(np.float64)
