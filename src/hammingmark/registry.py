@@ -88,4 +88,5 @@ def find(room: str, name: str) -> Any:
     close = get_close_matches(name, known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     listed = ", ".join(known) or "none"
-    raise UnknownName(f"No {room.replace('_', ' ')} called {name!r}.{hint} Known: {listed}.")
+    kind = room.replace("_", " ").removesuffix("s")
+    raise UnknownName(f"No {kind} called {name!r}.{hint} Known: {listed}.")

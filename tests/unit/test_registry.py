@@ -72,7 +72,7 @@ def test_a_far_miss_is_met_with_the_list() -> None:
 
 
 def test_the_room_is_named_in_plain_words() -> None:
-    with pytest.raises(UnknownName, match="No sentence watermarks called 'x'"):
+    with pytest.raises(UnknownName, match="No sentence watermark called 'x'"):
         registry.find("sentence_watermarks", "x")
 
 
