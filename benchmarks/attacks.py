@@ -168,14 +168,17 @@ class Bench:
 
     def run(self, name: str, bound: float | None = None) -> Row:
         """One attack on all texts; ``bound`` is for attackers who choose among versions."""
-        chosen = (
-            "" if bound is None else f"-{self.options.versions}-{self.options.rounds}-{bound:g}"
-        )
-        file = self.cache / f"{name}{chosen}.jsonl"
+        o = self.options
+        how = "" if bound is None else f"-{o.versions}-{o.rounds}-{bound:g}"
+        how += f"-by-{o.rewriter.replace(':', '-')}" if "rewrite" in name else ""
+        file = self.cache / f"{name}{how}-{o.batch}.jsonl"
         done = read(file)[: len(self.texts)]
+        if any(row["of"] != digest(text) for row, text in zip(done, self.texts, strict=False)):
+            raise SystemExit(f"{file} was made of other texts; move it away.")
         for batch, seconds in self.outcomes(name, bound, done=len(done)):
             for each in batch:
-                done.append({**asdict(each), "seconds": seconds})
+                of = digest(self.texts[len(done)])
+                done.append({"of": of, **asdict(each), "seconds": seconds})
                 append(file, done[-1])
         sentences = sum(len(self.splitter.split(text).carrying) for text in self.texts)
         kept = [row for row in done if row["kept"] is not False]

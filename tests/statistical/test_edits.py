@@ -127,5 +127,5 @@ def test_who_allows_for_joined_sentences_finds_them_again(
     found = evidence(merge_pairs, texts, encoder, marking_key, edits=True)
     whole = evidence(untouched, texts, encoder, marking_key)
     still = evidence(untouched, texts, encoder, marking_key, edits=True)
-    assert found > lost + 0.3
-    assert still > whole - 1.0  # and loses little where nothing was joined
+    assert found > lost + 0.4
+    assert still > whole - 0.7  # and loses little where nothing was joined

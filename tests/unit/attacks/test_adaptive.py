@@ -332,7 +332,59 @@ def test_the_farthest_version_is_asked_about_first_and_none_twice(splitter: Spli
     assert attack.ledger.queries == 3
 
 
-@pytest.mark.parametrize("version", ["River mill stone 3. b", "River mill. Stone lamp.", "# River"])
+def test_without_a_slope_only_what_moves_on_is_asked_about(splitter: Splitter) -> None:
+    near, far = "River mill stone lamp garden.", "River copper bread violin cloud."
+    versions = {each: [near, far] for each in ("River mill stone lamp house.", near, far)}
+    asked: list[str] = []
+
+    def always_yes(text: str) -> float:
+        asked.append(text)
+        return 1.0
+
+    attack = OracleGuided(
+        inner=Listed(versions),
+        splitter=splitter,
+        encoder=Words(),
+        oracle=always_yes,
+        versions=2,
+        queries=50,
+        ties=True,
+        keeps=-1.0,
+    )
+    assert attack.apply(["River mill stone lamp house."], rng=dice()) == [far]
+    assert asked == ["River mill stone lamp house.", far]
+
+
+def test_a_version_that_no_longer_fits_is_not_asked_about(splitter: Splitter) -> None:
+    far, dots, small = "Violin cloud ladder.", "Winter bread copper...", "garden window letter."
+    versions = {"Winter bread copper.": [far, dots], "River mill stone.": [small, small]}
+    asked: list[str] = []
+
+    def oracle(text: str) -> float:
+        asked.append(text)
+        return 1.0 if small in text else 2.0 + (far in text)
+
+    attack = OracleGuided(
+        inner=Listed(versions),
+        splitter=splitter,
+        encoder=Words(),
+        oracle=oracle,
+        versions=2,
+        queries=50,
+        keeps=-1.0,
+    )
+    text = "Winter bread copper. River mill stone."
+    assert attack.apply([text], rng=dice()) == [f"Winter bread copper. {small}"]
+    # The dots fitted before a capital letter; before a small one they end no sentence.
+    assert splitter.split(f"{dots} River mill stone.").carrying == [dots, "River mill stone."]
+    assert len(splitter.split(f"{dots} {small}").carrying) == 1
+    assert not any(dots in each for each in asked)
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["River mill stone lamp", "River mill etc.", "River mill. Stone lamp.", "# River"],
+)
 def test_a_version_that_runs_into_its_neighbours_is_refused(
     version: str, splitter: Splitter
 ) -> None:
@@ -343,8 +395,7 @@ def test_a_version_that_runs_into_its_neighbours_is_refused(
         encoder=Words(),
         keeps=-1.0,
     )
-    (after,) = attack.apply([page], rng=dice())
-    assert len(splitter.split(after).carrying) == 3
+    assert attack.apply([page], rng=dice()) == [page]
     accepted = "River mill stone and lamps."
     (changed,) = replace(attack, inner=Listed({"River mill stone lamp house.": [accepted]})).apply(
         [page], rng=dice()

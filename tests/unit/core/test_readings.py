@@ -42,9 +42,7 @@ def chains(n: int, begins: list[int], ends: list[int]) -> Iterator[tuple[list[in
         halves = [p for p in here if ends[p] > n]
         unions = [p for p in here if ends[p] == place + 2 <= n]
         whole = 1 - INSERTED - (JOINED if halves else 0) - CUT * len(unions)
-        if (
-            not skipped or parts[-1:] == [place - 2] or not parts
-        ):  # over it to a whole sentence only
+        if not skipped or parts[-1:] == [place - 2] or not parts:  # over it to a whole one only
             yield from go(place + 1, [*parts, place], False, chance * whole)
         if not skipped:
             for first in halves:
@@ -61,7 +59,7 @@ def chains(n: int, begins: list[int], ends: list[int]) -> Iterator[tuple[list[in
 
 @settings(max_examples=40, deadline=None)
 @given(seams=st.lists(st.integers(0, 2), min_size=2, max_size=5), seed=st.integers(0, 1000))
-def test_the_forward_sum_is_the_mean_over_all_readings(seams: list[int], seed: int) -> None:
+def test_the_forward_sum_is_the_sum_over_all_readings(seams: list[int], seed: int) -> None:
     n = len(seams)
     begins, ends = lay_out(n, seams)
     lattice = Lattice(begins, ends, sentences=n)
