@@ -27,12 +27,14 @@ every_statistic = pytest.mark.parametrize("statistic", STATISTICS)
 every_topic = pytest.mark.parametrize("topic", TOPICS)
 
 
-def key_of(rng: np.random.Generator, *, soft: bool = False, fresh: bool = False) -> WatermarkKey:
+def key_of(
+    rng: np.random.Generator, *, soft: bool = False, fresh: bool = False, d: int = DIMENSION
+) -> WatermarkKey:
     return WatermarkKey(
         secret=Secret(rng.bytes(32)),
         encoder="test",
         fingerprint="ab" * 32,
-        dimension=DIMENSION,
+        dimension=d,
         threshold=(4.3 if fresh else 5.3) if soft else (5 if fresh else 6),
         softness=0.5 if soft else 0.0,
         fresh=fresh,

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 # waking them costs a hundred times the product itself. Measured in benchmarks/detection.py.
 _SMALL_PRODUCT = 1 << 18
 
+_ROWS = 256  # sentences projected in order at a time, so that memory does not grow with the text
+
 
 def project(
     embeddings: NDArray[np.float32], planes: NDArray[np.float32], *, bits: int
@@ -37,6 +39,34 @@ def project(
         part = slice(begin, begin + step)
         np.matmul(embeddings, planes[:, part], out=result[:, part])
     return result.reshape(n, -1, bits)
+
+
+def project_in_order(
+    embeddings: NDArray[np.float32], planes: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """R e for every sentence under one key, whatever else is projected beside it.
+
+    A matrix product rounds differently for other shapes, processors and numbers of threads, and
+    generation judges a sentence beside its candidates where detection judges it beside its text.
+    Here every projection is a sum of products in double precision, always in the same order
+    (numpy sums a contiguous row pairwise, by additions alone), and is rounded once.
+
+    Args:
+        embeddings: (n, d).
+        planes: R, (m, d).
+
+    Returns:
+        Projections, (n, 1, m).
+    """
+    n, m = len(embeddings), len(planes)
+    result = np.empty((n, 1, m), np.float32)
+    rows = planes.astype(np.float64, order="C")
+    for begin in range(0, n, _ROWS):
+        part = slice(begin, begin + _ROWS)
+        some = embeddings[part].astype(np.float64, order="C")
+        for i, row in enumerate(rows):
+            result[part, 0, i] = (some * row).sum(axis=1)
+    return result
 
 
 def hash_bits(projections: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -83,8 +83,16 @@ class Rule:
 
 def cosines(embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
     """rho of neighbouring unit rows: (n, d) to (n - 1,)."""
-    products = (embeddings[1:].astype(np.float64) * embeddings[:-1]).sum(axis=1)
-    clipped: NDArray[np.float64] = np.clip(products, -1.0, 1.0)
+    return pair_cosines(embeddings[:-1], embeddings[1:])
+
+
+def pair_cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+    """rho of unit rows, one by one: twice (n, d) to (n,).
+
+    Summed in one order, so that a pair has the same cosine whatever stands beside it.
+    """
+    products = first.astype(np.float64, order="C") * second
+    clipped: NDArray[np.float64] = np.clip(products.sum(axis=1), -1.0, 1.0)
     return clipped
 
 

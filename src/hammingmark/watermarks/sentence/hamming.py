@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import statistics
-from hammingmark.core.hashing import project
-from hammingmark.core.statistics import Alternative, Pairs, Rule
+from hammingmark.core.hashing import project_in_order
+from hammingmark.core.statistics import Alternative, Pairs, Rule, Scoring
 from hammingmark.keys import ReferenceKeys, WatermarkKey
 from hammingmark.records import (
     STATISTICS,
@@ -39,7 +39,7 @@ class HammingMark:
         self.rule = Rule(
             key.bits, key.threshold, alternative or Alternative(), key.softness, key.fresh
         )
-        self._planes = np.ascontiguousarray(key.planes().T)
+        self._planes = key.planes()
         self._references = ReferenceKeys(key.secret, bits=key.bits)
 
     @property
@@ -61,7 +61,8 @@ class HammingMark:
         # Each candidate beside the previous sentence: pairs, as detection would see them.
         rows = np.empty((2 * len(candidates), candidates.shape[1]), np.float32)
         rows[::2], rows[1::2] = previous, candidates
-        scores = self._scores(self._pairs(rows))[::2]
+        projections = project_in_order(rows, self._planes)
+        scores = self._scores(Pairs(projections, statistics.cosines(rows), rule=self.rule))[::2]
         valid = self._accepts(scores)
         index = int(np.argmax(valid if valid.any() else scores))
         return Choice(index, bool(valid[index]), tuple(float(score) for score in scores))
@@ -71,12 +72,16 @@ class HammingMark:
         similarity = statistics.cosines(embeddings)
         if not len(similarity):
             return Evidence(self.key.bits, (), None, None, None, likelihood=0.0, margin=0.0)
-        pairs = self._pairs(embeddings)
+        projections = project_in_order(embeddings, self._planes)
+        pairs = Pairs(projections, similarity, rule=self.rule)
         matches = pairs.matches()[:, 0]
         scores = self._scores(pairs)
         valid = self._accepts(scores)
         expected = self.key.bits * statistics.natural_match(similarity, rule=self.rule)
-        own = {name: self.trial(embeddings, statistic=name).own for name in STATISTICS}
+        own = {
+            name: Scoring(similarity, statistic=name, rule=self.rule).increments(projections)
+            for name in STATISTICS
+        }
         return Evidence(
             bits=self.key.bits,
             transitions=tuple(
@@ -110,11 +115,6 @@ class HammingMark:
             topic=topic,
             rule=self.rule,
         )
-
-    def _pairs(self, embeddings: NDArray[np.float32]) -> Pairs:
-        """Neighbours among rows (n, d) under the key alone."""
-        projections = project(embeddings, self._planes, bits=self.key.bits)
-        return Pairs(projections, statistics.cosines(embeddings), rule=self.rule)
 
     def _scores(self, pairs: Pairs) -> NDArray[np.float32]:
         """What the rule looks at, for generation and detection alike: (n - 1,)."""

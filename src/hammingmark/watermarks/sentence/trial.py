@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import statistics
-from hammingmark.core.hashing import project
+from hammingmark.core.hashing import project, project_in_order
 from hammingmark.core.readings import Lattice
 from hammingmark.core.references import coordinates, split_topic
 from hammingmark.core.statistics import Rule, Scoring
@@ -18,6 +19,9 @@ from hammingmark.records import Parts, StatisticName, TopicName
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
 _STEPS = 128  # pairs of parts at a time, likewise
+
+Projection = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+"""Embeddings (n, d) to their projections under k keys (n, k, m)."""
 
 
 class HammingTrial:
@@ -49,7 +53,8 @@ class HammingTrial:
         self.is_ratio = statistic in ("likelihood", "margin")
         self.best = self._best()
         self.centre = self._scoring.centre
-        self.own = np.concatenate([part[:, 0] for part in self._increments(embeddings, planes)])
+        secret = partial(project_in_order, planes=planes)
+        self.own = np.concatenate([part[:, 0] for part in self._increments(embeddings, secret)])
 
     def reference_blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
         """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
@@ -57,13 +62,16 @@ class HammingTrial:
         free = self._embeddings
         if self._topic == "given":
             topic = split_topic(self._embeddings)
-            shared = topic.along[:, None] * (topic.direction @ self._planes)
+            seen = project_in_order(topic.direction[None], self._planes)[0]
+            shared = topic.along[:, None] * seen
             free = topic.rest
         reduced = coordinates(free)
         block = 0
         while True:
             planes = self._references.planes(block, reduced.shape[1])
-            yield self._increments(reduced, planes, shared)
+            yield self._increments(
+                reduced, partial(project, planes=planes, bits=self._bits), shared
+            )
             block += 1
 
     def _similarity(self) -> NDArray[np.float64]:
@@ -76,13 +84,13 @@ class HammingTrial:
     def _increments(
         self,
         embeddings: NDArray[np.float32],
-        planes: NDArray[np.float32],
+        view: Projection,
         shared: NDArray[np.float32] | None = None,
     ) -> Iterator[NDArray[np.float64]]:
         """Chunk by chunk; ``shared`` (n, m) is what every key has in common, if anything."""
         for first in range(0, len(embeddings) - 1, _CHUNK):
             part = slice(first, first + _CHUNK + 1)
-            projections = project(embeddings[part], planes, bits=self._bits)
+            projections = view(embeddings[part])
             if shared is not None:
                 projections += shared[part, None, :]
             yield self._scoring.increments(projections, first=first)
@@ -96,7 +104,7 @@ class EditedTrial(HammingTrial):
 
     Args:
         embeddings: of all parts, (N, d).
-        planes: of the secret key.
+        planes: R of the secret key, (m, d).
         references: the reference keys.
         statistic: ``margin`` or ``likelihood``.
         topic: whether reference keys see the parts' mean as the secret key does.
@@ -122,10 +130,11 @@ class EditedTrial(HammingTrial):
         self.centre = np.zeros_like(self.best)  # a likelihood ratio pulls windows down by itself
 
     def _similarity(self) -> NDArray[np.float64]:
-        first = self._embeddings[self._lattice.before].astype(np.float64)
-        products = (first * self._embeddings[self._lattice.after]).sum(axis=1)
-        clipped: NDArray[np.float64] = np.clip(products, -1.0, 1.0)
-        return clipped
+        first, second = (
+            self._embeddings[self._lattice.before],
+            self._embeddings[self._lattice.after],
+        )
+        return statistics.pair_cosines(first, second)
 
     def _best(self) -> NDArray[np.float64]:
         """With every step at its best: no reading, and so no mean of readings, does better."""
@@ -134,17 +143,17 @@ class EditedTrial(HammingTrial):
     def _increments(
         self,
         embeddings: NDArray[np.float32],
-        planes: NDArray[np.float32],
+        view: Projection,
         shared: NDArray[np.float32] | None = None,
     ) -> Iterator[NDArray[np.float64]]:
-        told = self._lattice.read(self._worth(embeddings, planes, shared))
+        told = self._lattice.read(self._worth(embeddings, view, shared))
         while some := list(islice(told, _CHUNK)):
             yield np.stack(some)
 
     def _worth(
         self,
         embeddings: NDArray[np.float32],
-        planes: NDArray[np.float32],
+        view: Projection,
         shared: NDArray[np.float32] | None,
     ) -> Iterator[NDArray[np.float64]]:
         """Each step's log-likelihood ratio under k keys, (k,), in the lattice's order."""
@@ -154,7 +163,7 @@ class EditedTrial(HammingTrial):
             used, place = np.unique(
                 np.stack([lattice.before[some], lattice.after[some]]), return_inverse=True
             )
-            projections = project(embeddings[used], planes, bits=self._bits)
+            projections = view(embeddings[used])
             if shared is not None:
                 projections += shared[used, None, :]
             one, other = projections[place.reshape(2, -1)]
