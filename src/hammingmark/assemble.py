@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import getdoc
@@ -32,8 +33,17 @@ from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
 from hammingmark.pipeline.generate import PAPER, Writer
 from hammingmark.pipeline.generate import Settings as WritingSettings
+from hammingmark.prompts import as_prompt
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
-from hammingmark.records import Draft, Prompt, StatisticName, TopicName, Verdict
+from hammingmark.records import (
+    Draft,
+    Message,
+    Prompt,
+    Sampling,
+    StatisticName,
+    TopicName,
+    Verdict,
+)
 from hammingmark.settings import Settings, from_environment
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.store.models import EncoderCard, GeneratorCard
@@ -74,6 +84,7 @@ def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None
     if spec in CATALOGUE:
         return _catalogue_encoder(spec, store or model_store())
     if colon and kind == "sbert":
+        _allow_hub(store)
         encoder = registry.find("encoders", "sbert")(rest)
         return encoder
     if colon and kind == "openai":
@@ -140,6 +151,7 @@ def load_backend(
         )
         return backend
     if colon and kind == "transformers":
+        _allow_hub(store)
         model_path: str | Path = rest
         if rest in CATALOGUE and isinstance(card := CATALOGUE[rest].card, GeneratorCard):
             model_path = (store or model_store()).ensure(rest) / card.file
@@ -154,6 +166,19 @@ def load_backend(
         f"No language model called {spec!r}: name one of {known}, a .gguf file, "
         "openai:MODEL@URL or transformers:MODEL."
     )
+
+
+def _allow_hub(store: ModelStore | None) -> None:
+    """Have the libraries that resolve names on a hub keep to the offline switch too.
+
+    They have a switch of their own, read when they are imported; until it is set they ask the hub
+    again and again before they look at what is here.
+    """
+    if not (store or model_store()).offline:
+        return
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    if constants := sys.modules.get("huggingface_hub.constants"):
+        constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
 
 
 def _at_least_one(count: int) -> int:
@@ -195,17 +220,26 @@ def writer(
 
 
 def generate(
-    prompt: str | Prompt,
+    prompt: str | Prompt | Sequence[Message | Mapping[str, Any]],
     *,
     key: WatermarkKey | str | Path | None,
     max_tokens: int = 200,
     seed: int = 0,
     backend: Backend | str = DEFAULT_GENERATOR,
+    sampling: Sampling | None = None,
 ) -> Draft:
-    """Continue a prompt with marked text. For many, make one `writer`."""
-    asked = Prompt(prompt) if isinstance(prompt, str) else prompt
-    made = writer(key, backend=backend, settings=WritingSettings(max_tokens=max_tokens))
-    return made.write(asked, seed=seed)
+    """Continue a text, or answer a chat, with marked text. For many, make one `writer`.
+
+    Args:
+        prompt: a text, or messages such as ``[{"role": "user", "content": "…"}]``.
+        key: a key, its name or its file; None writes unmarked text by the same means.
+        max_tokens: tokens to write at most.
+        seed: decides every draw.
+        backend: the language model.
+        sampling: how it draws; by default what suits a text or a chat.
+    """
+    settings = WritingSettings(max_tokens=max_tokens, sampling=sampling)
+    return writer(key, backend=backend, settings=settings).write(as_prompt(prompt), seed=seed)
 
 
 def new_key(
@@ -321,9 +355,21 @@ def detect(
     key: WatermarkKey | str | Path | Sequence[WatermarkKey | str | Path],
     level: float = 0.01,
     language: str = "en",
+    topic: TopicName = "given",
+    edits: bool = False,
 ) -> Verdict:
-    """Judge one text. For many, make one `detector` and call its ``judge_many``."""
-    return detector(key, level=level, splitter=load_splitter(language=language)).judge(text)
+    """Judge one text. For many, make one `detector` and call its ``judge_many``.
+
+    Args:
+        text: what to judge.
+        key: a key, its name or its file; several are searched.
+        level: false-positive rate to keep.
+        language: of the text.
+        topic: whether the test is conditioned on the text's topic (``given``) or not (``free``).
+        edits: whether sentences may have been joined, split or inserted.
+    """
+    splitter = load_splitter(language=language)
+    return detector(key, level=level, splitter=splitter, topic=topic, edits=edits).judge(text)
 
 
 def calibrate_key(
@@ -385,6 +431,7 @@ def _catalogue_encoder(name: str, store: ModelStore) -> Encoder:
         pooling=card.pooling,
         prefix=card.prefix,
         max_tokens=card.max_tokens,
+        dimension=card.dimension,
         hashes=hashes,
     )
     return encoder
@@ -423,6 +470,7 @@ def _load_attack(
     within: str = "",
 ) -> Attack:
     """The same for an attack that is a setting of another, which stands before its settings."""
+    _allow_hub(store)
     part = registry.find("attacks", name)
     known = known_settings(part)
     given = read_settings(attack_settings(name, settings), settings, attack=name)

@@ -55,6 +55,8 @@ def from_json(data: Mapping[str, Any]) -> WatermarkKey:
     Raises:
         KeyFileError: a field is missing or of the wrong kind, or the id does not fit.
     """
+    secret = _secret_of(data)
+    data = {name: value for name, value in data.items() if name != "secret"}
     if data.get("format") != FORMAT:
         raise KeyFileError(f"This is not a key file: its format is not {FORMAT!r}.")
     if data.get("scheme") != SCHEME:
@@ -63,9 +65,11 @@ def from_json(data: Mapping[str, Any]) -> WatermarkKey:
             "Use the version of hammingmark that made the key."
         )
     try:
+        if secret is None:
+            raise ValueError
         encoder = data["encoder"]
         key = WatermarkKey(
-            secret=Secret(bytes.fromhex(_text(data["secret"]))),
+            secret=secret,
             encoder=_text(encoder["name"]),
             fingerprint=_text(encoder["fingerprint"]),
             dimension=_whole(encoder["dimension"]),
@@ -99,27 +103,47 @@ def load(path: Path) -> WatermarkKey:
     Raises:
         KeyFileError: it is absent, others may read it, or it is no key.
     """
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            if os.name == "posix" and mode & 0o077:
-                raise KeyFileError(
-                    f"{path} can be read by others (mode {mode:04o}); close it with: "
-                    f"chmod 600 {path}"
-                )
-            content = file.read(1 << 20)
-    except OSError as error:
-        raise KeyFileError(f"Cannot read the key {path}: {error.strerror}.") from None
-    try:
-        data = json.loads(content)
-    except (ValueError, RecursionError):
-        raise KeyFileError(f"{path} is not a key file: it is not JSON.") from None
-    if not isinstance(data, dict):
-        raise KeyFileError(f"{path} is not a key file: it holds no JSON object.")
+    # What is raised below comes from a function that has never seen the secret: tracebacks may
+    # show what each function holds.
+    data, problem = _read(path)
+    if problem:
+        raise KeyFileError(problem)
     try:
         return from_json(data)
     except KeyFileError as error:
         raise KeyFileError(f"{path}: {error}") from None
+
+
+def _read(path: Path) -> tuple[dict[str, Any], str]:
+    """The fields of a key file, its secret out of sight; or what is wrong. Raises nothing."""
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if os.name == "posix" and mode & 0o077:
+                cure = f"close it with: chmod 600 {path}"
+                return {}, f"{path} can be read by others (mode {mode:04o}); {cure}"
+            data = json.loads(file.read(1 << 20), object_hook=_hide_secret)
+    except OSError as error:
+        return {}, f"Cannot read the key {path}: {error.strerror}."
+    except (ValueError, RecursionError):
+        return {}, f"{path} is not a key file: it is not JSON."
+    if not isinstance(data, dict):
+        return {}, f"{path} is not a key file: it holds no JSON object."
+    return data, ""
+
+
+def _hide_secret(data: dict[str, Any]) -> dict[str, Any]:
+    """A JSON object with a `Secret` in place of its digits."""
+    return {**data, "secret": _secret_of(data)} if "secret" in data else data
+
+
+def _secret_of(data: Mapping[str, Any]) -> Secret | None:
+    """The secret among a key's fields; None if there is no whole one."""
+    try:
+        secret = data["secret"]
+        return secret if isinstance(secret, Secret) else Secret(bytes.fromhex(secret))
+    except (LookupError, TypeError, ValueError, HammingMarkError):
+        return None
 
 
 def save(key: WatermarkKey, path: Path, *, replace: bool = False) -> None:
@@ -128,13 +152,13 @@ def save(key: WatermarkKey, path: Path, *, replace: bool = False) -> None:
     Raises:
         KeyFileError: the file exists and ``replace`` is off, or it cannot be written.
     """
-    content = json.dumps(to_json(key, with_secret=True), indent=2) + "\n"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(content)
+                # No variable holds the content: a traceback may show what a function holds.
+                file.write(json.dumps(to_json(key, with_secret=True), indent=2) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             if replace:
@@ -182,11 +206,27 @@ class Keyring:
         return self.survey()[0]
 
     def survey(self) -> tuple[list[Entry], list[KeyFileError]]:
-        """Every readable key of the folder, oldest first, and what is wrong with the others."""
+        """Every readable key of the folder, oldest first, and what is wrong with the others.
+
+        Raises:
+            KeyFileError: the folder itself cannot be read.
+        """
         found: list[Entry] = []
         wrong: list[KeyFileError] = []
-        for path in sorted(self.folder.glob("*.json")):
+        try:
+            paths = sorted(self.folder.iterdir())
+        except FileNotFoundError:
+            paths = []
+        except OSError as error:
+            raise KeyFileError(
+                f"Cannot read the keyring {self.folder}: {error.strerror}."
+            ) from None
+        for path in paths:
+            if path.suffix != ".json" or path.name.startswith("."):
+                continue
             try:
+                if not path.is_file():  # opening a pipe would wait for whoever writes into it
+                    raise KeyFileError(f"{path} is not a file.")
                 found.append(Entry(path.stem, path, load(path)))
             except KeyFileError as error:
                 wrong.append(error)
@@ -220,7 +260,15 @@ class Keyring:
         )
 
     def rotate(self, reference: str, *, name: str | None = None) -> tuple[Entry, Entry]:
-        """Retire a key and make one like it beside it; the old file goes on detecting."""
+        """Retire a key and make one like it, which takes over its name.
+
+        The retired key goes on detecting under its name with its id behind it. A key that is only
+        known by its id keeps it, and so does one whose successor is given a name of its own.
+
+        Args:
+            reference: the key.
+            name: of the new key; by default that of the old one.
+        """
         old = self.find(reference)
         if old.key.retired:
             raise KeyFileError(
@@ -229,9 +277,13 @@ class Keyring:
             )
         retired, fresh = old.key.rotate()
         beside = Keyring(old.path.parent)
-        new = beside.add(fresh, name=name)
-        save(retired, old.path, replace=True)
-        return Entry(old.name, old.path, retired), new
+        if name is not None or old.name == old.key.id:
+            new = beside.add(fresh, name=name)
+            save(retired, old.path, replace=True)
+            return Entry(old.name, old.path, retired), new
+        kept = beside.add(retired, name=f"{old.name[:40]}-{retired.id.removeprefix('hm-')}")
+        save(fresh, old.path, replace=True)
+        return kept, Entry(old.name, old.path, fresh)
 
 
 def _is_file(path: Path) -> bool:

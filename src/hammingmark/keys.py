@@ -19,6 +19,7 @@ import hmac
 import secrets
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from hammingmark.errors import InputError
 
 SCHEME = 1
 SECRET_BYTES = 32
+MOST_DIMENSIONS = 1 << 16
 _DOMAIN = b"hammingmark/1\x00"
 
 
@@ -36,9 +38,10 @@ class Secret:
     __slots__ = ("_bytes",)
 
     def __init__(self, value: bytes) -> None:
-        if len(value) != SECRET_BYTES:
-            raise InputError(f"A secret is {SECRET_BYTES} bytes long; this one has {len(value)}.")
-        self._bytes = bytes(value)
+        self._bytes, size = bytes(value), len(value)
+        del value  # a traceback may show what a function holds
+        if size != SECRET_BYTES:
+            raise InputError(f"A secret is {SECRET_BYTES} bytes long; this one has {size}.")
 
     @classmethod
     def fresh(cls) -> Secret:
@@ -67,6 +70,18 @@ class Secret:
 
     def __repr__(self) -> str:
         return "Secret(hidden)"
+
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Secret:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A secret is not pickled, because it would then lie in caches, logs and messages. Give "
+            "a worker the key's file, or hammingmark.keyring.to_json(key, with_secret=True)."
+        )
 
 
 @dataclass(frozen=True)
@@ -115,8 +130,14 @@ class WatermarkKey:
             raise InputError(
                 f"A hard ball needs a whole threshold, not {self.threshold}; give a softness too."
             )
-        if self.dimension < 1:
-            raise InputError(f"An embedding has at least one dimension, not {self.dimension}.")
+        if not 1 <= self.dimension <= MOST_DIMENSIONS:
+            raise InputError(
+                f"An embedding has between 1 and {MOST_DIMENSIONS:,} dimensions, not "
+                f"{self.dimension:,}."
+            )
+
+    def __repr__(self) -> str:
+        return f"WatermarkKey({self.id!r}, encoder={self.encoder!r})"
 
     @property
     def id(self) -> str:

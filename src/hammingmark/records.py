@@ -14,6 +14,7 @@ from hammingmark import report
 StatisticName = Literal["edge_vote", "global_bits", "soft", "likelihood", "margin"]
 TopicName = Literal["given", "free"]
 STATISTICS: tuple[StatisticName, ...] = get_args(StatisticName)
+TOPICS: tuple[TopicName, ...] = get_args(TopicName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,10 @@ class Unit:
 class Sentences:
     """A text cut into units; putting the units together again gives the normalised text."""
 
-    units: tuple[Unit, ...]
+    units: tuple[Unit, ...] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"Sentences({len(self.units)} units, {len(self.carrying)} sentences)"
 
     @property
     def carrying(self) -> list[str]:
@@ -61,9 +65,9 @@ class Parts:
         sentences: n.
     """
 
-    texts: tuple[str, ...]
-    begins: tuple[int, ...]
-    ends: tuple[int, ...]
+    texts: tuple[str, ...] = field(repr=False)
+    begins: tuple[int, ...] = field(repr=False)
+    ends: tuple[int, ...] = field(repr=False)
     sentences: int
 
 
@@ -101,11 +105,13 @@ class Sampling:
         temperature: 1 is the model's own distribution.
         top_k: only the k likeliest tokens; 0 for all.
         top_p: only the likeliest tokens of this total probability.
+        min_p: only tokens at least this likely, relative to the likeliest.
     """
 
     temperature: float = 1.0
     top_k: int = 50
     top_p: float = 1.0
+    min_p: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +197,7 @@ class Evidence:
 
     Attributes:
         bits: m.
+        threshold: T, which a transition's score must reach to be valid.
         transitions: one for each pair of neighbouring sentences.
         edge_vote: share of valid transitions (the paper's equation 9), None without any.
         global_bits: share of matching bits (equation 10), None without any.
@@ -200,7 +207,8 @@ class Evidence:
     """
 
     bits: int
-    transitions: tuple[Transition, ...]
+    threshold: float
+    transitions: tuple[Transition, ...] = field(repr=False)
     edge_vote: float | None
     global_bits: float | None
     soft: float | None
@@ -274,6 +282,12 @@ class Verdict:
     passages: tuple[Passage, ...] = field(default=())
     threshold: float | None = None
     edits: bool = False
+
+    def __repr__(self) -> str:
+        return (
+            f"Verdict(watermarked={self.watermarked}, p_value={self.p_value}, "
+            f"sentences={len(self.sentences)}, key_id={self.key_id!r})"
+        )
 
     def _repr_html_(self) -> str:
         return report.as_html(self)
@@ -364,6 +378,16 @@ class Draft:
     cost: Cost
     stopped: str
     error: str | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        shown = self.text if len(self.text) <= 40 else f"{self.text[:39]}…"
+        return (
+            f"Draft({shown!r}, sentences={len(self.sentences)}, tokens={self.cost.tokens}, "
+            f"stopped={self.stopped!r})"
+        )
 
 
 @dataclass(frozen=True, slots=True)

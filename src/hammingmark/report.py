@@ -6,9 +6,17 @@ import html
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hammingmark.records import Passage, Transition, Verdict
+    from hammingmark.records import Evidence, Passage, Transition, Verdict
 
 _HEADLINES = {True: "WATERMARKED", False: "NO WATERMARK FOUND", None: "CANNOT TELL"}
+
+
+def printable(text: str) -> str:
+    """Words from elsewhere, fit for a terminal: what would steer it is spelled out."""
+    return "".join(
+        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
+        for each in text
+    )
 
 
 def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> str:
@@ -42,6 +50,7 @@ def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> st
 def as_html(verdict: Verdict) -> str:
     """The same as a fragment of HTML, for notebooks and pages."""
     colour = {True: "#9a3412", False: "#166534", None: "#52525b"}[verdict.watermarked]
+    head = _html_head() if verdict.sentences else ""
     rows = "".join(_html_row(verdict, i, sentence) for i, sentence in enumerate(verdict.sentences))
     figures = "".join(
         f"<tr><td style='text-align:left'>{html.escape(name)}</td>"
@@ -56,7 +65,7 @@ def as_html(verdict: Verdict) -> str:
         f"<p><strong style='color:{colour}'>{_HEADLINES[verdict.watermarked]}</strong> "
         f"{html.escape(verdict.reason)}</p>"
         f"<table>{figures}</table>"
-        f"<table style='border-collapse:collapse'>{rows}</table></div>"
+        f"<table style='border-collapse:collapse'>{head}<tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -103,24 +112,35 @@ def _inside(verdict: Verdict, i: int) -> bool:
     return any(passage.begin <= i < passage.end for passage in verdict.passages)
 
 
+def _html_head() -> str:
+    heads = ("", "bits that agree", "score", "sentence")
+    cells = "".join(f"<th scope='col' style='text-align:left'>{head}</th>" for head in heads)
+    return f"<thead><tr style='border-left:3px solid transparent'>{cells}</tr></thead>"
+
+
 def _html_row(verdict: Verdict, i: int, sentence: str) -> str:
     edge = "3px solid #ea580c" if _inside(verdict, i) else "3px solid transparent"
     cells = "<td></td><td></td>"
     if i:
-        cells = _html_bar(verdict.evidence.transitions[i - 1], verdict.evidence.bits)
+        cells = _html_bar(verdict.evidence, verdict.evidence.transitions[i - 1])
     return (
         f"<tr style='border-left:{edge}'><td>{i + 1}</td>{cells}"
         f"<td style='text-align:left'>{html.escape(sentence)}</td></tr>"
     )
 
 
-def _html_bar(transition: Transition, bits: int) -> str:
+def _html_bar(evidence: Evidence, transition: Transition) -> str:
+    bits, wanted = evidence.bits, evidence.threshold
     share = round(100 * transition.score / bits)
     colour = "#ea580c" if transition.valid else "#a1a1aa"
+    place = f"left:{100 * wanted / bits:.1f}%"
+    said = f"cosine {transition.cosine:.2f}, {wanted:g} of {bits} are demanded"
     return (
-        "<td><div style='width:64px;background:#e4e4e7'>"
-        f"<div style='width:{share}%;background:{colour}'>&nbsp;</div></div></td>"
-        f"<td title='cosine {transition.cosine:.2f}'>{transition.score:.3g}/{bits}</td>"
+        f"<td title='{said}'><div style='position:relative;width:64px;background:#e4e4e7'>"
+        f"<div style='width:{share}%;background:{colour}'>&nbsp;</div>"
+        f"<div class='tick' style='position:absolute;top:0;bottom:0;{place};width:2px;"
+        "background:#18181b'></div></div></td>"
+        f"<td title='{said}'>{transition.score:.3g}/{bits}</td>"
     )
 
 

@@ -1,5 +1,6 @@
 """The secret and the numbers that come from it."""
 
+import copy
 import hashlib
 import pickle
 import traceback
@@ -104,8 +105,33 @@ def test_the_secret_is_in_no_traceback() -> None:
     assert "\\x01\\x02" not in text
 
 
-def test_a_key_survives_pickling() -> None:
-    assert pickle.loads(pickle.dumps(key())) == key()
+@pytest.mark.parametrize(
+    "part", [COUNTING, key(), ReferenceKeys(COUNTING, bits=8), {"deep": [key()]}]
+)
+def test_a_key_is_not_pickled_by_accident(part: object) -> None:
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(TypeError, match="key's file"):
+            pickle.dumps(part, protocol=protocol)
+
+
+def test_a_key_can_be_copied() -> None:
+    assert copy.copy(key()) == copy.deepcopy(key()) == key()
+
+
+def test_repr_shows_the_id() -> None:
+    assert repr(key()) == "WatermarkKey('hm-1a0b773a61eb', encoder='minilm')"
+
+
+def test_no_local_variable_holds_a_damaged_secret() -> None:
+    damaged = COUNTING.reveal()[:-1]
+    with pytest.raises(InputError) as caught:
+        Secret(damaged)
+    inside = caught.tb.tb_next  # the first frame is this test's
+    shown = "".join(
+        traceback.StackSummary.extract(traceback.walk_tb(inside), capture_locals=True).format()
+    )
+    assert "Secret(hidden)" in shown
+    assert repr(damaged)[2:20] not in shown
 
 
 def test_fresh_secrets_differ() -> None:
@@ -113,7 +139,17 @@ def test_fresh_secrets_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"bits": 0}, {"bits": 65}, {"threshold": 9}, {"threshold": -1}, {"dimension": 0}]
+    "changes",
+    [
+        {"bits": 0},
+        {"bits": 65},
+        {"threshold": 9},
+        {"threshold": -1},
+        {"threshold": float("nan")},
+        {"softness": float("nan")},
+        {"dimension": 0},
+        {"dimension": 10**12},
+    ],
 )
 def test_nonsense_is_refused(changes: dict[str, int]) -> None:
     with pytest.raises(InputError):

@@ -17,6 +17,7 @@ HOSTILE = '<script>alert("x")</script> & more.'
 def evidence(bits: int = 8) -> Evidence:
     return Evidence(
         bits=bits,
+        threshold=6,
         transitions=(
             Transition(match=7, cosine=0.25, valid=True, expected=4.6, score=7.0),
             Transition(match=3, cosine=-0.5, valid=False, expected=2.7, score=3.0),
@@ -49,7 +50,7 @@ EMPTY = verdict(
     watermarked=None,
     p_value=None,
     reason="The text has no sentence that can carry a mark; two are needed to compare.",
-    evidence=Evidence(8, (), None, None, None, likelihood=0.0, margin=0.0),
+    evidence=Evidence(8, 6, (), None, None, None, likelihood=0.0, margin=0.0),
     sentences=(),
     key_id=None,
     passages=(),
@@ -73,6 +74,29 @@ def test_the_text_has_the_figures() -> None:
     assert "hm-0123456789ab" in text
     assert "sentences 1 to 2, p = 0.004" in text
     assert str(verdict()) == text
+
+
+def test_the_page_has_heads_and_a_tick_at_the_threshold() -> None:
+    page = report.as_html(verdict())
+    assert page.count("<th scope='col'") == 4
+    assert page.count("class='tick'") == 2
+    assert "left:75.0%" in page  # 6 of 8
+    assert "6 of 8 are demanded" in page
+    assert "<th" not in report.as_html(EMPTY)
+
+
+def test_what_steers_a_terminal_is_spelled_out() -> None:
+    steering = "a\x1b[31mred\x07\u202e\r\x9b2J\tb\nc é 你"
+    assert report.printable(steering) == ("a\\x1b[31mred\\x07\\u202e\\r\\x9b2J\\tb\nc é 你")
+
+
+def test_reprs_are_short() -> None:
+    long = verdict(sentences=("A sentence. " * 20,) * 50)
+    for part in (long, long.evidence):
+        assert len(repr(part)) < 200
+        assert "\n" not in repr(part)
+    assert "0.00025" in repr(long)
+    assert "hm-0123456789ab" in repr(long)
 
 
 def test_the_number_of_keys_searched_is_said() -> None:
@@ -161,7 +185,7 @@ def test_html_is_escaped_and_well_formed() -> None:
     parser.feed(page)
     parser.close()
     assert parser.open == []
-    assert parser.seen <= {"div", "p", "strong", "table", "tr", "td"}
+    assert parser.seen <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
     assert parser.text.count(HOSTILE) == 3
     assert "First one." in parser.text
     assert "7/8" in parser.text

@@ -1,9 +1,10 @@
-"""The command ``hammingmark``. One file a command; each is imported only when it is used."""
+"""The command ``hammingmark``. One file per command; each is imported only when it is used."""
 
 from __future__ import annotations
 
 import io
 import os
+import select
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -26,6 +27,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "threshold": (
         "hammingmark.cli.threshold:threshold",
         "Estimate acceptance and the threshold T from natural text.",
+    ),
+    "completion": (
+        "hammingmark.cli.completion:completion",
+        "Print what a shell needs to complete commands and key names.",
     ),
 }
 
@@ -56,13 +61,11 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command; what a user can mend becomes one sentence, never a traceback."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A match bar, or a file name in another encoding, must not end in a traceback.
-        sys.stdout.reconfigure(errors="replace")
+    _mend_standard_streams()
     try:
-        cli(standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        # Where it does not exit by itself, click returns the exit code that a command asked for.
+        code = cli(prog_name="hammingmark", standalone_mode=False)
+        sys.stdout.flush()
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
@@ -70,14 +73,71 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except SystemExit as stop:
+        # Click and rich both turn a broken pipe into the exit code 1.
+        if stop.code == 1 and _is_broken(1):
+            _leave_broken_pipe()
+        raise
     except BrokenPipeError:
-        # Whoever read our output has gone; let Python not complain when it closes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        _leave_broken_pipe()
+    except OSError as error:
+        where = f" {os.fspath(error.filename)!r}" if error.filename else ""
+        _fail(f"Reading or writing{where} failed: {error.strerror or error}.")
     except Exception as error:
         from hammingmark.errors import HammingMarkError
 
         if not isinstance(error, HammingMarkError):
             raise
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
+        _fail(str(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(words: str) -> None:
+    from hammingmark.report import printable
+
+    click.echo(f"Error: {printable(words)}", err=True)
+    _forget_output()
+    sys.exit(1)
+
+
+def _leave_broken_pipe() -> None:
+    """Whoever read our output has gone: end as a program does that the signal ends."""
+    _forget_output()
+    sys.exit(141)
+
+
+def _is_broken(descriptor: int) -> bool:
+    """Whether nobody reads the pipe that a descriptor writes into."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _forget_output() -> None:
+    """Let Python not complain when it closes an output that cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _mend_standard_streams() -> None:
+    """Put something in the place of streams that the caller closed.
+
+    Otherwise the next file that is opened would take their place. Reading from or writing to a
+    closed one then fails as it does in other programs; what is said on a closed standard error
+    is lost.
+    """
+    for descriptor, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, mode)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A match bar, or a file name in another encoding, must not end in a traceback.
+        sys.stdout.reconfigure(errors="replace")

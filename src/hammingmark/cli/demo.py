@@ -17,8 +17,16 @@ _PROMPT = (
 
 
 @click.command()
-@click.option("--max-tokens", type=int, default=400, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option(
+    "--max-tokens", type=int, default=400, show_default=True, help="Tokens of each text at most."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Decides every draw of the language model.",
+)
 def demo(max_tokens: int, seed: int) -> None:
     """Make two keys, write one marked and one plain text, and judge both under both keys."""
     encoder = fetch_encoder(DEFAULT_ENCODER)

@@ -7,27 +7,42 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from hammingmark import report
 from hammingmark.assemble import DEFAULT_SPLITTER, detector, load_splitter, settings_now
+from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import Source, read_sources
+from hammingmark.cli.language import foreign
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.core.calibration import Calibration
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keyring import Keyring
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.detect import REFERENCES
-from hammingmark.records import STATISTICS, StatisticName, TopicName, Verdict
+from hammingmark.records import STATISTICS, TOPICS, StatisticName, TopicName, Verdict
+from hammingmark.report import printable
+
+_UNREADABLE = 1
+_CODES = {True: 0, False: 3, None: 4}
+_WORST_FIRST = (_UNREADABLE, 3, 4)
 
 
 @click.command()
 @click.argument("files", nargs=-1)
-@click.option("--key", "-k", "names", multiple=True, help="Key file, name or id; repeatable.")
+@click.option(
+    "--key",
+    "-k",
+    "names",
+    multiple=True,
+    help="Key file, name or id; repeatable.",
+    shell_complete=key_names,
+)
 @click.option("--all-keys", is_flag=True, help="Search every key of the keyring.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per text.")
 @click.option("--field", default="text", show_default=True, help="Field of a JSONL line to read.")
 @click.option("--level", type=float, default=0.01, show_default=True, help="False-positive rate.")
 @click.option(
@@ -39,14 +54,16 @@ from hammingmark.records import STATISTICS, StatisticName, TopicName, Verdict
 )
 @click.option(
     "--topic",
-    type=click.Choice(["given", "free"]),
+    type=click.Choice(TOPICS),
     default="given",
     show_default=True,
     help="Whether reference keys see the text's mean as the key does: evens out false alarms "
     "between keys, at some cost in power.",
 )
 @click.option(
-    "--edits", is_flag=True, help="Allow for sentences that were joined, cut or put in; slower."
+    "--edits",
+    is_flag=True,
+    help="Allow for sentences that were joined, split or inserted; slower.",
 )
 @click.option(
     "--references", type=int, default=REFERENCES, show_default=True, help="Reference keys, K."
@@ -58,9 +75,20 @@ from hammingmark.records import STATISTICS, StatisticName, TopicName, Verdict
 )
 @click.option("--threshold", type=float, help="Decide by one fixed threshold of the statistic.")
 @click.option("--encoder", help="Encoder, where it is not found under the key's own name.")
-@click.option("--splitter", default=DEFAULT_SPLITTER, show_default=True)
+@click.option(
+    "--splitter",
+    default=DEFAULT_SPLITTER,
+    show_default=True,
+    help="Sentence splitter; must be the one that marking used.",
+)
 @click.option("--language", default="en", show_default=True, help="Language of the texts.")
 @click.option("--brief", is_flag=True, help="Leave out the line for each sentence.")
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help="Tell the verdict by the exit code: 0 if every text is watermarked, 3 if in some no "
+    "watermark was found, 4 if of some nothing can be told; 1 if something could not be read.",
+)
 def detect(
     files: tuple[str, ...],
     names: tuple[str, ...],
@@ -78,6 +106,7 @@ def detect(
     splitter: str,
     language: str,
     brief: bool,
+    exit_code: bool,
 ) -> None:
     """Judge FILES: texts, folders, JSONL, or standard input.
 
@@ -98,7 +127,7 @@ def detect(
         threshold=threshold,
     )
     waiting: deque[Source] = deque()
-    failed = False
+    found: set[int] = set()
 
     def texts() -> Iterator[str]:
         for source in read_sources(files, field=field):
@@ -106,14 +135,17 @@ def detect(
             if not source.error:
                 yield source.text
 
-    with counting("texts judged", shown=sys.stderr.isatty() and not sys.stdout.isatty()) as tick:
-        for verdict in judge.judge_many(texts()):
-            failed |= _show_errors(waiting, as_json=as_json)
-            _show(verdict, waiting.popleft(), as_json=as_json, brief=brief, many=len(files) > 1)
-            tick(1)
-    failed |= _show_errors(waiting, as_json=as_json)
-    if failed:
-        sys.exit(1)
+    with counting("sentences embedded", shown=not sys.stdout.isatty()) as tick:
+        for verdict in replace(judge, progress=tick).judge_many(texts()):
+            found |= _show_errors(waiting, as_json=as_json)
+            source = waiting.popleft()
+            warning = foreign(source.text, encoder=judge.encoder)
+            _show(verdict, source, as_json=as_json, brief=brief, warning=warning)
+            found.add(_CODES[verdict.watermarked])
+    found |= _show_errors(waiting, as_json=as_json)
+    worst = next((code for code in _WORST_FIRST if code in found), 0)
+    if worst == _UNREADABLE or exit_code:
+        sys.exit(worst)
 
 
 def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey]:
@@ -122,13 +154,14 @@ def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey
     if all_keys:
         entries, wrong = ring.survey()
         for error in wrong:
-            click.echo(f"Left out: {error}", err=True)
+            click.echo(f"Left out: {printable(str(error))}", err=True)
         every = [entry.key for entry in entries]
         wanted = (chosen or every)[0].fingerprint if every else ""
         chosen += [key for key in every if key.fingerprint == wanted]
         left = len(every) - sum(key.fingerprint == wanted for key in every)
         if left:
-            click.echo(f"{left} keys for other encoders were left out.", err=True)
+            were = "1 key for another encoder was" if left == 1 else f"{left} keys for others were"
+            click.echo(f"{were} left out.", err=True)
     if not chosen:
         raise InputError(
             "Name a key with --key, or --all-keys to search the keyring; "
@@ -147,25 +180,31 @@ def _read_calibration(path: Path) -> Calibration:
     return Calibration.from_json(data)
 
 
-def _show_errors(waiting: deque[Source], *, as_json: bool) -> bool:
-    """Report the sources at the front that could not be read."""
-    found = False
+def _show_errors(waiting: deque[Source], *, as_json: bool) -> set[int]:
+    """Report the sources at the front that could not be read; the exit code if there are any."""
+    found = set()
     while waiting and waiting[0].error:
         source = waiting.popleft()
-        found = True
+        found.add(_UNREADABLE)
         if as_json:
             click.echo(json.dumps({"source": source.name, "error": source.error}))
         else:
-            click.echo(f"Error: {source.error}", err=True)
+            click.echo(f"Error: {printable(source.error or '')}", err=True)
     return found
 
 
-def _show(verdict: Verdict, source: Source, *, as_json: bool, brief: bool, many: bool) -> None:
+def _show(
+    verdict: Verdict, source: Source, *, as_json: bool, brief: bool, warning: str | None
+) -> None:
     if as_json:
-        click.echo(json.dumps(report.as_json(verdict, source=source.name)))
+        record = report.as_json(verdict, source=source.name)
+        click.echo(json.dumps({**record, "warning": warning}, allow_nan=False))
         return
-    if many or source.name != "-":
-        click.echo(click.style(source.name, bold=True))
+    if source.name != "-":
+        click.echo(click.style(printable(source.name), bold=True))
     width = shutil.get_terminal_size().columns
     click.echo(report.as_text(verdict, width=width, sentences=not brief))
     click.echo()
+    if warning:
+        where = "" if source.name == "-" else f"{printable(source.name)}: "
+        click.echo(f"Warning: {where}{warning}", err=True)

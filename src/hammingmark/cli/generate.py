@@ -7,44 +7,75 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from hammingmark.assemble import DEFAULT_SPLITTER, PRESETS, load_key, load_splitter, writer
-from hammingmark.cli.inputs import decode
+from hammingmark.cli.completion import key_names
+from hammingmark.cli.inputs import read_text
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.errors import InputError
 from hammingmark.pipeline.generate import Writer
-from hammingmark.records import Draft, Message, Prompt
+from hammingmark.pipeline.writing import suited
+from hammingmark.prompts import as_prompt
+from hammingmark.records import Draft, Prompt
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
+
+_CHAT = 'a list like [{"role": "user", "content": "…"}]'
 
 
 @click.command()
-@click.option("--key", "-k", help="Key file, name or id.")
-@click.option("--prompt", help="Text to continue.")
-@click.option("--prompt-file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--key", "-k", help="Key file, name or id.", shell_complete=key_names)
+@click.option("--prompt", help="Text to continue; without any prompt, standard input.")
+@click.option(
+    "--prompt-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the text to continue.",
+)
 @click.option(
     "--chat",
     type=click.Path(dir_okay=False, path_type=Path),
-    help='JSON file of messages: [{"role": "user", "content": "…"}].',
+    help=f"JSON file of messages: {_CHAT}.",
 )
 @click.option(
     "--prompts",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="JSONL file of many prompts, a field text or messages each; prints a JSON line for each.",
+    help="JSONL file of many prompts, with a field text or messages each; prints JSON lines.",
 )
-@click.option("--max-tokens", type=int, default=200, show_default=True)
-@click.option("--max-sentences", type=int)
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--max-tokens", type=int, default=200, show_default=True, help="Tokens to write at most."
+)
+@click.option("--max-sentences", type=int, help="Sentences to write at most.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Decides every draw of the language model.",
+)
 @click.option("--backend", default=DEFAULT_GENERATOR, show_default=True, help="Language model.")
 @click.option("--width", type=int, help="Candidates of one text drawn at once.")
-@click.option("--preset", type=click.Choice(list(PRESETS)), default="default", show_default=True)
-@click.option("--temperature", type=float, default=1.0, show_default=True)
-@click.option("--top-k", type=int, default=50, show_default=True)
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    default="default",
+    show_default=True,
+    help="Habits of the rejection loop: ours, or exactly the paper's.",
+)
+@click.option("--temperature", type=float, help="1 is the model's own distribution.")
+@click.option("--top-k", type=int, help="Draw from the k likeliest tokens; 0 for all.")
+@click.option("--top-p", type=float, help="Draw from the likeliest tokens of this probability.")
+@click.option(
+    "--min-p", type=float, help="Draw from tokens at least this likely, relative to the likeliest."
+)
 @click.option("--no-watermark", is_flag=True, help="Write unmarked text by the same means.")
-@click.option("--splitter", default=DEFAULT_SPLITTER, show_default=True)
-@click.option("--language", default="en", show_default=True)
+@click.option(
+    "--splitter",
+    default=DEFAULT_SPLITTER,
+    show_default=True,
+    help="Sentence splitter; detection must use the same.",
+)
+@click.option("--language", default="en", show_default=True, help="Language of the text.")
 @click.option("--json", "as_json", is_flag=True, help="Print the text and its cost as JSON.")
 def generate(
     key: str | None,
@@ -58,8 +89,10 @@ def generate(
     backend: str,
     width: int | None,
     preset: str,
-    temperature: float,
-    top_k: int,
+    temperature: float | None,
+    top_k: int | None,
+    top_p: float | None,
+    min_p: float | None,
     no_watermark: bool,
     splitter: str,
     language: str,
@@ -70,7 +103,11 @@ def generate(
     if not key and not no_watermark:
         raise InputError("Name a key with --key, or say --no-watermark.")
     chosen = PRESETS[preset]
-    sampling = replace(chosen.sampling, temperature=temperature, top_k=top_k)
+    told = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    sampling = replace(
+        chosen.sampling or suited(asked),
+        **{name: value for name, value in told.items() if value is not None},  # type: ignore[arg-type]
+    )
     loaded = None if no_watermark or key is None else load_key(key)
     made = writer(
         loaded,
@@ -164,54 +201,31 @@ def _read_prompts(
     if prompts is not None:
         return _read_many(prompts)
     if chat is not None:
-        return [Prompt(messages=_messages(decode(_read(chat)), str(chat)))]
-    if prompt_file is not None:
-        return [_text(decode(_read(prompt_file)))]
-    return [_text(decode(sys.stdin.buffer.read()) if prompt is None else prompt)]
+        return [_read_chat(chat)]
+    return [as_prompt(read_text(prompt_file or Path("-")) if prompt is None else prompt)]
 
 
-def _text(text: str) -> Prompt:
-    if not text.strip():
-        raise InputError("The prompt is empty.")
-    return Prompt(text.rstrip())
+def _read_chat(path: Path) -> Prompt:
+    try:
+        return as_prompt(json.loads(read_text(path)), where=str(path))
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is not JSON; a chat is {_CHAT}.") from None
 
 
 def _read_many(path: Path) -> list[Prompt]:
     found = []
-    for number, line in enumerate(decode(_read(path)).splitlines(), start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip():
             continue
+        where = f"{path}:{number}"
         try:
             row = json.loads(line)
-            if "messages" in row:
-                found.append(Prompt(messages=_messages(row["messages"], f"{path}:{number}")))
-            else:
-                found.append(_text(str(row["text"])))
-        except (ValueError, LookupError, TypeError):
+            asked = row["messages"] if "messages" in row else row["text"]
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise InputError(
-                f'{path}:{number} is no prompt: it should be like {{"text": "…"}} or '
-                '{"messages": […]}.'
+                f'{where} is no prompt: it should be like {{"text": "…"}} or {{"messages": […]}}.'
             ) from None
+        found.append(as_prompt(asked, where=where))
     if not found:
         raise InputError(f"{path} holds no prompt.")
     return found
-
-
-def _messages(given: Any, where: str) -> tuple[Message, ...]:
-    try:
-        rows = json.loads(given) if isinstance(given, str) else given
-        messages = tuple(Message(str(row["role"]), str(row["content"])) for row in rows)
-    except (ValueError, LookupError, TypeError):
-        raise InputError(
-            f'{where} is not a chat: it should be a list like [{{"role": "user", "content": "…"}}].'
-        ) from None
-    if not messages:
-        raise InputError(f"{where} holds no message.")
-    return messages
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from None

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from hammingmark.assemble import new_key, settings_now
+from hammingmark.cli.completion import key_names
 from hammingmark.cli.progress import fetch_encoder
 from hammingmark.keyring import Entry, Keyring, save, to_json
 from hammingmark.keys import WatermarkKey
+from hammingmark.report import printable
 from hammingmark.store.catalogue import DEFAULT_ENCODER
 
 if TYPE_CHECKING:
@@ -36,7 +38,9 @@ def keys() -> None:
     help="Write the key to this file instead of the keyring.",
 )
 @click.option("--note", default="", help="What the key is for.")
-@click.option("--encoder", default=DEFAULT_ENCODER, show_default=True)
+@click.option(
+    "--encoder", default=DEFAULT_ENCODER, show_default=True, help="Encoder the key is made for."
+)
 @click.option(
     "--preset",
     type=click.Choice(["default", "economical", "robust", "paper"]),
@@ -90,15 +94,15 @@ def new(
 
 
 @keys.command()
-@click.argument("key")
-@click.option("--json", "as_json", is_flag=True)
+@click.argument("key", shell_complete=key_names)
+@click.option("--json", "as_json", is_flag=True, help="Print the key's description as JSON.")
 def show(key: str, as_json: bool) -> None:
     """Describe KEY (a file, a name or an id). The secret is not shown."""
     _describe(_ring().find(key), as_json=as_json)
 
 
 @keys.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a key.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per key.")
 def list_keys(as_json: bool) -> None:
     """List the keys of the keyring, oldest first."""
     ring = _ring()
@@ -111,7 +115,7 @@ def list_keys(as_json: bool) -> None:
     elif not wrong:
         click.echo(f"No keys in {ring.folder}. `hammingmark keys new` makes one.")
     for error in wrong:
-        click.echo(f"Left out: {error}", err=True)
+        click.echo(f"Left out: {printable(str(error))}", err=True)
     if wrong:
         sys.exit(1)
 
@@ -119,36 +123,42 @@ def list_keys(as_json: bool) -> None:
 def _table(entries: list[Entry]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table("name", "id", "created", "encoder", "m", "T", "state", "note", box=None)
     for entry in entries:
         key = entry.key
-        state = f"retired {key.retired:%Y-%m-%d}" if key.retired else "active"
-        table.add_row(
+        row = (
             entry.name,
             key.id,
             f"{key.created:%Y-%m-%d}",
             key.encoder,
             str(key.bits),
             f"{key.threshold:g}",
-            state,
+            f"retired {key.retired:%Y-%m-%d}" if key.retired else "active",
             key.note,
         )
+        table.add_row(*(Text(printable(cell)) for cell in row))  # as text: a note is no markup
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
 @keys.command()
-@click.argument("key")
-@click.option("--name", help="Name of the new key; its id by default.")
-@click.option("--json", "as_json", is_flag=True)
+@click.argument("key", shell_complete=key_names)
+@click.option("--name", help="Name of the new key; by default it takes over that of KEY.")
+@click.option("--json", "as_json", is_flag=True, help="Print the new key's description as JSON.")
 def rotate(key: str, name: str | None, as_json: bool) -> None:
-    """Retire KEY and make a new one like it.
+    """Retire KEY and make a new one like it, which takes over its name.
 
-    The retired key stays where it is and goes on detecting what it marked.
+    The retired key is kept under its name with its id behind it, and goes on detecting what it
+    marked.
     """
     old, fresh = _ring().rotate(key, name=name)
     if not as_json:
-        click.echo(f"Retired {old.key.id}. It still detects; mark with the new key from now on.\n")
+        click.echo(
+            f"Retired {old.key.id}; new texts are marked with {fresh.key.id}, named "
+            f"{fresh.name!r}.\nTexts marked before are found with --key {old.name}, or with "
+            "--all-keys.\n"
+        )
     _describe(fresh, as_json=as_json)
 
 
@@ -182,7 +192,7 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
         "secret": "hidden; back up the file, since it cannot be made again",
     }
     for label, value in rows.items():
-        click.echo(f"{label:<8} {value}")
+        click.echo(f"{label:<8} {printable(value)}")
 
 
 def _rule(key: WatermarkKey) -> str:

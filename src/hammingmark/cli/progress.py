@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import click
 
 from hammingmark.assemble import load_backend, load_encoder, model_store
 from hammingmark.protocols import Backend, Encoder
+
+EVERY = 30.0
+"""Seconds between two lines where there is no terminal to show a running count on."""
 
 
 def fetch_encoder(spec: str) -> Encoder:
@@ -17,17 +25,36 @@ def fetch_encoder(spec: str) -> Encoder:
         return load_encoder(spec, store=model_store(progress=report))
 
 
-def fetch_backend(spec: str, *, width: int | None = None) -> Backend:
-    """A language model by what a user types; a first use pulls its file and says so."""
+def fetch_backend(spec: str, **options: Any) -> Backend:
+    """A language model by what a user types; a first use pulls its file and says so.
+
+    Args:
+        spec: the model.
+        options: further arguments of `load_backend`.
+    """
     from hammingmark.cli.models import shown_progress
 
     with shown_progress() as report:
-        return load_backend(spec, store=model_store(progress=report), width=width)
+        return load_backend(spec, store=model_store(progress=report), **options)
 
 
 @contextmanager
-def counting(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A running count on standard error; yields the function that advances it."""
+def counting(
+    what: str, *, shown: bool = True, every: float | None = None
+) -> Iterator[Callable[[int], None]]:
+    """A running count on standard error; yields the function that advances it.
+
+    On a terminal it is a line that changes; elsewhere a line from time to time, none for what
+    is done soon.
+
+    Args:
+        what: is counted.
+        shown: whether to show anything on a terminal, where other output may be shown instead.
+        every: seconds between two lines elsewhere.
+    """
+    if not sys.stderr.isatty():
+        yield _lines(what, EVERY if every is None else every)
+        return
     if not shown:
         yield lambda steps: None
         return
@@ -43,3 +70,18 @@ def counting(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda steps: bar.advance(task, steps)
+
+
+def _lines(what: str, every: float) -> Callable[[int], None]:
+    began = told = time.monotonic()
+    done = 0
+
+    def advance(steps: int) -> None:
+        nonlocal told, done
+        done += steps
+        now = time.monotonic()
+        if now - told >= every:
+            told = now
+            click.echo(f"{done:,} {what} after {now - began:.0f} s", err=True)
+
+    return advance

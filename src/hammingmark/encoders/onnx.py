@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class OnnxEncoder:
         pooling: how token vectors become one: ``"mean"`` or ``"cls"``.
         prefix: put before each sentence, where the model was trained with one.
         max_tokens: a longer sentence is cut here, special tokens included.
+        dimension: d, where it is known without opening the graph.
         threads: for one batch; 0 leaves the choice to the runtime.
         hashes: SHA-256 by file name, for files already verified.
     """
@@ -63,6 +65,7 @@ class OnnxEncoder:
         pooling: Literal["mean", "cls"] = "mean",
         prefix: str = "",
         max_tokens: int = 256,
+        dimension: int | None = None,
         threads: int = 0,
         hashes: Mapping[str, str] | None = None,
     ) -> None:
@@ -75,6 +78,7 @@ class OnnxEncoder:
         self._pooling = pooling
         self._prefix = prefix
         self._max_tokens = max_tokens
+        self._dimension = dimension
         self._threads = threads
         self._hashes = dict(hashes or {})
         self._lock = threading.Lock()
@@ -90,8 +94,8 @@ class OnnxEncoder:
 
     @property
     def dimension(self) -> int:
-        """d, the length of an embedding; loads the model."""
-        return self._load().dimension
+        """d, the length of an embedding; loads the model where that must be asked."""
+        return self._dimension or self._load().dimension
 
     @cached_property
     def fingerprint(self) -> str:
@@ -159,7 +163,10 @@ class OnnxEncoder:
     def _open(self) -> _Loaded:
         graph = self._graph()
         tokenizer = load_tokenizer(self._folder, max_tokens=self._max_tokens)
-        import onnxruntime  # slow to import, so only on use
+        # Imported only on use: it is slow. It also writes an identifier of this machine into the
+        # user's cache and looks for its vendor's host, unless it is told not to beforehand.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
@@ -183,7 +190,13 @@ class OnnxEncoder:
                 f"{', '.join(output.name for output in session.get_outputs())}. It should take "
                 "token ids and give one vector per token."
             )
-        return _Loaded(session, tokenizer, inputs, tokens[0].name, tokens[0].shape[2])
+        dimension = tokens[0].shape[2]
+        if self._dimension not in (None, dimension):
+            raise EncoderError(
+                f"The model {graph} gives vectors of {dimension} numbers where {self._dimension} "
+                "were promised; fetch the model again."
+            )
+        return _Loaded(session, tokenizer, inputs, tokens[0].name, dimension)
 
     def _graph(self) -> Path:
         places = [self._folder / part / name for part in ("", "onnx") for name in GRAPHS]

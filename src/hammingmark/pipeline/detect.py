@@ -14,12 +14,21 @@ from hammingmark.errors import InputError
 from hammingmark.pipeline.compare import Comparison, compare
 from hammingmark.pipeline.parts import read_parts
 from hammingmark.protocols import Encoder, SentenceWatermark, Splitter
-from hammingmark.records import Evidence, Parts, StatisticName, TopicName, Verdict
+from hammingmark.records import (
+    STATISTICS,
+    TOPICS,
+    Evidence,
+    Parts,
+    StatisticName,
+    TopicName,
+    Verdict,
+)
 
 REFERENCES = 4000
 _STOP_AFTER = 100
 _LEAST_POWER = 0.2  # a text that would show a mark less often than this says nothing by silence
 _BATCH_SENTENCES = 4096
+_EMBEDDED_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Detector:
             demands more, they are drawn by Besag and Clifford's rule.
         calibration: thresholds to decide by instead of the p-value.
         threshold: one fixed threshold to decide by instead of the p-value.
-        progress: called with the number of texts just judged.
+        progress: called with the number of sentences just embedded.
     """
 
     splitter: Splitter
@@ -61,6 +70,13 @@ class Detector:
             raise InputError(f"The level must lie between 0 and 1, not {self.level}.")
         if self.level < 1e-6:
             raise InputError("A level below 1e-6 would take too many reference keys to show.")
+        if self.statistic not in STATISTICS:
+            known = ", ".join(STATISTICS)
+            raise InputError(f"There is no statistic {self.statistic!r}; there are {known}.")
+        if self.topic not in TOPICS:
+            raise InputError(f"The topic is given or free, not {self.topic!r}.")
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise InputError(f"A threshold is a number, not {self.threshold}.")
         if self.references < 1:
             raise InputError(f"At least one reference key is needed, not {self.references}.")
         if self.edits and self.statistic not in ("margin", "likelihood"):
@@ -84,10 +100,18 @@ class Detector:
         return next(iter(self.judge_many([text])))
 
     def judge_many(self, texts: Iterable[str]) -> Iterator[Verdict]:
-        """Judge texts in order, embedding the sentences of many at a time."""
+        """Judge texts in order, embedding the sentences of many at a time.
+
+        Raises:
+            InputError: a text is no string, or one string is given in place of several.
+        """
+        if isinstance(texts, (str, bytes)):
+            raise InputError("judge_many takes several texts, not one. Write [text], or judge.")
         batch: list[list[str]] = []
         held = 0
         for text in texts:
+            if not isinstance(text, str):
+                raise InputError(f"A text to judge is a string, not a {type(text).__name__}.")
             batch.append(self.splitter.split(text).carrying)
             held += len(batch[-1])
             if held >= _BATCH_SENTENCES or len(batch) >= _BATCH_SENTENCES // 8:
@@ -134,11 +158,18 @@ class Detector:
         texts = [p.texts if p else s for s, p in zip(batch, parts, strict=True)]
         every = dict.fromkeys(text for some in texts for text in some)
         row = {text: i for i, text in enumerate(every)}
-        embeddings = self.encoder.encode(list(every))
+        embeddings = self._embed(list(every))
         for sentences, some, part in zip(batch, texts, parts, strict=True):
             yield self.judge_embeddings(sentences, embeddings[[row[t] for t in some]], parts=part)
+
+    def _embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """(n, d), some at a time, so that progress can be told."""
+        parts = []
+        for first in range(0, max(1, len(sentences)), _EMBEDDED_AT_ONCE):
+            parts.append(self.encoder.encode(sentences[first : first + _EMBEDDED_AT_ONCE]))
             if self.progress:
-                self.progress(1)
+                self.progress(len(parts[-1]))
+        return np.concatenate(parts)
 
     def _too_short(self, evidence: Evidence, sentences: Sequence[str]) -> Verdict:
         held = "one sentence" if sentences else "no sentence"

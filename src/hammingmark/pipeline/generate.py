@@ -18,7 +18,7 @@ from hammingmark.errors import BackendError
 from hammingmark.pipeline.document import Page, last_sentence
 from hammingmark.pipeline.manuscript import Cancel, Manuscript
 from hammingmark.pipeline.stage import Stage
-from hammingmark.pipeline.writing import PAPER, Settings
+from hammingmark.pipeline.writing import PAPER, Settings, suited
 from hammingmark.protocols import Backend, Encoder, SentenceWatermark, Session, Splitter
 from hammingmark.records import Candidate, Draft, Prompt, Written
 
@@ -76,6 +76,7 @@ class Run:
             _begin(writer, number, prompt, seed=seed)
             for number, prompt in enumerate(prompts, start=first)
         ]
+        self._sampling = writer.settings.sampling or suited(prompts)
         self._numbers = count()
         self._asked: dict[int, tuple[Manuscript, Stage]] = {}
         self._given_up: dict[int, Manuscript] = {}
@@ -84,7 +85,7 @@ class Run:
         self._passed = 0
 
     def __iter__(self) -> Generator[Written, None, None]:
-        session = self._writer.backend.open(self._writer.settings.sampling)
+        session = self._writer.backend.open(self._sampling)
         try:
             yield from self._settle(session, self._active())
             while self._asked:

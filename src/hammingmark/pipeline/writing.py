@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from hammingmark.errors import InputError
-from hammingmark.records import Sampling
+from hammingmark.records import Prompt, Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Settings:
         most_repeated: a candidate is refused if a larger share of its four-word runs has been
             said before; 1 never refuses.
         max_sentence_tokens: a candidate that is longer without an end is refused.
-        sampling: how the model draws.
+        sampling: how the model draws; None for what suits the prompts (`suited`).
     """
 
     max_tokens: int = 200
@@ -34,7 +35,7 @@ class Settings:
     first: Literal["prompt", "free"] = "prompt"
     most_repeated: float = 0.3
     max_sentence_tokens: int = 128
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: Sampling | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "budget", "max_sentence_tokens"):
@@ -46,5 +47,17 @@ class Settings:
             raise InputError(f"most_repeated is a share, not {self.most_repeated}.")
 
 
-PAPER = Settings(fallback="last", most_repeated=1.0)
+TEXT_SAMPLING = Sampling()
+"""For texts that are continued, as in the paper."""
+
+CHAT_SAMPLING = Sampling(temperature=0.8, top_k=0, min_p=0.05)
+"""For chats, whose answers read better without unlikely words."""
+
+
+def suited(prompts: Sequence[Prompt]) -> Sampling:
+    """How to draw where nobody says: as for chats if all prompts are chats."""
+    return CHAT_SAMPLING if all(prompt.messages for prompt in prompts) else TEXT_SAMPLING
+
+
+PAPER = Settings(fallback="last", most_repeated=1.0, sampling=TEXT_SAMPLING)
 """Exactly the paper's settings: B = 16, the last candidate on failure, no guard."""

@@ -37,6 +37,7 @@ class EncoderCard:
         max_tokens: tokens of a sentence that are read; the rest is cut.
         dimension: d, the length of an embedding.
         prefix: text to put before every sentence.
+        language: the language it was trained on; empty for many.
     """
 
     runtime: Literal["onnx", "static", "sbert"]
@@ -44,6 +45,7 @@ class EncoderCard:
     max_tokens: int
     dimension: int
     prefix: str = ""
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True)

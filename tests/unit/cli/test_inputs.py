@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -123,6 +124,29 @@ def test_files_are_opened_one_by_one(tmp_path: Path) -> None:
     assert next(sources).text == "one"
     second.write_text("written later")
     assert next(sources).text == "written later"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are others here")
+def test_a_folder_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a/one.txt", "shut/two.txt", "z/three.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("Here.")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("shut"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = read(tmp_path)
+    assert [each.text for each in found if not each.error] == ["Here.", "Here."]
+    (error,) = [each.error for each in found if each.error]
+    assert error == f"Cannot read {tmp_path / 'shut'}: Permission denied."
+    (only,) = read(tmp_path / "shut")
+    assert only.error == f"Cannot read {tmp_path / 'shut'}: Permission denied."
 
 
 def test_where_all_are_needed_one_failure_is_an_error(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -14,7 +15,9 @@ from hammingmark import cli
 from hammingmark.cli import detect as detect_module
 from hammingmark.cli import keys as keys_module
 from hammingmark.errors import HammingMarkError, InputError
+from hammingmark.pipeline.detect import Detector
 from hammingmark.protocols import FloatArray
+from hammingmark.records import Verdict
 
 Outcome = tuple[int, str, str]
 
@@ -98,6 +101,8 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
         (["detect", "t.txt", "--key", "a", "--language", "xx"], "no rules for language 'xx'"),
         (["detect", "t.txt", "--key", "a", "--calibration", "t.txt"], "not a calibration file"),
         (["detect", "t.txt", "--key", "a", "--calibration", "no"], "Cannot read no"),
+        (["detect", "t.txt", "--key", "a", "--threshold", "nan"], "A threshold is a number"),
+        (["detect", "t.txt", "--key", "a", "--threshold", "inf"], "A threshold is a number"),
         (["keys", "new", "--name", "../a"], "cannot name a key"),
         (["keys", "new", "--name", "a"], "exists"),
         (["keys", "new", "--bits", "0"], "between 1 and 64"),
@@ -125,6 +130,8 @@ def test_what_a_user_can_mend_is_one_sentence(
     [
         ["detect", "--statistic", "guess"],
         ["detect", "--level", "much"],
+        ["generate", "--seed", "-1"],
+        ["demo", "--seed", "-1"],
         ["nonsense"],
         ["keys", "new", "--name", "a", "--out", "b"],
         ["calibrate"],
@@ -136,6 +143,138 @@ def test_a_wrong_call_shows_the_usage(run: Callable[..., Outcome], arguments: li
     assert code == 2
     assert out == ""
     assert "Usage: " in err
+
+
+def test_the_verdict_can_be_told_by_the_exit_code(
+    run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("keys", "new", "--name", "a")
+    (tmp_path / "t.txt").write_text("A short one. A somewhat longer one. No.")
+    (tmp_path / "one.txt").write_text("One.")
+
+    def judged(**verdicts: bool | None) -> None:
+        def judge_many(self: Detector, texts: Iterable[str]) -> Iterator[Verdict]:
+            for text in texts:
+                (found,) = list(real(self, [text]))
+                yield dataclasses.replace(
+                    found, watermarked=verdicts["one" if text == "One." else "t"]
+                )
+
+        monkeypatch.setattr(Detector, "judge_many", judge_many)
+
+    real = Detector.judge_many
+    for verdicts, code in (
+        ({"t": True, "one": True}, 0),
+        ({"t": True, "one": False}, 3),
+        ({"t": True, "one": None}, 4),
+        ({"t": None, "one": False}, 3),
+    ):
+        judged(**verdicts)
+        told = ("detect", "t.txt", "one.txt", "-k", "a", "--brief")
+        assert run(*told, "--exit-code")[0] == code
+        assert run(*told)[0] == 0
+        assert run(*told, "absent.txt", "--exit-code")[0] == 1
+
+
+def test_an_exit_code_that_a_command_asks_for_is_the_programs(
+    run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAMMINGMARK_CACHE", str(tmp_path / "cache"))
+    code, out, _ = run("models", "verify", "potion")
+    assert code == 1
+    assert "missing" in out
+    file = tmp_path / "cache" / "models" / "potion" / "tokenizer.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("not the tokenizer")
+    code, out, _ = run("models", "verify", "--json")
+    assert code == 1
+    assert "corrupt" in {each["state"] for each in json.loads(out)}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_note_cannot_steer_the_terminal(run: Callable[..., Outcome], count: int) -> None:
+    note = "\x1b]0;title\x07\x1b[31mred [bold]loud[/bold]"
+    for number in range(count):
+        assert run("keys", "new", "--name", f"k{number}", "--note", note)[0] == 0
+    for words in (["keys", "list"], ["keys", "show", "k0"]):
+        code, out, err = run(*words)
+        assert code == 0
+        assert "\x1b" not in out + err
+        assert "[bold]loud[/bold]" in out
+    assert json.loads(run("keys", "show", "k0", "--json")[1])["note"] == note
+
+
+def test_a_file_name_cannot_steer_the_terminal(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    run("keys", "new", "--name", "a")
+    (tmp_path / "odd\x1b[31m.txt").write_text("One here. Two here.")
+    code, out, err = run("detect", "odd\x1b[31m.txt", "gone\x1b[31m.txt", "-k", "a")
+    assert code == 1
+    assert "\x1b" not in out + err
+    assert "odd\\x1b[31m.txt" in out
+    assert "gone\\x1b[31m.txt" in err
+
+
+def test_a_foreign_text_is_warned_of(
+    run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountingEncoder, "name", "minilm")
+    run("keys", "new", "--name", "a")
+    german = "Der Hund lief über die Straße und sah die Katze. Sie saß auf dem Dach und schlief. "
+    (tmp_path / "de.txt").write_text(german * 3)
+    (tmp_path / "en.txt").write_text("The dog ran over the road and it saw the cat. " * 5)
+    code, _, err = run("detect", "de.txt", "en.txt", "-k", "a")
+    assert code == 0
+    assert "de.txt: this does not look like English" in err
+    assert "en.txt" not in err
+    rows = [
+        json.loads(line)
+        for line in run("detect", "de.txt", "en.txt", "-k", "a", "--json")[1].splitlines()
+    ]
+    assert "English" in rows[0]["warning"]
+    assert rows[1]["warning"] is None
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_taught_to_complete(run: Callable[..., Outcome], shell: str) -> None:
+    code, out, _ = run("completion", shell)
+    assert code == 0
+    assert "_HAMMINGMARK_COMPLETE" in out
+
+
+def test_key_names_are_completed(
+    run: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("keys", "new", "--name", "blog")
+    run("keys", "new", "--name", "shop")
+    monkeypatch.setenv("_HAMMINGMARK_COMPLETE", "bash_complete")
+    for words, place, wanted in (
+        ("hammingmark detect --key b", 3, ["plain,blog"]),
+        ("hammingmark keys show sh", 3, ["plain,shop"]),
+        ("hammingmark generate -k zzz", 3, ["file,zzz"]),
+        ("hammingmark comp", 1, ["plain,completion"]),
+    ):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(place))
+        code, out, _ = run()
+        assert code == 0
+        assert out.split() == wanted
+
+
+def every_command() -> list[click.Command]:
+    context = click.Context(cli.cli)
+    found: list[click.Command] = []
+    for name in cli.COMMANDS:
+        command = cli.cli.get_command(context, name)
+        assert command is not None
+        found += command.commands.values() if isinstance(command, click.Group) else [command]
+    return found
+
+
+@pytest.mark.parametrize("command", every_command(), ids=lambda command: str(command.name))
+def test_every_option_has_help(command: click.Command) -> None:
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    without = [option.opts[0] for option in options if not option.help]
+    assert without == []
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,9 @@ class HammingMark:
         """Matches, votes and likelihoods of a text's embeddings (n, d)."""
         similarity = statistics.cosines(embeddings)
         if not len(similarity):
-            return Evidence(self.key.bits, (), None, None, None, likelihood=0.0, margin=0.0)
+            return Evidence(
+                self.key.bits, self.key.threshold, (), None, None, None, likelihood=0.0, margin=0.0
+            )
         projections = project_in_order(embeddings, self._planes)
         pairs = Pairs(projections, similarity, rule=self.rule)
         matches = pairs.matches()[:, 0]
@@ -84,6 +86,7 @@ class HammingMark:
         }
         return Evidence(
             bits=self.key.bits,
+            threshold=self.key.threshold,
             transitions=tuple(
                 Transition(int(match), float(cosine), bool(is_valid), float(mean), float(score))
                 for match, cosine, is_valid, mean, score in zip(

@@ -1,0 +1,44 @@
+"""``hammingmark completion``: what a shell needs to complete commands, options and key names."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+def key_names(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """The keys of the keyring whose name or id begins as typed; otherwise a file may be meant."""
+    from hammingmark.assemble import settings_now
+    from hammingmark.errors import KeyFileError
+    from hammingmark.keyring import Keyring
+
+    try:
+        entries = Keyring(settings_now().keyring).entries()
+    except KeyFileError:
+        entries = []
+    found = [
+        CompletionItem(name, help=entry.key.note or None)
+        for entry in entries
+        for name in dict.fromkeys((entry.name, entry.key.id))
+        if name.startswith(typed)
+    ]
+    return found or [CompletionItem(typed, type="file")]
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(_SHELLS))
+def completion(shell: str) -> None:
+    """Print a script that teaches SHELL to complete commands, options and key names.
+
+    For bash, add to ~/.bashrc: eval "$(hammingmark completion bash)". For zsh likewise to
+    ~/.zshrc. For fish: hammingmark completion fish > ~/.config/fish/completions/hammingmark.fish.
+    """
+    from hammingmark.cli import cli
+
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(cli, {}, "hammingmark", "_HAMMINGMARK_COMPLETE").source())

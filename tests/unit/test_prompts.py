@@ -1,0 +1,56 @@
+"""What may be asked: texts and chats, checked once."""
+
+from __future__ import annotations
+
+import pytest
+
+from hammingmark.errors import InputError
+from hammingmark.prompts import as_prompt
+from hammingmark.records import Message, Prompt
+
+
+def test_a_text_is_a_prompt() -> None:
+    assert as_prompt("It rained. \n") == Prompt("It rained.")
+    assert as_prompt(Prompt("It rained.")) == Prompt("It rained.")
+
+
+def test_messages_are_a_chat() -> None:
+    wanted = Prompt(messages=(Message("system", "Be brief."), Message("user", "Why?")))
+    rows = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert as_prompt(rows) == as_prompt(tuple(rows)) == as_prompt(wanted) == wanted
+    assert as_prompt(list(wanted.messages)) == wanted
+    assert as_prompt([{"role": "developer", "content": "Be brief."}, rows[1]]) == wanted
+
+
+def test_content_may_be_a_list_of_text_parts() -> None:
+    parts = [{"type": "text", "text": "Why is "}, {"type": "text", "text": "it blue?"}]
+    assert as_prompt([{"role": "user", "content": parts}]).messages[0].content == "Why is it blue?"
+    assert as_prompt([{"role": "user", "content": ["Why?"]}]).messages[0].content == "Why?"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "empty"),
+        ("  \n", "empty"),
+        (None, "is nothing"),
+        (5, "is a int"),
+        (b"bytes", "is a bytes"),
+        ({"role": "user", "content": "x"}, "is a dict"),
+        ([], "no message"),
+        (["text"], "not a chat"),
+        ([{"role": "user"}], "not a chat"),
+        ([{"content": "x"}], "not a chat"),
+        ([{"role": "oracle", "content": "x"}], "'oracle'; known are system"),
+        ([{"role": None, "content": "x"}], "known are system"),
+        ([{"role": "user", "content": None}], "content is no text"),
+        ([{"role": "user", "content": 3}], "content is no text"),
+        ([{"role": "user", "content": []}], "content is no text"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}], "no text"),
+        ([{"role": "user", "content": [{"type": "text", "text": None}]}], "no text"),
+        (Prompt(messages=(Message("oracle", "x"),)), "known are system"),
+    ],
+)
+def test_anything_else_is_one_sentence(given: object, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        as_prompt(given, where="chat.json")
