@@ -1,0 +1,113 @@
+"""Nothing is written about a user, nothing is looked up, and offline means offline; ``-m slow``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hammingmark.assemble import settings_now
+
+pytestmark = pytest.mark.slow
+
+TEXT = "One sentence stands here. Another follows it. A third one ends it."
+
+
+def run(home: Path, script: str, *before: str, **variables: str) -> str:
+    """Run Python with a home of its own and the models that are here; its output."""
+    unset = {"ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    cache = str(settings_now().cache)
+    done = subprocess.run(
+        [*before, sys.executable, "-c", script],
+        env={**environment, "HOME": str(home), "HAMMINGMARK_CACHE": cache, **variables},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+DETECT = f"""
+import hammingmark
+print(hammingmark.detect({TEXT!r}, key=hammingmark.new_key()).p_value)
+"""
+
+
+@pytest.mark.usefixtures("minilm_folder")
+def test_embedding_writes_nothing_about_the_user_and_looks_nothing_up(tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    home = tmp_path / "home"
+    home.mkdir()
+    trace = shutil.which("strace")
+    before = [trace, "-f", "-qq", "-e", "trace=socket,connect", "-o", str(log)] if trace else []
+    run(home, DETECT, *before)
+    assert files(home) == set()
+    if trace is None:
+        pytest.skip("no file was written; without strace it cannot be seen what is looked up")
+    families = set(re.findall(r"socket\((AF_\w+)", log.read_text()))
+    assert families <= {"AF_UNIX", "AF_NETLINK"}, log.read_text()
+
+
+IMPORTED = """
+import sys
+from hammingmark.cli import main
+sys.argv = ["hammingmark", {words}]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code
+assert "onnxruntime" not in sys.modules, "the runtime was loaded"
+"""
+
+
+@pytest.mark.usefixtures("encoder")
+@pytest.mark.parametrize("words", ['"keys", "new", "--name", "a"', '"keys", "list"'])
+def test_making_a_key_does_not_load_the_runtime(tmp_path: Path, words: str) -> None:
+    run(tmp_path, IMPORTED.format(words=words), HAMMINGMARK_KEYRING=str(tmp_path / "ring"))
+    assert files(tmp_path) <= {"ring/a.json"}
+
+
+def ask(name: str) -> str:
+    return f"""
+import socket, sys
+def refuse(*given, **more):
+    raise SystemExit(f"the network was asked for {{given}}")
+socket.getaddrinfo = socket.socket.connect = refuse
+from hammingmark.assemble import load_attack, load_backend, load_encoder, load_splitter
+from hammingmark.errors import HammingMarkError
+from hammingmark.records import Sampling
+import numpy as np
+try:
+    {name}
+except HammingMarkError as error:
+    print("refused:", error)
+else:
+    raise SystemExit("nothing was refused")
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        'load_encoder("sbert:nobody/no-such-encoder").encode(["One."])',
+        'load_backend("transformers:nobody/no-such-model").open(Sampling())',
+        'load_attack("parrot", splitter=load_splitter(), settings={"model": "nobody/no-such"})'
+        '.apply(["One here. Two here."], rng=np.random.default_rng(0))',
+    ],
+)
+def test_names_on_a_hub_are_not_looked_up_offline(tmp_path: Path, name: str) -> None:
+    said = run(tmp_path, ask(name), HAMMINGMARK_OFFLINE="1")
+    assert said.count("refused:") == 1
+    assert "nobody/no-such" in said
