@@ -19,6 +19,11 @@ def printable(text: str) -> str:
     )
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: ``1 text``, ``2 texts``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> str:
     """Verdict in words, the figures, and a line for each sentence with its match bar."""
     lines = [f"{_HEADLINES[verdict.watermarked]}. {verdict.reason}"]

@@ -19,6 +19,7 @@ from hammingmark.pipeline.generate import Writer
 from hammingmark.pipeline.writing import suited
 from hammingmark.prompts import as_prompt
 from hammingmark.records import Draft, Prompt
+from hammingmark.report import counted
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 
 _CHAT = 'a list like [{"role": "user", "content": "…"}]'
@@ -157,7 +158,7 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
             if drafts and all(draft.error and not draft.text for draft in drafts):
                 raise InputError(f"No text could be written: {drafts[0].error}")
     if failed:
-        raise InputError(f"{failed} of {len(asked)} texts broke off; their lines say why.")
+        raise InputError(f"{failed} of {counted(len(asked), 'text')} broke off; the lines say why.")
 
 
 def as_record(draft: Draft) -> dict[str, object]:
@@ -187,8 +188,9 @@ def as_record(draft: Draft) -> dict[str, object]:
 def _summary(draft: Draft) -> str:
     cost = draft.cost
     return (
-        f"[{len(draft.sentences)} sentences, {cost.tokens} tokens, {cost.candidates} candidates, "
-        f"{cost.fallbacks} fallbacks, {cost.seconds:.1f} s; stopped: {draft.stopped}]"
+        f"[{counted(len(draft.sentences), 'sentence')}, {counted(cost.tokens, 'token')}, "
+        f"{counted(cost.candidates, 'candidate')}, {counted(cost.fallbacks, 'fallback')}, "
+        f"{cost.seconds:.1f} s; stopped: {draft.stopped}]"
     )
 
 

@@ -23,6 +23,7 @@ from hammingmark.records import (
     TopicName,
     Verdict,
 )
+from hammingmark.report import counted
 
 REFERENCES = 4000
 _STOP_AFTER = 100
@@ -196,9 +197,10 @@ class Detector:
             reason = f"The mark is there: p = {p_value:.2g} is at most {self.level:g}."
         elif attainable > self.level:
             watermarked = None
+            held = counted(len(evidence.transitions), "transition")
             reason = (
-                f"Too short to tell: with {len(evidence.transitions)} transitions of this "
-                f"similarity no key could give p below {attainable:.2g}."
+                f"Too short to tell: with {held} of this similarity no key "
+                f"could give p below {attainable:.2g}."
             )
         elif found.power is not None and found.power < _LEAST_POWER:
             watermarked = None

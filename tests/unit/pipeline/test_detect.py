@@ -80,7 +80,7 @@ def test_where_no_key_could_reach_the_level_the_reason_names_what_it_could(
     detector = make.detector(make.watermark(0), statistic="edge_vote", topic="free")
     verdict = detector.judge(make.text(make.plain(2, seed=0)))
     assert verdict.attainable > 0.01
-    assert "1 transitions" in verdict.reason
+    assert "with 1 transition of" in verdict.reason
     assert f"no key could give p below {verdict.attainable:.2g}" in verdict.reason
 
 
