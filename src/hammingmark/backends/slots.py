@@ -8,6 +8,7 @@ are needed, which costs the same however many of them are busy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -329,6 +330,9 @@ def draw(
         shares = values.softmax(dim=-1)
         before = shares.cumsum(dim=-1) - shares
         values = values.masked_fill(before >= sampling.top_p, _IGNORED)
+    if sampling.min_p > 0.0:
+        least = values[:, :1] + math.log(sampling.min_p)
+        values = values.masked_fill(values < least, _IGNORED)
     noise = _mix(_mix(seeds * 0x9E3779B1 + counts)[:, None] + tokens)
     uniform = ((noise >> 11) & ((1 << 52) - 1)).double() * 2.0**-52 + 2.0**-54
     gumbel = -torch.log(-torch.log(uniform))
