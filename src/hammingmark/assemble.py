@@ -232,7 +232,7 @@ def generate(
 
     Args:
         prompt: a text, or messages such as ``[{"role": "user", "content": "…"}]``.
-        key: a key, its name or its file; None writes unmarked text by the same means.
+        key: a key, its name or its file; None writes text without the watermark.
         max_tokens: tokens to write at most.
         seed: decides every draw.
         backend: the language model.
@@ -252,7 +252,7 @@ def new_key(
     fresh: bool | None = None,
     note: str = "",
 ) -> WatermarkKey:
-    """A key for an encoder, by a preset; what else is given takes the place of the preset's.
+    """A key for an encoder, by a preset; other arguments override it.
 
     Args:
         encoder: an encoder, or the name of one.
@@ -261,7 +261,7 @@ def new_key(
         bits: m.
         threshold: T.
         softness: s.
-        fresh: whether only what is new in a sentence counts.
+        fresh: whether the residual of the next sentence is compared, or the whole sentence.
         note: what the key is for.
     """
     fitted = load_encoder(encoder) if isinstance(encoder, str) else encoder

@@ -3,9 +3,9 @@
 ::
 
     HammingMarkError
-    ├── KeyProblem              a key that is missing, unreadable or unfit
+    ├── KeyProblem              a key that is missing, unreadable or unusable
     │   ├── KeyFileError        the file: absent, malformed, readable by others
-    │   └── KeyMismatch         the key wants another encoder
+    │   └── KeyMismatch         the key needs another encoder
     ├── ModelError              a model file that cannot be had
     │   ├── UnknownModel        no such name in the catalogue
     │   ├── ModelUnavailable    no source gave it: network, offline switch, disk
@@ -23,11 +23,11 @@ from __future__ import annotations
 
 
 class HammingMarkError(Exception):
-    """Anything that went wrong and that a user can mend."""
+    """Anything that went wrong and that a user can fix."""
 
 
 class KeyProblem(HammingMarkError):
-    """A key that is missing, unreadable or unfit for its use."""
+    """A key that is missing, unreadable or unusable."""
 
 
 class KeyFileError(KeyProblem):

@@ -186,7 +186,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """A folder of key files, one key a file, named ``NAME.json``."""
+    """A folder of key files, one key per file, named ``NAME.json``."""
 
     folder: Path
 
@@ -262,7 +262,7 @@ class Keyring:
     def rotate(self, reference: str, *, name: str | None = None) -> tuple[Entry, Entry]:
         """Retire a key and make one like it, which takes over its name.
 
-        The retired key goes on detecting under its name with its id behind it. A key that is only
+        The retired key is kept as NAME-ID and still detects. A key that is only
         known by its id keeps it, and so does one whose successor is given a name of its own.
 
         Args:

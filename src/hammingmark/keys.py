@@ -86,7 +86,7 @@ class Secret:
 
 @dataclass(frozen=True)
 class WatermarkKey:
-    """A secret with everything that must be the same when a text is marked and when it is judged.
+    """A secret with everything that generation and detection must share.
 
     Attributes:
         secret: the 256 bits; the matrix R and the reference keys come from it.
@@ -94,10 +94,10 @@ class WatermarkKey:
         fingerprint: that encoder's fingerprint, which decides.
         dimension: d, the length of its embeddings.
         bits: m, the number of rows of R.
-        threshold: T, the number of bits that must match; for a soft ball it need not be whole.
-        softness: s, by which bits near their hyperplane count less; 0 is the paper's hard ball.
-        fresh: whether a sentence is compared with the part of the next that is new, or, as in the
-            paper, with all of it.
+        threshold: T, the number of bits that must match; an integer for a hard Hamming ball.
+        softness: s, by which bits near their hyperplane count less; 0 is a hard Hamming ball.
+        fresh: whether a sentence is compared with the residual of the next, its embedding with the
+            previous one projected out, or, as in the paper, with the whole of it.
         note: what the owner wrote down about it.
         created: when it was made.
         retired: when it was rotated out; such a key still detects and no longer marks.
@@ -128,7 +128,8 @@ class WatermarkKey:
             raise InputError(f"The softness must lie between 0 and 10, not {self.softness}.")
         if self.softness == 0.0 and self.threshold != int(self.threshold):
             raise InputError(
-                f"A hard ball needs a whole threshold, not {self.threshold}; give a softness too."
+                f"A hard Hamming ball needs an integer threshold, not {self.threshold}; a softness "
+                "above 0 allows others."
             )
         if not 1 <= self.dimension <= MOST_DIMENSIONS:
             raise InputError(
@@ -141,7 +142,7 @@ class WatermarkKey:
 
     @property
     def id(self) -> str:
-        """A public name derived from the secret, which it does not betray."""
+        """A public name derived from the secret, which reveals nothing about it."""
         return "hm-" + self.secret.stream("id", 6).hex()
 
     def planes(self) -> NDArray[np.float32]:
@@ -150,13 +151,13 @@ class WatermarkKey:
         return flat.reshape(self.bits, self.dimension)
 
     def rotate(self) -> tuple[WatermarkKey, WatermarkKey]:
-        """This key, retired, and a fresh one like it."""
+        """This key, retired, and a new one with the same settings."""
         fresh = replace(self, secret=Secret.fresh(), created=_now(), retired=None, successor=None)
         return replace(self, retired=_now(), successor=fresh.id), fresh
 
 
 class ReferenceKeys:
-    """Keys drawn like the secret one, under which the same text is judged for comparison.
+    """Keys drawn like the secret one, under which the same text is scored for comparison.
 
     They come from a stream that only the holder of the secret can read: a text written against
     known reference keys would break the exchangeability on which the test rests. They are laid

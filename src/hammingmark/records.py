@@ -1,6 +1,6 @@
-"""What travels between the rooms: frozen, typed, no behaviour beyond what can be derived.
+"""Data classes that pass between modules: frozen, typed, no behaviour beyond what can be derived.
 
-The letters are fixed here: n sentences, d dimensions, m bits, T bits demanded, K reference keys.
+The letters are fixed here: n sentences, d dimensions, m bits, T bits required, K reference keys.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    """A text cut into units; putting the units together again gives the normalised text."""
+    """A text split into units; putting the units together again gives the normalised text."""
 
     units: tuple[Unit, ...] = field(repr=False)
 
@@ -55,7 +55,7 @@ class Sentences:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Sentences, and what they may have been before somebody joined or cut them.
+    """Sentences, and what they may have been before they were joined or split.
 
     Attributes:
         texts: N texts, of which the first n are the sentences as they stand.
@@ -143,7 +143,7 @@ class Candidate:
         number: the request's.
         pieces: what it wrote, token by token as far as the model tells.
         finished: whether the model ended its text here.
-        cut: whether it ran into its limit of tokens.
+        cut: whether it reached its limit of tokens.
     """
 
     number: int
@@ -178,7 +178,7 @@ class Transition:
 
     Attributes:
         match: how many of the m bits agree.
-        cosine: how similar the two sentences are, which no key decides.
+        cosine: how similar the two sentences are, which does not depend on the key.
         valid: whether the sentences satisfy the rule: enough matching bits, or a soft match.
         expected: the mean match at this similarity over all keys.
         score: what the rule looks at: the match, or the soft match.
@@ -201,9 +201,9 @@ class Evidence:
         transitions: one for each pair of neighbouring sentences.
         edge_vote: share of valid transitions (the paper's equation 9), None without any.
         global_bits: share of matching bits (equation 10), None without any.
-        soft: share of bits that agree, by degrees; None without any.
+        soft: mean soft agreement of the bits; None without any.
         likelihood: log-likelihood ratio of "marked" against "not", given the similarities.
-        margin: the same with each bit weighed by its distance from its hyperplane.
+        margin: the same with each bit weighted by its distance from its hyperplane.
     """
 
     bits: int
@@ -231,7 +231,7 @@ class Passage:
     Attributes:
         begin: index of its first sentence.
         end: index after its last sentence.
-        p_value: chance of any window as good anywhere in an unmarked text of this kind.
+        p_value: probability that any window of an unmarked text of this kind scores as high.
     """
 
     begin: int
@@ -241,7 +241,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What can be said of one text.
+    """Result of the test on one text.
 
     Attributes:
         watermarked: True if the p-value is at most the level (or a threshold asked for is
@@ -263,7 +263,7 @@ class Verdict:
         tail_estimate: an estimate of p-values too small for the reference keys to show; no test.
         passages: runs of sentences that carry the mark at the level, best first.
         threshold: the threshold that decided, if one was asked for instead of the p-value.
-        edits: whether the p-value allows for sentences that were joined, cut or put in.
+        edits: whether the p-value allows for sentences that were joined, split or inserted.
     """
 
     watermarked: bool | None
@@ -330,12 +330,12 @@ class Cost:
         candidates: candidates judged.
         tokens: tokens emitted.
         drawn_tokens: tokens drawn, in all candidates.
-        fallbacks: sentences for which the budget was spent in vain.
-        constrained: sentences of which something was asked.
+        fallbacks: sentences for which no candidate of the budget was accepted.
+        constrained: sentences that were subject to the rule.
         tried: candidates that were judged by the rule.
         passed: those that satisfied it.
-        repeats: candidates refused as near-copies of what was there.
-        misfits: candidates refused because the text would not split into the same sentences.
+        repeats: candidates rejected as near-copies of the text so far.
+        misfits: candidates rejected because the text would not split into the same sentences.
         spare: candidates drawn ahead, side by side with others, and never needed.
         spare_tokens: tokens drawn in these, as far as the backend tells.
         seconds: wall time from the first request to the end of the run.
@@ -361,7 +361,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A finished text and how it came about.
+    """A finished text and how it was generated.
 
     Attributes:
         text: what was written after the prompt.
@@ -396,7 +396,7 @@ class Attacked:
 
     Attributes:
         text: what it became.
-        words_changed: words put in, taken out or replaced, over those of the longer text.
+        words_changed: words inserted, deleted or replaced, over those of the longer text.
         sentences_touched: share of the original sentences that are not there word for word.
         similarity: mean over the original sentences of the cosine to what became of them; None
             if nobody judged it or there was none to compare.

@@ -139,7 +139,7 @@ def _html_bar(evidence: Evidence, transition: Transition) -> str:
     share = round(100 * transition.score / bits)
     colour = "#ea580c" if transition.valid else "#a1a1aa"
     place = f"left:{100 * wanted / bits:.1f}%"
-    said = f"cosine {transition.cosine:.2f}, {wanted:g} of {bits} are demanded"
+    said = f"cosine {transition.cosine:.2f}, {wanted:g} of {bits} are required"
     return (
         f"<td title='{said}'><div style='position:relative;width:64px;background:#e4e4e7'>"
         f"<div style='width:{share}%;background:{colour}'>&nbsp;</div>"

@@ -34,7 +34,7 @@ def verdict(**changes: object) -> Verdict:
     fields: dict[str, object] = {
         "watermarked": True,
         "p_value": 0.00025,
-        "reason": "The mark is there: p = 0.00025 is at most 0.01.",
+        "reason": "p = 0.00025 is at most the level 0.01.",
         "level": 0.01,
         "statistic": "margin",
         "evidence": evidence(),
@@ -49,7 +49,7 @@ def verdict(**changes: object) -> Verdict:
 EMPTY = verdict(
     watermarked=None,
     p_value=None,
-    reason="The text has no sentence that can carry a mark; two are needed to compare.",
+    reason="The text has no sentence that can carry the watermark; at least two are needed.",
     evidence=Evidence(8, 6, (), None, None, None, likelihood=0.0, margin=0.0),
     sentences=(),
     key_id=None,
@@ -81,7 +81,7 @@ def test_the_page_has_heads_and_a_tick_at_the_threshold() -> None:
     assert page.count("<th scope='col'") == 4
     assert page.count("class='tick'") == 2
     assert "left:75.0%" in page  # 6 of 8
-    assert "6 of 8 are demanded" in page
+    assert "6 of 8 are required" in page
     assert "<th" not in report.as_html(EMPTY)
 
 

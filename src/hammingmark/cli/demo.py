@@ -25,14 +25,14 @@ _PROMPT = (
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="Decides every draw of the language model.",
+    help="Seed of the language model's sampling.",
 )
 def demo(max_tokens: int, seed: int) -> None:
-    """Make two keys, write one marked and one plain text, and judge both under both keys."""
+    """Make two keys, write one marked and one plain text, and test both under both keys."""
     encoder = fetch_encoder(DEFAULT_ENCODER)
     backend = fetch_backend(DEFAULT_GENERATOR)
     key, other = new_key(encoder), new_key(encoder)
-    click.echo(f"Two fresh keys, kept in memory only: {key.id} and {other.id}.\n")
+    click.echo(f"Two new keys, kept in memory only: {key.id} and {other.id}.\n")
     click.echo(click.style("Prompt. ", bold=True) + _PROMPT + "\n")
     drafts: dict[str, Draft] = {}
     for title, marked in (("Marked text", True), ("Plain text", False)):
@@ -58,7 +58,7 @@ def demo(max_tokens: int, seed: int) -> None:
     cost = drafts["Marked text"].cost
     sentences = max(1, len(drafts["Marked text"].sentences))
     click.echo(
-        f"\nThe mark took {cost.candidates / sentences:.1f} candidates a sentence; "
+        f"\nThe mark took {cost.candidates / sentences:.1f} candidates per sentence; "
         f"{cost.fallbacks} sentences could not be marked."
     )
     click.echo(
@@ -74,8 +74,8 @@ def _table(verdicts: dict[tuple[str, str], Verdict]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("text", "judged with", "sentences", "matching", "p-value", "verdict")
-    words = {True: "watermarked", False: "no mark found", None: "cannot tell"}
+    table = Table("text", "tested with", "sentences", "valid transitions", "p-value", "verdict")
+    words = {True: "watermarked", False: "no watermark found", None: "cannot tell"}
     for (title, name), verdict in verdicts.items():
         valid = sum(each.valid for each in verdict.evidence.transitions)
         table.add_row(

@@ -50,15 +50,15 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
     type=click.Choice(STATISTICS),
     default="margin",
     show_default=True,
-    help="What decides.",
+    help="Test statistic.",
 )
 @click.option(
     "--topic",
     type=click.Choice(TOPICS),
     default="given",
     show_default=True,
-    help="Whether reference keys see the text's mean as the key does: evens out false alarms "
-    "between keys, at some cost in power.",
+    help="Whether the test is conditioned on the text's topic, its mean embedding: makes "
+    "false-positive rates more equal between keys, at some cost in power.",
 )
 @click.option(
     "--edits",
@@ -71,23 +71,23 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
 @click.option(
     "--calibration",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Decide by thresholds that `hammingmark calibrate` fitted.",
+    help="Decide by the thresholds that `hammingmark calibrate` fitted.",
 )
 @click.option("--threshold", type=float, help="Decide by one fixed threshold of the statistic.")
-@click.option("--encoder", help="Encoder, where it is not found under the key's own name.")
+@click.option("--encoder", help="Encoder, if not the one that the key names.")
 @click.option(
     "--splitter",
     default=DEFAULT_SPLITTER,
     show_default=True,
-    help="Sentence splitter; must be the one that marking used.",
+    help="Sentence splitter; must be the one used in generation.",
 )
 @click.option("--language", default="en", show_default=True, help="Language of the texts.")
-@click.option("--brief", is_flag=True, help="Leave out the line for each sentence.")
+@click.option("--brief", is_flag=True, help="Omit the per-sentence lines.")
 @click.option(
     "--exit-code",
     is_flag=True,
-    help="Tell the verdict by the exit code: 0 if every text is watermarked, 3 if in some no "
-    "watermark was found, 4 if of some nothing can be told; 1 if something could not be read.",
+    help="Report the verdict as the exit code: 0 if every text is watermarked, 3 if in some no "
+    "watermark was found, 4 if some are too short to tell; 1 if something could not be read.",
 )
 def detect(
     files: tuple[str, ...],
@@ -108,10 +108,10 @@ def detect(
     brief: bool,
     exit_code: bool,
 ) -> None:
-    """Judge FILES: texts, folders, JSONL, or standard input.
+    """Test FILES for the watermark: texts, folders, JSONL, or standard input.
 
-    The verdict rests on an exact p-value over reference keys: whatever the text is and whoever
-    wrote it, an unmarked one is called watermarked at most in a share LEVEL of cases.
+    The verdict rests on an exact p-value over reference keys: for any text and any
+    author, an unmarked text is called watermarked with probability at most LEVEL.
     """
     keys = _chosen_keys(names, all_keys=all_keys)
     judge = detector(
@@ -160,7 +160,11 @@ def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey
         chosen += [key for key in every if key.fingerprint == wanted]
         left = len(every) - sum(key.fingerprint == wanted for key in every)
         if left:
-            were = "1 key for another encoder was" if left == 1 else f"{left} keys for others were"
+            were = (
+                "1 key for another encoder was"
+                if left == 1
+                else f"{left} keys for other encoders were"
+            )
             click.echo(f"{were} left out.", err=True)
     if not chosen:
         raise InputError(

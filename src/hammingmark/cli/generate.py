@@ -52,24 +52,28 @@ _CHAT = 'a list like [{"role": "user", "content": "…"}]'
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Decides every draw of the language model.",
+    help="Seed of the language model's sampling.",
 )
 @click.option("--backend", default=DEFAULT_GENERATOR, show_default=True, help="Language model.")
-@click.option("--width", type=int, help="Candidates of one text drawn at once.")
+@click.option("--width", type=int, help="Candidates per text drawn in parallel.")
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),
     default="default",
     show_default=True,
-    help="Habits of the rejection loop: ours, or exactly the paper's.",
+    help="Settings of the rejection sampling: ours, or exactly the paper's.",
 )
 @click.option("--temperature", type=float, help="1 is the model's own distribution.")
-@click.option("--top-k", type=int, help="Draw from the k likeliest tokens; 0 for all.")
-@click.option("--top-p", type=float, help="Draw from the likeliest tokens of this probability.")
+@click.option("--top-k", type=int, help="Sample from the k most likely tokens; 0 for all.")
 @click.option(
-    "--min-p", type=float, help="Draw from tokens at least this likely, relative to the likeliest."
+    "--top-p", type=float, help="Sample from the most likely tokens of this total probability."
 )
-@click.option("--no-watermark", is_flag=True, help="Write unmarked text by the same means.")
+@click.option(
+    "--min-p",
+    type=float,
+    help="Sample from tokens with at least this share of the top probability.",
+)
+@click.option("--no-watermark", is_flag=True, help="Write text without the watermark.")
 @click.option(
     "--splitter",
     default=DEFAULT_SPLITTER,
@@ -102,7 +106,7 @@ def generate(
     """Continue a prompt, or answer a chat, with marked text."""
     asked = _read_prompts(prompt, prompt_file, chat, prompts)
     if not key and not no_watermark:
-        raise InputError("Name a key with --key, or say --no-watermark.")
+        raise InputError("Name a key with --key, or use --no-watermark.")
     chosen = PRESETS[preset]
     told = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     sampling = replace(
@@ -158,7 +162,7 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
             if drafts and all(draft.error and not draft.text for draft in drafts):
                 raise InputError(f"No text could be written: {drafts[0].error}")
     if failed:
-        raise InputError(f"{failed} of {counted(len(asked), 'text')} broke off; the lines say why.")
+        raise InputError(f"{failed} of {counted(len(asked), 'text')} failed; their lines say why.")
 
 
 def as_record(draft: Draft) -> dict[str, object]:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def keys() -> None:
     """Make, show, list and rotate secret keys.
 
-    A key is 256 random bits in a file that only its owner may read. Whoever has the file can
-    detect the mark, and can forge it; nobody else can do either.
+    A key is 256 random bits in a file that only its owner may read. Anyone who has the
+    file can detect the watermark, and can forge it.
     """
 
 
@@ -46,19 +46,21 @@ def keys() -> None:
     type=click.Choice(["default", "economical", "robust", "paper"]),
     default="default",
     show_default=True,
-    help="What the key demands: fewer candidates, more evidence, or the paper's rule.",
+    help="Rule of the key: fewer candidates, more evidence, or the paper's.",
 )
-@click.option("--bits", "-m", type=int, help="Bits of a hash, m, in place of the preset's.")
-@click.option("--threshold", "-t", type=float, help="Bits that must match, T; likewise.")
+@click.option("--bits", "-m", type=int, help="Bits per sentence, m; overrides the preset.")
+@click.option(
+    "--threshold", "-t", type=float, help="Bits that must match, T; overrides the preset."
+)
 @click.option(
     "--softness",
     type=float,
-    help="Let bits near their hyperplane count less; 0 is the paper's rule; likewise.",
+    help="Let bits near their hyperplane count less; 0 is the paper's rule; overrides the preset.",
 )
 @click.option(
     "--fresh/--whole",
     default=None,
-    help="Compare with what is new in the next sentence, or with all of it; likewise.",
+    help="Compare the residual of the next sentence, or the whole sentence; overrides the preset.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the key's description as JSON.")
 def new(
@@ -149,14 +151,14 @@ def _table(entries: list[Entry]) -> None:
 def rotate(key: str, name: str | None, as_json: bool) -> None:
     """Retire KEY and make a new one like it, which takes over its name.
 
-    The retired key is kept under its name with its id behind it, and goes on detecting what it
-    marked.
+    The retired key is kept under its name with its id behind it, and still detects the
+    texts it marked.
     """
     old, fresh = _ring().rotate(key, name=name)
     if not as_json:
         click.echo(
             f"Retired {old.key.id}; new texts are marked with {fresh.key.id}, named "
-            f"{fresh.name!r}.\nTexts marked before are found with --key {old.name}, or with "
+            f"{fresh.name!r}.\nDetect texts marked before with --key {old.name}, or with "
             "--all-keys.\n"
         )
     _describe(fresh, as_json=as_json)
@@ -189,13 +191,13 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
         "encoder": f"{key.encoder} ({key.dimension} dimensions, {key.fingerprint[:16]}…)",
         "rule": _rule(key),
         "note": key.note or "-",
-        "secret": "hidden; back up the file, since it cannot be made again",
+        "secret": "hidden; back up the file, since it cannot be recreated",
     }
     for label, value in rows.items():
         click.echo(f"{label:<8} {printable(value)}")
 
 
 def _rule(key: WatermarkKey) -> str:
-    softly = f", by degrees of softness {key.softness:g}" if key.softness else ""
-    what = "new part of the next sentence" if key.fresh else "next sentence"
+    softly = f" (soft matching, softness {key.softness:g})" if key.softness else ""
+    what = "residual of the next sentence" if key.fresh else "next sentence"
     return f"{key.threshold:g} of {key.bits} bits of the {what} must match{softly}"

@@ -16,5 +16,5 @@ def foreign(text: str, *, encoder: Encoder) -> str | None:
         return None
     return (
         f"this does not look like English, which is all that the encoder {encoder.name} reads. The "
-        "p-value holds, but a mark in it may go unseen, and text written so may carry little."
+        "p-value is valid, but the power is reduced."
     )

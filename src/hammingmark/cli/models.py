@@ -45,7 +45,7 @@ def models() -> None:
 @models.command("list")
 @_json
 def list_models(as_json: bool) -> None:
-    """Show the models that exist and those that are here."""
+    """Show the models of the catalogue and those that are installed."""
     store = model_store()
     if as_json:
         _print_json([_summary(store, model) for model in CATALOGUE.values()])
@@ -56,13 +56,13 @@ def list_models(as_json: bool) -> None:
             model.role,
             describe(model.download_size),
             model.licence,
-            "here" if store.present(model.name) else "-",
+            "installed" if store.present(model.name) else "-",
             model.description,
         ]
         for model in CATALOGUE.values()
     ]
     _print_table(["name", "role", "download", "licence", "state", "what it is"], rows)
-    click.echo(f"* the default pair. Files lie in {store.root / 'models'}.")
+    click.echo(f"* the default pair. Files are in {store.root / 'models'}.")
 
 
 @models.command()
@@ -85,7 +85,7 @@ def pull(names: tuple[str, ...], as_json: bool) -> None:
 @click.argument("name")
 @_json
 def path(name: str, as_json: bool) -> None:
-    """Print the folder of a model that is here."""
+    """Print the folder of an installed model."""
     store = model_store()
     folder = store.path(name)
     if folder is None:
@@ -102,7 +102,7 @@ def path(name: str, as_json: bool) -> None:
 @_names
 @_json
 def verify(names: tuple[str, ...], as_json: bool) -> None:
-    """Read files again and compare their hashes; without a NAME, all models that are here.
+    """Read files again and compare their hashes; without a NAME, all installed models.
 
     The exit code is 1 when a file is missing or wrong.
     """

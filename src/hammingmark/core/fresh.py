@@ -1,16 +1,16 @@
-"""The part of a sentence that is new after the sentence before it.
+"""The residual of a sentence: its embedding with that of the sentence before projected out.
 
-With unit embeddings e and e' of two neighbours at cosine ρ, the new part is
+With unit embeddings e and e' of two neighbours at cosine ρ, the residual is
 
     f = (e' - ρ e) / √(1 - ρ²)
 
 It has length one and stands at right angles to e. Under a Gaussian matrix R the projections of e
-and f are therefore independent: each bit of f matches e's with chance 1/2, whatever the
+and f are therefore independent: each bit of f matches e's with probability 1/2, whatever the
 similarity, the topic or the encoder. A rule that compares e with f in place of e' accepts, on
 average over keys, the same share of candidates everywhere, whether or not they repeat the last
 sentence, and every transition it accepts proves the same.
 
-Projecting is linear, so the new part is taken on projections and any number of keys at once.
+Projecting is linear, so the residual is taken on projections and any number of keys at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 1e-6
-"""Of 1 - ρ². A sentence nearer to the one before it is a copy and has no new part; -e is put in its
+"""Of 1 - ρ². A sentence nearer to the one before it is a copy and has no residual; -e is put in its
 place, so that no rule accepts it."""
 
 

@@ -70,7 +70,7 @@ def project_in_order(
 
 
 def hash_bits(projections: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """H(e) = 1[R e >= 0], packed eight bits a byte.
+    """H(e) = 1[R e >= 0], packed eight bits per byte.
 
     Args:
         projections: (n, k, m).

@@ -1,4 +1,4 @@
-"""Named operating points: what a key demands of the next sentence.
+"""Named operating points: the rule for the next sentence.
 
 ``docs/decisions/0013-new-parts.md`` has the figures behind them.
 """
@@ -17,10 +17,10 @@ from hammingmark.errors import InputError
 PresetName = Literal["default", "economical", "robust", "paper"]
 
 SHARES: dict[str, float] = {"economical": 0.50, "default": 0.38, "robust": 0.22}
-"""The share of candidates that a preset accepts; 1 / share is about what a sentence costs."""
+"""Acceptance rate of each preset; 1 / rate is about the number of candidates per sentence."""
 
 LEAST = 0.02
-"""A rule that accepts fewer candidates than this would spend its budget in vain."""
+"""A rule that accepts fewer candidates than this would exhaust its budget."""
 
 BITS = 8
 SOFTNESS = 1.0
@@ -36,7 +36,7 @@ class Ball:
         bits: m.
         threshold: T.
         softness: s, 0 for whole bits.
-        fresh: whether the new part of the next sentence counts, or all of it.
+        fresh: whether the residual of the next sentence is compared, or the whole sentence.
     """
 
     bits: int
@@ -55,7 +55,7 @@ def ball(
 ) -> Ball:
     """A preset, with what is given put in its place.
 
-    Where no threshold is given, it is the one at which new parts are accepted as often as the
+    Where no threshold is given, it is the one at which residuals are accepted as often as the
     preset says; for whole sentences it is the paper's three quarters of the bits, which count
     whole unless a softness is given.
 
@@ -74,14 +74,14 @@ def ball(
         if new:
             threshold = threshold_for(m, SHARES.get(preset, SHARES["default"]), [0.0], softness=s)
         elif s:
-            raise InputError("A soft ball for whole sentences needs a threshold that fits them.")
+            raise InputError("A soft Hamming ball on whole sentences needs an explicit threshold.")
         else:
             threshold = float(ceil(PAPER_SHARE * m))
     if new and 0 <= threshold <= m:
         share = float(soft_acceptance(m, threshold, np.array([0.5]), softness=s)[0])
         if share < LEAST:
             raise InputError(
-                f"Of {m} bits of new parts, {threshold:g} agree in {share:.1%} of all candidates; "
-                "ask for less, so that at least one in fifty is accepted."
+                f"With {m} bits of residuals, T = {threshold:g} has an acceptance rate of "
+                f"{share:.1%}; lower T, so that at least one in fifty is accepted."
             )
     return Ball(m, threshold, s, new)

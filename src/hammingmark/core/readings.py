@@ -1,6 +1,6 @@
 """A likelihood ratio summed over what may have happened to a text.
 
-The mark ties each sentence to the one before. Whoever joins two sentences, cuts one or puts one in
+The mark ties each sentence to the one before. Joining two sentences, splitting one or inserting one
 breaks such ties, though the sentences are still there. So a text is read in many ways at once: a
 sentence as it stands, as two that were joined, as half of one that was cut, or as one that was put
 in. Each reading is a chain of parts with a ratio of its own, and the ratio of the text is their
@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 JOINED = 0.1
-"""Chance that a sentence with a seam was two."""
+"""Probability that a sentence with a seam was two."""
 CUT = 0.05
-"""Chance that two sentences were one."""
+"""Probability that two sentences were one."""
 INSERTED = 0.05
-"""Chance that a sentence was put in."""
+"""Probability that a sentence was inserted."""
 
 
 @dataclass(frozen=True, slots=True)

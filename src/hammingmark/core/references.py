@@ -23,7 +23,7 @@ def coordinates(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
     """The same sentences in as few dimensions as they span: (n, d) to (n, min(n, d)).
 
     E = L Q with orthonormal rows in Q. A Gaussian matrix times Q' is again Gaussian, so the
-    projections of L under reference planes of width min(n, d) have exactly the law of the
+    projections of L under reference planes of width min(n, d) have exactly the distribution of the
     projections of E under planes of width d, at a fraction of the cost. L is lower triangular
     with a diagonal that is not negative, which makes it unique.
     """
@@ -65,10 +65,10 @@ def split_topic(embeddings: NDArray[np.float32]) -> Topic:
     """Take the direction of the mean sentence apart: (n, d).
 
     A key's projection of that direction, R mu, says much about how often all texts on this topic
-    match under this key. Reference keys that share it with the secret key and are drawn afresh at
-    right angles to it are still exchangeable with it, so the test stays exact, now for keys like
-    this one rather than on average over keys. A mark moves R mu a little too, and that part of
-    the evidence is given away.
+    match under this key. Reference keys that share it with the secret key and are independent of
+    it at right angles to that direction are still exchangeable with it, so the test stays exact,
+    now for keys like this one rather than on average over keys. A mark moves R mu a little too,
+    and that part of the evidence is given away.
     """
     mean = embeddings.mean(axis=0, dtype=np.float64)
     length = float(np.linalg.norm(mean))

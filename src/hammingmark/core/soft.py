@@ -7,7 +7,7 @@ With projections x and y of two sentences, bit i agrees to the degree
 which is 1 or 0 far from the hyperplanes and about 1/2 near one of them. M = z_1 + ... + z_m takes
 the place of the number of matching bits, and T need not be whole. As the softness s goes to 0, M
 becomes the paper's Match and the soft ball its Hamming ball. A soft ball asks for a margin where
-it matters, so rewording, which moves projections a little, seldom undoes it.
+it matters, so paraphrasing, which moves projections a little, seldom undoes it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def threshold_for(m: int, share: float, cosines: npt.ArrayLike, *, softness: flo
 
 
 def widened(softness: float, blur: float) -> float:
-    """r, the softness at which what rewording left is read: r² = s² + π blur² / 2.
+    """r, the softness at which paraphrased text is read: r² = s² + π blur² / 2.
 
     tanh(x / s) is close to erf(x √π / 2s), and averaging that over a Gaussian shift of x only
     widens it: the mean of tanh((x + blur ε) / s) is about tanh(x / r).
@@ -92,7 +92,7 @@ def accepted_before(
     wide: float,
     blur: float,
 ) -> NDArray[np.float32]:
-    """The chance that M reached T before rewording moved every projection by about ``blur``.
+    """Probability that M reached T before paraphrasing moved every projection by about ``blur``.
 
     The variance of tanh((x + blur ε) / s) is taken to first order, and M to be normal.
 
@@ -101,7 +101,7 @@ def accepted_before(
         after: of the second.
         threshold: T.
         wide: r, from `widened`.
-        blur: how far rewording moves a projection.
+        blur: how far paraphrasing moves a projection.
 
     Returns:
         (...).
@@ -162,5 +162,5 @@ def _tails(m: int, softness: float) -> NDArray[np.float64]:
 
 def _whole(T: float) -> int:
     if int(T) != T:
-        raise InputError(f"A hard ball needs a whole threshold, not {T}.")
+        raise InputError(f"A hard Hamming ball needs an integer threshold, not {T}.")
     return int(T)

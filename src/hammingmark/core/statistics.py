@@ -36,16 +36,16 @@ DETECTION_SOFTNESS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What a marked text is expected to look like by the time it is judged.
+    """What a marked text is expected to look like when it is tested.
 
     A wrong expectation costs power and nothing else: the p-value is taken over keys.
 
     Attributes:
-        flip: chance that an edit turns a match into a mismatch or back, wherever the bit lies.
-        free: chance that a transition was never constrained (an inserted sentence, a fallback).
-        edited: chance that a transition's sentences were reworded (margin statistic only).
-        blur: how far rewording moves a projection, in units of its own spread; a bit nearer to
-            its hyperplane than this is then an unreliable witness (margin statistic only).
+        flip: probability that an edit turns a match into a mismatch or back, for every bit.
+        free: probability that a transition was never constrained (an insertion, a fallback).
+        edited: probability that a transition's sentences were paraphrased (margin statistic only).
+        blur: how far paraphrasing moves a projection, in units of its own spread; a bit nearer to
+            its hyperplane than this is then unreliable (margin statistic only).
     """
 
     flip: float = 0.02
@@ -71,7 +71,7 @@ class Rule:
         threshold: T; whole for a hard ball.
         alternative: what marked text should look like.
         softness: s of a soft ball, 0 for a hard one.
-        fresh: whether a sentence is compared with the new part of the next or with all of it.
+        fresh: whether a sentence is compared with the residual of the next or with the whole of it.
     """
 
     bits: int
@@ -97,12 +97,12 @@ def pair_cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDA
 
 
 def natural_match(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
-    """Chance over keys that one bit matches at these cosines; 1/2 for all if new parts count."""
+    """Probability over keys that one bit matches at these cosines; 1/2 for all residuals."""
     return theory.match_probability(np.zeros_like(similarity) if rule.fresh else similarity)
 
 
 def natural_acceptance(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
-    """a, the chance over keys that pairs at these cosines satisfy the rule."""
+    """a, the probability over keys that pairs at these cosines satisfy the rule."""
     matching = natural_match(similarity, rule=rule)
     return soft_acceptance(rule.bits, rule.threshold, matching, softness=rule.softness)
 
@@ -178,7 +178,7 @@ class Pairs:
     Args:
         projections: of n sentences, (n, k, m).
         similarity: cosine of neighbours, (n - 1,).
-        rule: m, and whether the second of two is seen whole or by its new part.
+        rule: m, and whether the second of two is seen whole or by its residual.
         second: of n others, if each of the n is paired with one of these and not with its
             neighbour, (n, k, m); then ``similarity`` is (n,), and so is what comes out.
     """
@@ -223,7 +223,7 @@ class Pairs:
 
 
 def accepted_when_written(pairs: Pairs, *, rule: Rule, blurred: bool = True) -> NDArray[np.float32]:
-    """The chance that each transition satisfied the rule before anyone touched the text.
+    """The probability that each transition satisfied the rule before anyone touched the text.
 
     If nobody reworded it, the matches tell. If it was reworded by logistic noise of scale s, the
     sign of a projection x was the present one with probability (1 + tanh(|x| / s)) / 2, two

@@ -1,6 +1,6 @@
 """The closed forms: what the mark costs, what it proves, and what an edit leaves of it.
 
-m bits, T demanded, p the chance that one bit matches, a the chance that a natural candidate is
+m bits, T required, p the chance that one bit matches, a the chance that a natural candidate is
 accepted. Chances are over the secret matrix R, not over texts under one fixed R. Names such as
 ``eq. match_binomial`` are the paper's labels. Arguments called arrays may have any shape, scalars
 included; the answer is then an array of that shape, 0-d for a scalar.

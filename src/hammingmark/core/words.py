@@ -37,7 +37,7 @@ def words_of(text: str) -> list[str]:
 
 
 def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many words must be put in, taken out or replaced to make one list of the other."""
+    """How many words must be inserted, deleted or replaced to make one list of the other."""
     begin = 0
     while begin < min(len(left), len(right)) and left[begin] == right[begin]:
         begin += 1

@@ -51,7 +51,7 @@ class OnnxEncoder:
         name: what a user types to get this encoder.
         pooling: how token vectors become one: ``"mean"`` or ``"cls"``.
         prefix: put before each sentence, where the model was trained with one.
-        max_tokens: a longer sentence is cut here, special tokens included.
+        max_tokens: a longer sentence is truncated here, special tokens included.
         dimension: d, where it is known without opening the graph.
         threads: for one batch; 0 leaves the choice to the runtime.
         hashes: SHA-256 by file name, for files already verified.
@@ -194,7 +194,7 @@ class OnnxEncoder:
         if self._dimension not in (None, dimension):
             raise EncoderError(
                 f"The model {graph} gives vectors of {dimension} numbers where {self._dimension} "
-                "were promised; fetch the model again."
+                "were expected; fetch the model again."
             )
         return _Loaded(session, tokenizer, inputs, tokens[0].name, dimension)
 

@@ -42,11 +42,12 @@ class Detector:
         watermarks: the method under each key.
         level: false-positive rate to keep, over all keys together.
         statistic: which statistic decides.
-        topic: whether reference keys see the text's mean sentence as the key does (``given``) or
-            not (``free``). Either way the level holds over keys; given the topic, keys also differ
-            little in their false alarms on texts of one topic.
-        edits: whether sentences may have been joined, cut or put in (`core.readings`). Finds more
-            in texts that were edited so, and takes a few times as long.
+        topic: whether the test is conditioned on the text's mean embedding (``given``), which
+            reference keys then project as the secret key does, or not (``free``). Either way the
+            level holds over keys; given the topic, false-positive rates on texts of one topic also
+            differ little between keys.
+        edits: whether sentences may have been joined, split or inserted (`core.readings`). Finds
+            more in texts that were edited so, and takes a few times as long.
         references: K, the least number of reference keys. If the level or the number of keys
             demands more, they are drawn by Besag and Clifford's rule.
         calibration: thresholds to decide by instead of the p-value.
@@ -82,10 +83,10 @@ class Detector:
             raise InputError(f"At least one reference key is needed, not {self.references}.")
         if self.edits and self.statistic not in ("margin", "likelihood"):
             raise InputError(
-                "Edits are weighed by likelihood ratios: use the statistic margin or likelihood."
+                "Edits need a likelihood ratio: use the statistic margin or likelihood."
             )
         if self.edits and (self.calibration or self.threshold is not None):
-            raise InputError("A threshold knows nothing of edits; leave one of the two out.")
+            raise InputError("A threshold cannot be combined with edits; use one of the two.")
         if self.calibration and self.threshold is not None:
             raise InputError("Give a calibration or a fixed threshold, not both.")
         if not self.keys:
@@ -177,7 +178,7 @@ class Detector:
         return Verdict(
             watermarked=None,
             p_value=None,
-            reason=f"The text has {held} that can carry a mark; two are needed to compare.",
+            reason=f"The text has {held} that can carry the watermark; at least two are needed.",
             level=self.level,
             statistic=self.statistic,
             evidence=evidence,
@@ -194,7 +195,7 @@ class Detector:
         attainable = min(1.0, self.keys * found.attainable)
         watermarked: bool | None = p_value <= self.level
         if watermarked:
-            reason = f"The mark is there: p = {p_value:.2g} is at most {self.level:g}."
+            reason = f"p = {p_value:.2g} is at most the level {self.level:g}."
         elif attainable > self.level:
             watermarked = None
             held = counted(len(evidence.transitions), "transition")
@@ -209,7 +210,7 @@ class Detector:
                 f"{found.power:.0%} would be found at the level {self.level:g}."
             )
         else:
-            reason = f"No mark found: p = {p_value:.2g} is above {self.level:g}."
+            reason = f"p = {p_value:.2g} is above the level {self.level:g}."
         passages = tuple(
             replace(window, p_value=p)
             for window in found.windows
@@ -218,7 +219,7 @@ class Detector:
         if passages and not watermarked:
             first = passages[0]
             where = f"sentences {first.begin + 1} to {first.end}"
-            reason += f" But {where} carry it, p = {first.p_value:.2g}."
+            reason += f" But {where} are watermarked, p = {first.p_value:.2g}."
         return Verdict(
             watermarked=watermarked,
             p_value=p_value,

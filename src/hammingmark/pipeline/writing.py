@@ -1,4 +1,4 @@
-"""How a text is written: limits and habits."""
+"""How a text is written: limits and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Settings:
     Attributes:
         max_tokens: tokens to emit at most.
         max_sentences: sentences to emit at most; None for any number.
-        budget: B, candidates a sentence at most.
+        budget: B, candidates per sentence at most.
         fallback: what to keep when the budget is spent: the ``best`` match, or the ``last``
             candidate as in the paper.
         first: whether the first sentence of a continued text is centred on the ``prompt``'s last
@@ -60,4 +60,4 @@ def suited(prompts: Sequence[Prompt]) -> Sampling:
 
 
 PAPER = Settings(fallback="last", most_repeated=1.0, sampling=TEXT_SAMPLING)
-"""Exactly the paper's settings: B = 16, the last candidate on failure, no guard."""
+"""Exactly the paper's settings: B = 16, the last candidate on failure, no limit on repetition."""

@@ -215,7 +215,7 @@ _MODELS = (
         name="minilm-robust",
         role="encoder",
         licence="Apache-2.0",
-        description="all-MiniLM-L6-v2, tuned here to keep its bits under rewording; the default",
+        description="all-MiniLM-L6-v2, fine-tuned to keep its bits under paraphrasing; the default",
         files=_files("minilm-robust", _minilm_robust),
         card=EncoderCard(runtime="onnx", pooling="mean", max_tokens=256, dimension=384),
     ),

@@ -54,7 +54,7 @@ def test_a_hard_ball_is_the_limit() -> None:
     assert np.allclose(soft_acceptance(8, 6, p, softness=0.0), hard)
     # A shade below 6, so that rounding cannot decide whether six whole bits are enough.
     assert np.allclose(soft_acceptance(8, 5.9, p, softness=0.002), hard, atol=0.02)
-    with pytest.raises(InputError, match="whole"):
+    with pytest.raises(InputError, match="integer"):
         soft_acceptance(8, 5.5, p, softness=0.0)
 
 
