@@ -133,7 +133,6 @@ class Bench:
             f"{self.encoder.fingerprint[:8]}-{rule}-{options.tokens}{written}"
         )
         self.cache.mkdir(parents=True, exist_ok=True)
-        self.judge, self.other = (Remembering(load_encoder(name)) for name in (JUDGE, OTHER))
         (file,) = model_store().ensure("wiki100").glob("*.jsonl")
         articles = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
         cut = [self.splitter.split(each).carrying for each in articles]
@@ -146,6 +145,16 @@ class Bench:
         first = 60 * options.key % len(self.prompts)  # another key begins with other prompts
         self.prompts = self.prompts[first:] + self.prompts[:first]
         self.texts = self.write()
+
+    @cached_property
+    def judge(self) -> Remembering:
+        """Says how similar outcomes are."""
+        return Remembering(load_encoder(JUDGE))
+
+    @cached_property
+    def other(self) -> Remembering:
+        """What an attacker has who does not know the watermark's encoder."""
+        return Remembering(load_encoder(OTHER))
 
     def write(self) -> list[str]:
         """The marked texts, from the folder or anew."""
