@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose, one_line
 from hammingmark.attacks.seq2seq import Seq2Seq
+from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import InputError
 from hammingmark.protocols import Splitter
 
@@ -46,6 +48,7 @@ class Dipper:
         dtype: ``"bfloat16"`` halves the memory.
     """
 
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 

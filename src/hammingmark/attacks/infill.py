@@ -13,13 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hammingmark.attacks.pieces import Piece, Tally, change_prose
 from hammingmark.attacks.vocabulary import whole_words
-from hammingmark.attacks.weights import Loaded, Task, load
+from hammingmark.attacks.weights import LIBRARIES, Loaded, Task, load
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import DoubleArray, Splitter
 
@@ -43,8 +43,9 @@ class Gap:
 
 
 class _Infill(ABC):
-    """What both kinds share: which words go, one a round in every sentence at once."""
+    """What both kinds share: which words go, one per round in every sentence at once."""
 
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 

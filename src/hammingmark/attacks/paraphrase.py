@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from hammingmark.attacks.bigrams import Similarity, Tokens, fewest_shared, simil
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
+from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import InputError
 from hammingmark.protocols import Encoder, Splitter
 
@@ -38,6 +40,7 @@ _ENDS = re.compile(r"[.!?…]['\")\]]*$")
 class _Paraphraser(ABC):
     """What both share: sentence by sentence, several paraphrases, one of them chosen."""
 
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 

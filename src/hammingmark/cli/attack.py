@@ -14,6 +14,8 @@ import click
 
 from hammingmark.assemble import (
     attack_settings,
+    check_attack,
+    check_encoder,
     load_attack,
     load_splitter,
     model_store,
@@ -113,6 +115,8 @@ def attack(
     typed = _typed(pairs, share)
     known = attack_settings(name, typed)
     given = read_settings(known, _with_files(typed, known=known, splitter=cutter), attack=name)
+    check_attack(name, given)
+    check_encoder(judge)
     run: dict[str, object] = {
         "attack": name,
         "settings": _recorded(known, given),
