@@ -119,6 +119,23 @@ def test_the_command_says_so_before_it_fetches_anything(
     assert fetched == []
 
 
+def test_the_command_looks_for_the_judge_too(
+    monkeypatch: pytest.MonkeyPatch,
+    fetched: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    hide(monkeypatch, "sentence_transformers")
+    text = tmp_path / "t.txt"
+    text.write_text("It rose. It fell.")
+    call = ["hammingmark", "attack", "marian", "--in", str(text), "--judge", "sbert:x"]
+    monkeypatch.setattr("sys.argv", call)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "The encoder 'sbert:x' needs sentence-transformers" in capsys.readouterr().err
+    assert fetched == []
+
+
 def test_several_are_named_and_what_is_there_is_not() -> None:
     require_libraries(("sys", "json"), part="It", get="")
     with pytest.raises(BackendError, match=r"It needs no-a, no-b and no-c, .*install no-a no-b no"):
