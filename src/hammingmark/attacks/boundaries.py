@@ -85,7 +85,7 @@ class MergeSentences(SentenceAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSentences(SentenceAttack):
-    """Cut sentences in two, at a semicolon or before a conjunction.
+    """Split sentences in two, at a semicolon or before a conjunction.
 
     Attributes:
         share: of the sentences; fewer are cut where fewer have such a place.

@@ -89,7 +89,7 @@ class _Infill(ABC):
         """The registered name."""
 
     def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from chance."""
+        """What decides the outcome, apart from the random draws."""
         return {
             "name": self.name,
             "model": str(self._source),
@@ -101,7 +101,7 @@ class _Infill(ABC):
         }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text, with all chance drawn from ``rng``."""
+        """Attack each text, with all randomness drawn from ``rng``."""
 
         def change(pieces: list[Piece]) -> list[str]:
             return self._replace(pieces, rng)
@@ -189,7 +189,7 @@ class _Infill(ABC):
 
 
 class MaskedInfill(_Infill):
-    """Replace words by what a masked language model expects in their place.
+    """Replace words by those that a masked language model finds most probable.
 
     A known suite replaces half of the words by the likeliest one, which is often the word itself;
     here another word is always taken. Nothing keeps the model from an opposite: the share of texts
@@ -258,7 +258,7 @@ class MaskedInfill(_Infill):
 
 
 class CausalInfill(_Infill):
-    """Replace words by what a causal language model finds likely before and after them.
+    """Replace words by those that a causal language model finds probable in the sentence.
 
     Args:
         model: a folder, a name on the hub, or a GGUF file (which needs the library ``gguf``).

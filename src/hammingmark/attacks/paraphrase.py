@@ -87,7 +87,7 @@ class _Paraphraser(ABC):
         }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text; the beams leave nothing to chance."""
+        """Attack each text; beam search draws nothing at random."""
 
         def change(pieces: list[Piece]) -> list[str | Kept]:
             sentences = [piece.text for piece in pieces]
@@ -187,7 +187,7 @@ class Parrot(_Paraphraser):
         bigram: whether to take the paraphrase with the fewest word pairs of the original.
         tolerance: how much similarity it may cost, as a share of the farthest one's.
         tokens: a sentence to the tokens whose pairs are counted.
-        beams: paraphrases a sentence.
+        beams: paraphrases per sentence.
         max_length: tokens of a paraphrase; 32 more for a sentence of so many characters or more.
         adequacy: the least similarity.
         fluent: the least fluency.

