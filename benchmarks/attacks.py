@@ -89,6 +89,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--together", type=int, default=1, help="texts written side by side (1)")
     parser.add_argument("--rewriter", default="qwen-coder", help="backend of the rewriting attack")
     parser.add_argument("--edits", action="store_true", help="the detector allows for edits")
+    parser.add_argument("--key", type=int, default=0, metavar="N", help="number of the key (0)")
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser
 
@@ -121,16 +122,17 @@ class Bench:
         self.options = options
         self.splitter = load_splitter()
         self.encoder = Remembering(load_encoder(options.encoder))
-        secret = Secret(hashlib.sha256(b"benchmarks/attacks").digest())
+        number = f"/{options.key}" if options.key else ""
+        secret = Secret(hashlib.sha256(f"benchmarks/attacks{number}".encode()).digest())
         self.key = replace(new_key(self.encoder, preset=options.preset), secret=secret)
         # What was made with another encoder, rule or length lies elsewhere.
         rule = f"{self.key.bits}-{self.key.threshold:g}-{self.key.softness:g}-{self.key.fresh}"
         written = "" if options.together == 1 else f"-{options.backend.replace(':', '-')}"
+        written += f"-key{options.key}" if options.key else ""
         self.cache = options.cache / (
             f"{self.encoder.fingerprint[:8]}-{rule}-{options.tokens}{written}"
         )
         self.cache.mkdir(parents=True, exist_ok=True)
-        self.judge, self.other = (Remembering(load_encoder(name)) for name in (JUDGE, OTHER))
         (file,) = model_store().ensure("wiki100").glob("*.jsonl")
         articles = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
         cut = [self.splitter.split(each).carrying for each in articles]
@@ -140,7 +142,19 @@ class Bench:
             for each in cut
             if len(each) >= 20 and all(len(s) > 40 for s in each[:2])
         ]
+        first = 60 * options.key % len(self.prompts)  # another key begins with other prompts
+        self.prompts = self.prompts[first:] + self.prompts[:first]
         self.texts = self.write()
+
+    @cached_property
+    def judge(self) -> Remembering:
+        """Says how similar outcomes are."""
+        return Remembering(load_encoder(JUDGE))
+
+    @cached_property
+    def other(self) -> Remembering:
+        """What an attacker has who does not know the watermark's encoder."""
+        return Remembering(load_encoder(OTHER))
 
     def write(self) -> list[str]:
         """The marked texts, from the folder or anew."""

@@ -26,9 +26,10 @@ from hammingmark.attacks.settings import (
 from hammingmark.core.calibration import Calibration
 from hammingmark.core.presets import PresetName, ball
 from hammingmark.core.statistics import Alternative
-from hammingmark.errors import CalibrationError, InputError, KeyMismatch
+from hammingmark.errors import CalibrationError, EncoderError, InputError, KeyMismatch
 from hammingmark.keyring import Keyring
 from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.libraries import require_libraries
 from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
 from hammingmark.pipeline.generate import PAPER, Writer
@@ -79,6 +80,7 @@ def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None
             (its key is read from OPENAI_API_KEY).
         store: where catalogue models are kept.
     """
+    check_encoder(spec)
     encoder: Encoder
     kind, colon, rest = spec.partition(":")
     if spec in CATALOGUE:
@@ -110,6 +112,22 @@ def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None
     )
 
 
+def check_encoder(spec: str) -> None:
+    """Refuse an encoder whose libraries are missing, before its files are fetched.
+
+    Raises:
+        EncoderError: saying what to install.
+    """
+    card = CATALOGUE[spec].card if spec in CATALOGUE else None
+    if spec.startswith("sbert:") or (isinstance(card, EncoderCard) and card.runtime == "sbert"):
+        require_libraries(
+            ("torch", "sentence_transformers"),
+            part=f"The encoder {spec!r}",
+            get="hammingmark[torch]",
+            error=EncoderError,
+        )
+
+
 def load_backend(
     spec: str = DEFAULT_GENERATOR,
     *,
@@ -128,6 +146,7 @@ def load_backend(
         width: how many candidates of one text to draw at once; by default what suits the backend.
         parallel: how many of all texts together; likewise.
     """
+    check_backend(spec)
     backend: Backend
     more = {
         name: _at_least_one(value)
@@ -179,6 +198,21 @@ def _allow_hub(store: ModelStore | None) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     if constants := sys.modules.get("huggingface_hub.constants"):
         constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
+
+
+def check_backend(spec: str) -> None:
+    """Refuse a language model whose libraries are missing, before its file is fetched.
+
+    Raises:
+        BackendError: saying what to install.
+    """
+    kind, _, rest = spec.partition(":")
+    part = f"The language model {spec!r}"
+    if kind == "transformers":
+        reader = ("gguf",) if rest in CATALOGUE or rest.endswith(".gguf") else ()
+        require_libraries(("torch", "transformers", *reader), part=part, get="hammingmark[torch]")
+    elif spec in CATALOGUE or spec.endswith(".gguf"):
+        require_libraries(("xllamacpp",), part=part, get="")
 
 
 def _at_least_one(count: int) -> int:
@@ -457,8 +491,36 @@ def load_attack(
 
     Raises:
         InputError: a setting is unknown, missing, or of another kind.
+        HammingMarkError: a library is missing; then nothing has been fetched.
     """
+    check_attack(name, settings or {})
     return _load_attack(name, splitter, settings or {}, store)
+
+
+def check_attack(name: str, settings: Mapping[str, object]) -> None:
+    """Refuse an attack if it or a part it is given lacks libraries, before anything is fetched.
+
+    Raises:
+        HammingMarkError: saying what to install.
+    """
+    part = registry.find("attacks", name)
+    ours = part.__module__.startswith("hammingmark.")
+    require_libraries(
+        getattr(part, "libraries", ()),
+        part=f"The attack {name!r}",
+        get="hammingmark[attacks]" if ours else "",
+    )
+    for key, setting in known_settings(part).items():
+        needed = setting.default is REQUIRED and setting.wants(Backend)
+        value = settings.get(key, DEFAULT_GENERATOR if needed else None)
+        if not isinstance(value, str):
+            continue
+        if setting.wants(Backend):
+            check_backend(value)
+        elif setting.wants(Encoder):
+            check_encoder(value)
+        elif setting.wants(Attack):
+            check_attack(value, _behind(key, settings))
 
 
 def _load_attack(

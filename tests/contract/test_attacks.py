@@ -1,24 +1,22 @@
-"""What every registered attack that needs no language model promises."""
+"""What every registered attack promises, on models that are tiny where it needs one."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.contract.attack_examples import GIVEN, NEVER_ROLLS, ROLLS
 
 from hammingmark import registry
 from hammingmark.assemble import describe_attack, load_attack, load_splitter
-from hammingmark.attacks.settings import REQUIRED
+from hammingmark.attacks.each import EachText
 from hammingmark.protocols import Attack
-
-# These drive a model of the language; their own tests hold them to what they promise.
-MODEL_DRIVEN = {"adaptive", "diverse", "dipper", "infill", "paraphrase", "rewrite", "translate"}
-POOL = ["Copper rose in London.", "Nobody had asked for tea.", "It snowed in March."]
-GIVEN: Mapping[str, object] = {"pool": POOL, "prompt": "Tell me more."}
 
 PROSE = (
     "The river rose in the night, and it didn't stop. By morning it had reached the old mill! "
@@ -46,97 +44,163 @@ TEXTS = [
     "word " * 300,
 ]
 
-
-def _module(name: str) -> str:
-    return registry.ROOMS["attacks"].get(name, "").partition(":")[0].rpartition(".")[2]
-
-
-NAMES = [name for name in registry.ROOMS["attacks"] if _module(name) not in MODEL_DRIVEN]
-every_attack = pytest.mark.parametrize(
-    "name",
-    # A lexicon is a file of the model store.
-    [pytest.param(n, marks=[pytest.mark.slow] if n == "synonyms" else []) for n in NAMES],
-)
+NAMES = list(registry.ROOMS["attacks"])
+# Those that treat a text by itself; the others work on all texts of a batch at once.
+EACH = [name for name in NAMES if issubclass(registry.find("attacks", name), EachText)]
+TOGETHER = [name for name in NAMES if name not in EACH]
 
 
-def build(name: str, **more: object) -> Attack:
-    _, known = describe_attack(name)
-    wanted = {key: GIVEN[key] for key, each in known.items() if each.default is REQUIRED}
-    return load_attack(name, splitter=load_splitter(), settings={**wanted, **more})
+def over(names: list[str]) -> pytest.MarkDecorator:
+    """A test for each name; Bergamot's models are real and take their time."""
+    slow = [pytest.mark.slow]
+    return pytest.mark.parametrize(
+        "name", [pytest.param(n, marks=slow if n == "bergamot" else []) for n in names]
+    )
 
 
-def attack(name: str, texts: list[str], seed: int = 0) -> list[str]:
-    return build(name).apply(texts, rng=np.random.default_rng(seed))
+every_attack = over(NAMES)
+each_text = over(EACH)
+all_at_once = over(TOGETHER)
+Build = Callable[..., Attack]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """An attack by its name, given what it needs; more settings take the place of the defaults."""
+
+    @cache
+    def needed(name: str) -> dict[str, object]:
+        part = registry.find("attacks", name)
+        for library in getattr(part, "libraries", ()):
+            if find_spec(library) is None:
+                pytest.skip(f"{name} needs {library}")
+        give = GIVEN.get(name)
+        return dict(give(tmp_path_factory.mktemp(name))) if give else {}
+
+    made: dict[str, Attack] = {}
+
+    def build(name: str, **more: object) -> Attack:
+        what = repr([name, sorted(more.items())])
+        if what not in made:  # so that a model is loaded once
+            chosen = {**needed(name), **more}
+            made[what] = load_attack(name, splitter=load_splitter(), settings=chosen)
+        return made[what]
+
+    return build
+
+
+def once(made: Attack, texts: list[str], seed: int = 0) -> list[str]:
+    return made.apply(texts, rng=np.random.default_rng(seed))
 
 
 @every_attack
-def test_it_is_what_it_says(name: str) -> None:
+def test_it_is_what_it_says(build: Build, name: str) -> None:
     made = build(name)
     assert isinstance(made, Attack)
     assert made.name == name
-    assert -1.0 <= made.keeps <= 1.0  # type: ignore[attr-defined]
+    assert -1.0 <= made.keeps <= 1.0
     brief, _ = describe_attack(name)
     assert brief.endswith(".")
     assert len(brief) < 100
 
 
 @every_attack
-def test_as_many_texts_come_back_and_none_is_too_odd(name: str) -> None:
-    for seed in range(3):
-        found = attack(name, TEXTS, seed)
+def test_as_many_texts_come_back_and_none_is_too_odd(build: Build, name: str) -> None:
+    for seed in range(3 if name in EACH else 1):
+        found = once(build(name), TEXTS, seed)
         assert len(found) == len(TEXTS)
         assert all(isinstance(text, str) for text in found)
-    assert attack(name, []) == []
+    assert once(build(name), []) == []
 
 
 @every_attack
-def test_the_seed_decides_and_nothing_else(name: str) -> None:
-    once = attack(name, TEXTS, 5)
+def test_the_seed_decides_and_nothing_else(build: Build, name: str) -> None:
+    made = build(name, **ROLLS.get(name, {}))
+    first = once(made, TEXTS, 5)
     np.random.seed(1)  # noqa: NPY002 - the global dice must not matter
-    assert attack(name, TEXTS, 5) == once
-    assert attack(name, list(TEXTS), 5) == once
+    assert once(made, TEXTS, 5) == first
+    assert once(made, list(TEXTS), 5) == first
 
 
-@every_attack
-def test_a_text_depends_on_its_place_and_not_on_its_mates(name: str) -> None:
-    whole = attack(name, TEXTS, 9)
+@each_text
+def test_a_text_depends_on_its_place_and_not_on_its_mates(build: Build, name: str) -> None:
+    made = build(name, **ROLLS.get(name, {}))
+    whole = once(made, TEXTS, 9)
     others = [TEXTS[0], *["Something else altogether."] * (len(TEXTS) - 2), TEXTS[-1]]
-    found = attack(name, others, 9)
+    found = once(made, others, 9)
     assert (found[0], found[-1]) == (whole[0], whole[-1])
-    assert attack(name, TEXTS[:4], 9) == whole[:4]
+    assert once(made, TEXTS[:4], 9) == whole[:4]
 
 
 @every_attack
-def test_it_moves_the_dice_it_is_given(name: str) -> None:
-    made, rng = build(name), np.random.default_rng(3)
-    first = [made.apply([PROSE], rng=rng)[0] for _ in range(30)]
-    if name not in {"prompt", "case", "contractions"}:  # these leave nothing to chance here
-        assert len(set(first)) > 1
+def test_every_text_comes_back_in_its_place(build: Build, name: str) -> None:
+    texts = [f"```\nnumber = {number}\n```\n\nIt rose. It fell." for number in range(20)]
+    for number, found in enumerate(once(build(name), texts)):
+        assert f"```\nnumber = {number}\n```" in found
 
 
 @every_attack
-def test_prose_is_changed(name: str) -> None:
-    assert any(attack(name, [PROSE], seed)[0] != PROSE for seed in range(20))
+def test_it_moves_the_dice_it_is_given(build: Build, name: str) -> None:
+    made, rng = build(name, **ROLLS.get(name, {})), np.random.default_rng(3)
+    first = made.apply([PROSE], rng=rng)
+    if name in NEVER_ROLLS:
+        assert all(made.apply([PROSE], rng=rng) == first for _ in range(4))
+    else:
+        assert any(made.apply([PROSE], rng=rng) != first for _ in range(30))
+
+
+@pytest.mark.parametrize("name", sorted(ROLLS))
+def test_what_leaves_nothing_to_chance_does_the_same_for_all_dice(build: Build, name: str) -> None:
+    assert len({once(build(name), [PROSE], seed)[0] for seed in range(10)}) == 1
 
 
 @every_attack
-def test_code_survives(name: str) -> None:
-    text = "It rose.\n\n```py\nx = 1  # don't panic, big car\n```\n\nIt fell."
-    if name != "truncate":  # which cuts off whatever stands there
-        for seed in range(5):
-            assert "```py\nx = 1  # don't panic, big car\n```" in attack(name, [text], seed)[0]
+def test_prose_is_changed(build: Build, name: str) -> None:
+    assert any(once(build(name), [PROSE], seed)[0] != PROSE for seed in range(20))
 
 
-@every_attack
-def test_it_survives_pickling(name: str) -> None:
+CODE = "```py\nx = 1  # don't panic, big car\n```"
+
+
+@over([name for name in NAMES if name != "truncate"])
+def test_code_survives(build: Build, name: str) -> None:
+    for seed in range(5):
+        assert CODE in once(build(name), [f"It rose.\n\n{CODE}\n\nIt fell."], seed)[0]
+
+
+@pytest.mark.parametrize("side", ["front", "back"])
+@pytest.mark.parametrize("share", [0.0, 0.34, 0.67, 1.0])
+def test_what_is_left_of_a_truncated_text_is_as_it_was(
+    build: Build, side: str, share: float
+) -> None:
+    text = f"It rose.\n\n{CODE}\n\nIt fell. It rained."
+    made = build("truncate", side=side, share=share)
+    for seed in range(5):
+        (found,) = once(made, [text], seed)
+        assert text.startswith(found) if side == "back" else text.endswith(found)
+        assert ("x = 1" in found) == (CODE in found)
+
+
+@each_text
+def test_it_survives_pickling(build: Build, name: str) -> None:
     made = build(name)
     again = pickle.loads(pickle.dumps(made))
-    rng, other = np.random.default_rng(2), np.random.default_rng(2)
-    assert again.apply([PROSE], rng=rng) == made.apply([PROSE], rng=other)
+    assert once(again, [PROSE], 2) == once(made, [PROSE], 2)
 
 
-@every_attack
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
-@given(texts=st.lists(st.text(max_size=80), max_size=3), seed=st.integers(0, 2**32))
-def test_it_never_raises(name: str, texts: list[str], seed: int) -> None:
-    assert len(attack(name, texts, seed)) == len(texts)
+_odd = given(texts=st.lists(st.text(max_size=80), max_size=3), seed=st.integers(0, 2**32))
+_calm = [HealthCheck.differing_executors]
+
+
+@each_text
+@settings(max_examples=25, deadline=None, suppress_health_check=_calm)
+@_odd
+def test_it_never_raises(build: Build, name: str, texts: list[str], seed: int) -> None:
+    assert len(once(build(name), texts, seed)) == len(texts)
+
+
+@all_at_once
+@settings(max_examples=5, deadline=None, suppress_health_check=_calm)
+@_odd
+def test_no_model_makes_it_raise(build: Build, name: str, texts: list[str], seed: int) -> None:
+    assert len(once(build(name), texts, seed)) == len(texts)

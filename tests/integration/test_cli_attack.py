@@ -54,7 +54,7 @@ def test_one_text_to_the_screen(run: Run) -> None:
     code, out, err = run("delete-words", "--in", "t.txt", "--share", "0.5")
     assert code == 0
     assert len(words_of(out)) == len(words_of(TEXT)) / 2
-    assert err.startswith("[1 texts: words changed 0.500")
+    assert err.startswith("[1 text: words changed 0.500")
     code, out, _ = run("delete-words", "--in", "t.txt", "--json")
     assert json.loads(out)["original"] == "t.txt"
 
@@ -67,6 +67,45 @@ def test_one_text_to_a_file(run: Run, tmp_path: Path) -> None:
     code, _, err = run("case", "--in", "many.jsonl", "--out", "new.txt")
     assert code == 1
     assert "name a .jsonl file" in err
+
+
+def test_a_file_that_exists_is_refused_before_any_work(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = '{"format": "hammingmark-key", "secret": "00"}'
+    for name in ("key.json", "key.jsonl"):
+        (tmp_path / name).write_text(key)
+    (tmp_path / "mine.txt").write_text("mine")
+    call = ["case", "--in", "t.txt", "--out"]
+    with monkeypatch.context() as patch:
+        patch.setattr("hammingmark.cli.attack._load", None)  # which would be the work
+        for extra, said in (
+            (["mine.txt"], "mine.txt exists; name another --out, or say --overwrite"),
+            (["key.json"], "key.json exists"),
+            (["key.json", "--overwrite"], "a lost key cannot be made again"),
+            (["key.jsonl"], "was not written by this command"),
+            (["key.jsonl", "--overwrite"], "a lost key cannot be made again"),
+        ):
+            code, out, err = run(*call, *extra)
+            assert (code, out) == (1, "")
+            assert said in err
+            assert err.count("\n") == 1
+    assert (tmp_path / "key.json").read_text() == (tmp_path / "key.jsonl").read_text() == key
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+    assert run(*call, "mine.txt", "--overwrite")[0] == 0
+    assert (tmp_path / "mine.txt").read_text() != "mine"
+
+
+def test_devices_and_pipes_take_what_they_are_given(run: Run, tmp_path: Path) -> None:
+    assert run("case", "--in", "t.txt", "--out", "/dev/null")[0] == 0
+    assert run("case", "--in", "many.jsonl", "--out", "/dev/null")[0] == 0
+    assert Path("/dev/null").is_char_device()
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    assert run("case", "--in", "many.jsonl", "--out", str(pipe), "--batch", "2")[0] == 0
+    out, _ = reader.communicate(timeout=30)
+    assert len([json.loads(line) for line in out.splitlines()]) == 7
 
 
 def test_rows_say_all_that_decided_them(run: Run) -> None:
@@ -202,11 +241,12 @@ def test_settings_from_files(run: Run, tmp_path: Path) -> None:
         (["copy-paste", "--in", "t.txt"], "needs the setting 'pool'"),
         (["copy-paste", "--in", "t.txt", "--set", "pool=@no"], "Cannot read no"),
         (["typos", "--in", "t.txt", "--batch", "0"], "batch must be at least 1"),
-        (["typos", "--in", "t.txt", "--seed", "-1"], "seed must not be negative"),
+        (["typos", "--in", "t.txt", "--seed", "-1"], "--seed must be at least 0, not -1."),
         (["typos", "--in", "t.txt", "--out", "t.txt"], "lies in the input"),
         (["typos", "--in", ".", "--out", "o.jsonl"], "lies in the input"),
         (["typos", "--in", "t.txt", "--out", "no/o.jsonl"], "Cannot write no/o.jsonl"),
         (["typos", "--in", "t.txt", "--out", "no/o.txt"], "Cannot write no/o.txt"),
+        (["typos", "--in", "t.txt", "--out", ".."], ".. is a folder"),
         (["typos", "--in", "t.txt", "--judge", "nobody"], "No encoder called 'nobody'"),
     ],
 )

@@ -73,7 +73,7 @@ class _Versions:
         splitter: finds the sentences.
         encoder: the watermark's, if the attacker knows it, otherwise one like it.
         judge: says how similar a version still is; by default the encoder itself.
-        versions: how many versions of a sentence are asked for at a time.
+        versions: how many versions per sentence are asked for at a time.
         keeps: least cosine of a version to its original sentence, by the judge.
     """
 
@@ -91,7 +91,7 @@ class _Versions:
             raise InputError(f"keeps is a cosine, from -1 to 1, not {self.keeps:g}.")
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text, with all chance drawn from ``rng``."""
+        """Attack each text, with all randomness drawn from ``rng``."""
         pages = [_Page(self.splitter.split(text).units) for text in texts]
         return [page.text for page in self._attack(pages, rng=rng)]
 
@@ -190,7 +190,7 @@ class _ByDistance(_Versions):
 
 @dataclass(frozen=True, kw_only=True)
 class DistanceSeeking(_ByDistance):
-    """Keep of each sentence's versions the one that is least like its neighbours.
+    """Of several versions per sentence, keep the one least similar to its neighbours.
 
     Neighbours that point elsewhere share fewer bits under any key. Greedy from left to right: the
     sentence before is the one chosen, the sentence behind stands as it does now.
@@ -214,7 +214,7 @@ class DistanceSeeking(_ByDistance):
 
 @dataclass(frozen=True, kw_only=True)
 class BoundarySeeking(_ByDistance):
-    """Keep of each sentence's versions the one that moved farthest from the original.
+    """Of several versions per sentence, keep the one farthest from the original.
 
     A random hyperplane parts two embeddings with probability angle / π, so without the key the
     greatest angle is the greatest expected number of flipped bits.

@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from hammingmark.attacks.each import how_many, pick, require_share
+from hammingmark.attacks.joints import JOINTS, Family
 from hammingmark.attacks.prose import listed
 from hammingmark.attacks.sentences import SentenceAttack
 from hammingmark.core.words import words_of
 from hammingmark.records import Unit
 
-_JOINTS = (", and ", "; ")
 # Words that begin a sentence with a capital and no other reason for it.
 _COMMON = listed(
     """
@@ -32,17 +32,22 @@ _LEAST_WORDS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class MergeSentences(SentenceAttack):
-    """Join neighbouring sentences of a paragraph by ", and" or a semicolon.
+    """Join neighbouring sentences of a paragraph, by default by ", and" or a semicolon.
 
     Only a sentence that ends with a full stop is joined to the next, and none twice.
 
     Attributes:
         share: of the sentences, to be joined to the one before.
+        joints: what joins them. ``known``: ", and" or a semicolon. ``marked``: a dash, a colon,
+            brackets, or a comma and "because", "since", "as" or "which means that". ``unseen``:
+            others, which the detector's rule was not chosen on. ``bare``: a conjunction without a
+            comma.
         keeps: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "merge-sentences"
     share: float = 0.2
+    joints: Family = "known"
     keeps: float = 0.8
 
     def __post_init__(self) -> None:
@@ -52,6 +57,7 @@ class MergeSentences(SentenceAttack):
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
     ) -> list[Unit]:
         """The units of the attacked text."""
+        family = JOINTS[self.joints]
         pairs = [
             place
             for place in places
@@ -69,9 +75,9 @@ class MergeSentences(SentenceAttack):
         found: list[Unit] = []
         for place, unit in enumerate(units):
             if place - 1 in joined:
-                joint = _JOINTS[int(rng.integers(len(_JOINTS)))]
-                first = found[-1].text[:-1]
-                found[-1] = replace(unit, text=f"{first}{joint}{_uncapitalised(unit.text, small)}")
+                joint = family[int(rng.integers(len(family)))]
+                second = _uncapitalised(unit.text, small)
+                found[-1] = replace(unit, text=joint.join(found[-1].text, second))
             else:
                 found.append(unit)
         return found
@@ -79,7 +85,7 @@ class MergeSentences(SentenceAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSentences(SentenceAttack):
-    """Cut sentences in two, at a semicolon or before a conjunction.
+    """Split sentences in two, at a semicolon or before a conjunction.
 
     Attributes:
         share: of the sentences; fewer are cut where fewer have such a place.

@@ -13,7 +13,7 @@ from hammingmark.attacks.prose import prose_words, replace_words
 
 @dataclass(frozen=True, kw_only=True)
 class Case(EachText):
-    """Write words in small letters, in capitals, with a first capital, or turned round.
+    """Change the case of words: lower, upper, title, or the first letter flipped.
 
     Attributes:
         share: of the words.

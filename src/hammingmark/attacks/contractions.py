@@ -68,7 +68,7 @@ class _Site:
 
 @dataclass(frozen=True, kw_only=True)
 class Contractions(EachText):
-    """Write contractions out, as in "do not", or draw them together, as in "don't".
+    """Expand contractions ("don't" to "do not"), or contract what is expanded.
 
     Attributes:
         share: of the places where a text can be written otherwise.

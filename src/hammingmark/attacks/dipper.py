@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose, one_line
 from hammingmark.attacks.seq2seq import Seq2Seq
+from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import InputError
 from hammingmark.protocols import Splitter
 
@@ -22,7 +24,7 @@ DEGREES = (0, 20, 40, 60, 80, 100)
 
 
 class Dipper:
-    """Rewrite with DIPPER.
+    """Paraphrase with DIPPER, a large T5 that sees the text before.
 
     Published: lexical diversity from 20 to 80, order diversity from 0 to 60 (a later suite uses
     60 and 0, or 60 and 20), three sentences at a time, draws from the likeliest tokens of total
@@ -46,6 +48,7 @@ class Dipper:
         dtype: ``"bfloat16"`` halves the memory.
     """
 
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
@@ -91,7 +94,7 @@ class Dipper:
         return "dipper"
 
     def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from chance."""
+        """What decides the outcome, apart from the random draws."""
         return {
             "name": self.name,
             "model": self._model.source,
@@ -102,7 +105,7 @@ class Dipper:
         }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text, with all chance drawn from ``rng``."""
+        """Attack each text, with all randomness drawn from ``rng``."""
 
         def change(pieces: list[Piece]) -> list[str | Kept]:
             return self._rewrite(pieces, rng)

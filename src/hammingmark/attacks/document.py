@@ -17,7 +17,7 @@ from hammingmark.records import Unit
 
 @dataclass(frozen=True, kw_only=True)
 class Truncate(SentenceAttack):
-    """Cut a text off at its end or at its beginning, with whatever stands there.
+    """Truncate a text at its end or at its beginning.
 
     Attributes:
         share: of the sentences, to be cut off.
@@ -45,7 +45,7 @@ class Truncate(SentenceAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class CopyPaste(EachText):
-    """Quote a text, as paragraphs of its own, inside sentences that people wrote.
+    """Paste a text, as paragraphs of its own, into text written by people.
 
     Attributes:
         pool: sentences that people wrote, in order; a run of them is taken, beginning anywhere.

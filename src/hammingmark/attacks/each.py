@@ -19,7 +19,7 @@ class EachText(ABC):
     """
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text, with all chance drawn from ``rng``."""
+        """Attack each text, with all randomness drawn from ``rng``."""
         seeds = rng.integers(np.iinfo(np.int64).max, size=len(texts))
         return [
             self.change(text, rng=np.random.default_rng(seed))

@@ -16,7 +16,7 @@ GREEK = dict(zip("ovABEHIKMNOPTXYZ", "ονΑΒΕΗΙΚΜΝΟΡΤΧΥΖ", strict=
 
 @dataclass(frozen=True, kw_only=True)
 class Homoglyphs(EachText):
-    """Put Cyrillic or Greek letters in the place of Latin ones that look the same.
+    """Replace Latin letters by Cyrillic or Greek ones that look the same.
 
     A reader sees no difference and an encoder reads other letters, so its similarity says
     nothing about the meaning, and any outcome counts as the same text.

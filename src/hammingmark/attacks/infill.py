@@ -13,13 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hammingmark.attacks.pieces import Piece, Tally, change_prose
 from hammingmark.attacks.vocabulary import whole_words
-from hammingmark.attacks.weights import Loaded, Task, load
+from hammingmark.attacks.weights import LIBRARIES, Loaded, Task, load
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import DoubleArray, Splitter
 
@@ -43,8 +43,9 @@ class Gap:
 
 
 class _Infill(ABC):
-    """What both kinds share: which words go, one a round in every sentence at once."""
+    """What both kinds share: which words go, one per round in every sentence at once."""
 
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
@@ -88,7 +89,7 @@ class _Infill(ABC):
         """The registered name."""
 
     def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from chance."""
+        """What decides the outcome, apart from the random draws."""
         return {
             "name": self.name,
             "model": str(self._source),
@@ -100,7 +101,7 @@ class _Infill(ABC):
         }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text, with all chance drawn from ``rng``."""
+        """Attack each text, with all randomness drawn from ``rng``."""
 
         def change(pieces: list[Piece]) -> list[str]:
             return self._replace(pieces, rng)
@@ -188,7 +189,7 @@ class _Infill(ABC):
 
 
 class MaskedInfill(_Infill):
-    """Replace words by what a masked language model expects in their place.
+    """Replace words by those that a masked language model finds most probable.
 
     A known suite replaces half of the words by the likeliest one, which is often the word itself;
     here another word is always taken. Nothing keeps the model from an opposite: the share of texts
@@ -257,7 +258,7 @@ class MaskedInfill(_Infill):
 
 
 class CausalInfill(_Infill):
-    """Replace words by what a causal language model finds likely before and after them.
+    """Replace words by those that a causal language model finds probable in the sentence.
 
     Args:
         model: a folder, a name on the hub, or a GGUF file (which needs the library ``gguf``).

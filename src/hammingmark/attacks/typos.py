@@ -36,7 +36,7 @@ NEIGHBOURS = _neighbours()
 
 @dataclass(frozen=True, kw_only=True)
 class Typos(EachText):
-    """Give words one slip each: a neighbouring key, a letter doubled, missed or transposed.
+    """Make typing errors, one per chosen word: a near key, a letter doubled, missed or swapped.
 
     Words of fewer than two letters have none. Letters without a place on a QWERTY keyboard are
     only doubled, missed or transposed.

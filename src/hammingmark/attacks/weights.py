@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from hammingmark.errors import BackendError
 
+LIBRARIES = ("torch", "transformers")
+"""What `load` imports."""
 Task = Literal["AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForCausalLM"]
 
 
@@ -33,7 +35,7 @@ class Loaded:
 
     @contextmanager
     def seeded(self, seed: int) -> Iterator[None]:
-        """Draw from ``seed`` inside, and give the caller's own chance back afterwards."""
+        """Draw from ``seed`` inside, and restore the caller's own random state afterwards."""
         devices = [self.device] if self.device.startswith("cuda") else []
         with self.torch.random.fork_rng(devices=devices), self.torch.inference_mode():
             self.torch.manual_seed(seed)
@@ -75,7 +77,7 @@ def load(
     given = {} if dtype is None else {"dtype": getattr(torch, dtype)}
     try:
         words = _read(transformers.AutoTokenizer, tokenizer or source)
-        # The library draws weights before it reads them; that is no use of the caller's chance.
+        # The library draws weights before it reads them, which must not use the caller's state.
         with torch.random.fork_rng(devices=[]):
             model = _read(getattr(transformers, task), source, weights_only=True, **given)
         model = model.to(chosen).eval()

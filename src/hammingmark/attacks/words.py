@@ -13,7 +13,7 @@ from hammingmark.attacks.prose import Word, prose_words, replace_words
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteWords(EachText):
-    """Take words out, each with the space before it.
+    """Delete words, each with the space before it.
 
     Attributes:
         share: of the words.
@@ -36,7 +36,7 @@ class DeleteWords(EachText):
 
 @dataclass(frozen=True, kw_only=True)
 class InsertWords(EachText):
-    """Put words in, each behind a word of the text.
+    """Insert words, each after a word of the text.
 
     Attributes:
         share: words to put in, as a share of those that are there.
@@ -69,7 +69,7 @@ class InsertWords(EachText):
 
 @dataclass(frozen=True, kw_only=True)
 class SwapWords(EachText):
-    """Exchange neighbouring words that only a space divides.
+    """Swap neighbouring words that are separated by a space only.
 
     Attributes:
         share: of the words, to be moved; each swap moves two.

@@ -13,8 +13,9 @@ from statistics import fmean
 import click
 
 from hammingmark.assemble import (
-    DEFAULT_SPLITTER,
     attack_settings,
+    check_attack,
+    check_encoder,
     load_attack,
     load_splitter,
     model_store,
@@ -22,6 +23,14 @@ from hammingmark.assemble import (
 from hammingmark.attacks.settings import REQUIRED, Setting, read_settings
 from hammingmark.cli.attack_list import show_attacks
 from hammingmark.cli.inputs import Source, read_sources, read_texts
+from hammingmark.cli.options import (
+    at_least,
+    field_option,
+    language_option,
+    seed_option,
+    splitter_option,
+)
+from hammingmark.cli.outputs import check_output, is_stream, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.cli.resume import Row, append, fingerprint, read_done
 from hammingmark.errors import InputError
@@ -41,23 +50,39 @@ _LONGEST_SHOWN = 200
 )
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A .jsonl file, which a broken run goes on with; or a file for one text.",
+    type=click.Path(path_type=Path),
+    help="A .jsonl file, which the same command goes on with if it was stopped; or, for one text, "
+    "any new file.",
 )
-@click.option("--share", type=float, help="How much is changed; short for --set share=.")
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting; repeatable.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--batch", type=int, default=32, show_default=True, help="Texts at a time.")
+@click.option(
+    "--share", type=float, help="Share of the text that is changed; short for --set share=."
+)
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the attack; repeatable. KEY=@FILE takes it from a file.",
+)
+@seed_option("all that the attack draws at random")
+@click.option(
+    "--batch",
+    type=int,
+    default=32,
+    show_default=True,
+    callback=at_least(1),
+    help="Texts attacked at a time.",
+)
 @click.option(
     "--judge",
     default="bge-small",
     show_default=True,
     help="Encoder that says how similar the outcome is, or none.",
 )
-@click.option("--field", default="text", show_default=True, help="Field of a JSONL line to read.")
-@click.option("--splitter", default=DEFAULT_SPLITTER, show_default=True)
-@click.option("--language", default="en", show_default=True)
-@click.option("--overwrite", is_flag=True, help="Begin anew if OUT is there.")
+@field_option
+@splitter_option
+@language_option
+@click.option("--overwrite", is_flag=True, help="Replace OUT, or begin it anew; never a key file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def attack(
     name: str | None,
@@ -75,9 +100,11 @@ def attack(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Change texts by the attack NAME, and tell how far each is still the same text.
+    """Change texts by the attack NAME, and measure how similar each still is to what it was.
 
-    --set KEY=@FILE takes a value from a file: its text, or its sentences where several are wanted.
+    `hammingmark attack --list` shows the attacks, `hammingmark attack NAME --list` the settings of
+    one. --set KEY=@FILE takes a value from a file: its text, or its sentences if the setting is a
+    list.
     """
     if listing:
         show_attacks(name, as_json=as_json)
@@ -88,6 +115,8 @@ def attack(
     typed = _typed(pairs, share)
     known = attack_settings(name, typed)
     given = read_settings(known, _with_files(typed, known=known, splitter=cutter), attack=name)
+    check_attack(name, given)
+    check_encoder(judge)
     run: dict[str, object] = {
         "attack": name,
         "settings": _recorded(known, given),
@@ -98,14 +127,17 @@ def attack(
         "language": language,
     }
     sources = _read(inputs, field=field, out=out)
-    in_rows = out is not None and out.suffix.lower() in _LINES
-    if out is not None and not in_rows and len(sources) != 1:
+    # A row is written as soon as its batch is done; what goes elsewhere, when all is done.
+    rows_out = out if out and out.suffix.lower() in _LINES and not is_stream(out) else None
+    if out and not rows_out and not is_stream(out) and len(sources) != 1:
         raise InputError(
             f"{out} can hold one text and the input has {len(sources)}; name a .jsonl file."
         )
     done: list[Row] = []
-    if out is not None and in_rows and not overwrite:
-        done = read_done(out, [source.text for source in sources], run=run)
+    if rows_out and not overwrite and rows_out.exists():
+        done = read_done(rows_out, [source.text for source in sources], run=run)
+    elif out:
+        check_output(out, overwrite=overwrite)
     if len(done) < len(sources):
         runner = AttackRunner(
             attack=_load(name, splitter=cutter, given=given),
@@ -114,15 +146,14 @@ def attack(
             seed=seed,
             batch=batch,
         )
-        rows_out = out if in_rows else None
         if rows_out and overwrite:  # not before all that was asked for is there
             rows_out.unlink(missing_ok=True)
         printed = out is None and (as_json or len(sources) > 1)
         done += _work(runner, sources, done=len(done), run=run, out=rows_out, printed=printed)
     if out is None and not as_json and len(sources) == 1:
         click.echo(done[0]["text"], nl=not done[0]["text"].endswith("\n"))
-    elif out is not None and not in_rows:
-        _write(out, done[0]["text"])
+    elif out is not None and rows_out is None:
+        write_output(out, _content(out, done), overwrite=overwrite)
     if out is not None and as_json:
         click.echo(json.dumps(_summary(done)))
     else:
@@ -267,17 +298,16 @@ def _told(summary: Mapping[str, object]) -> str:
         value = summary[key]
         return f"{value:.3f}" if isinstance(value, float) else "not judged"
 
+    counted = "1 text" if summary["texts"] == 1 else f"{summary['texts']} texts"
     return (
-        f"[{summary['texts']} texts: words changed {figure('words_changed')}, sentences touched "
+        f"[{counted}: words changed {figure('words_changed')}, sentences touched "
         f"{figure('sentences_touched')}, similarity {figure('similarity')}, kept "
         f"{figure('kept')}]"
     )
 
 
-def _write(out: Path, text: str) -> None:
-    draft = out.with_name(f".{out.name}.partial")
-    try:
-        draft.write_text(text, encoding="utf-8", errors="replace")
-        draft.replace(out)
-    except OSError as error:
-        raise InputError(f"Cannot write {out}: {error.strerror}.") from None
+def _content(out: Path, rows: Sequence[Row]) -> str:
+    """What a file or a stream gets that is written at the end."""
+    if len(rows) == 1 and out.suffix.lower() not in _LINES:
+        return str(rows[0]["text"])
+    return "".join(json.dumps(row) + "\n" for row in rows)

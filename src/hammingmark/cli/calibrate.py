@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
 import click
 
 from hammingmark._version import __version__
-from hammingmark.assemble import DEFAULT_SPLITTER, calibrate_key, load_key, load_splitter
+from hammingmark.assemble import calibrate_key, load_key, load_splitter
+from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import read_texts
-from hammingmark.cli.progress import fetch_encoder
-from hammingmark.errors import InputError
+from hammingmark.cli.options import field_option, language_option, splitter_option
+from hammingmark.cli.outputs import check_output, is_stdout, write_output
+from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.core.calibration import Calibration
 from hammingmark.records import STATISTICS, StatisticName
 
 
@@ -22,55 +26,77 @@ from hammingmark.records import STATISTICS, StatisticName
 @click.option("--key", "-k", required=True, help="Key file, name or id.")
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     required=True,
     help="File to write the thresholds to.",
 )
-@click.option("--field", default="text", show_default=True, help="Field of a JSONL line to read.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists; never a key file.")
+@field_option
 @click.option("--level", type=float, default=0.01, show_default=True, help="False-positive rate.")
-@click.option("--statistic", type=click.Choice(STATISTICS), default="margin", show_default=True)
-@click.option("--splitter", default=DEFAULT_SPLITTER, show_default=True)
-@click.option("--language", default="en", show_default=True)
+@click.option(
+    "--statistic",
+    type=click.Choice(STATISTICS),
+    default="margin",
+    show_default=True,
+    help="Statistic whose mean over a text's transitions is compared with the threshold.",
+)
+@splitter_option
+@language_option
+@click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
 def calibrate(
     files: tuple[str, ...],
     key: str,
     out: Path,
+    overwrite: bool,
     field: str,
     level: float,
     statistic: StatisticName,
     splitter: str,
     language: str,
+    as_json: bool,
 ) -> None:
     """Fit thresholds, one for each length, on FILES that are known to be unmarked.
 
     They keep the false-positive rate on text like FILES and promise nothing about other text;
     the p-value that `hammingmark detect` gives by itself holds for any text.
     """
+    check_output(out, overwrite=overwrite)
     loaded = load_key(key)
+    cutter = load_splitter(splitter, language=language)
     texts = read_texts(files, field=field)
     digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "replace")).hexdigest()
-    fitted = calibrate_key(
-        texts,
-        key=loaded,
-        encoder=fetch_encoder(loaded.encoder),
-        splitter=load_splitter(splitter, language=language),
-        statistic=statistic,
-        level=level,
-        provenance={
-            "files": list(files),
-            "texts": len(texts),
-            "sha256": digest,
-            "splitter": splitter,
-            "language": language,
-            "fitted": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "version": __version__,
-        },
-    )
-    try:
-        out.write_text(json.dumps(fitted.to_json(), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"Cannot write {out}: {error.strerror}.") from None
-    click.echo(f"{statistic} at {level:g}, from {len(texts)} texts, written to {out}")
+    encoder = fetch_encoder(loaded.encoder)
+    with counting("sentences embedded", shown=sys.stderr.isatty()) as tick:
+        fitted = calibrate_key(
+            texts,
+            key=loaded,
+            encoder=CountedEncoder(encoder, tick),
+            splitter=cutter,
+            statistic=statistic,
+            level=level,
+            provenance={
+                "files": list(files),
+                "texts": len(texts),
+                "sha256": digest,
+                "splitter": splitter,
+                "language": language,
+                "fitted": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                "version": __version__,
+            },
+        )
+    record = fitted.to_json()
+    write_output(out, json.dumps(record, indent=2) + "\n", overwrite=overwrite)
+    if is_stdout(out):
+        return  # where the thresholds stand already
+    if as_json:
+        click.echo(json.dumps({"out": str(out), **record}))
+    else:
+        _show(fitted, texts=len(texts), out=out)
+
+
+def _show(fitted: Calibration, *, texts: int, out: Path) -> None:
+    counted = "1 text" if texts == 1 else f"{texts} texts"
+    click.echo(f"{fitted.statistic} at {fitted.level:g}, from {counted}, written to {out}")
     click.echo("transitions  threshold  windows")
     for length, value, windows in zip(
         fitted.lengths_, fitted.thresholds_, fitted.windows_, strict=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hammingmark.assemble import detector, new_key, writer
+from hammingmark.cli.options import seed_option
 from hammingmark.cli.progress import fetch_backend, fetch_encoder
 from hammingmark.pipeline.generate import Settings
 from hammingmark.records import Draft, Prompt, Verdict
@@ -20,13 +21,7 @@ _PROMPT = (
 @click.option(
     "--max-tokens", type=int, default=400, show_default=True, help="Tokens of each text at most."
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed of the language model's sampling.",
-)
+@seed_option("all that the language model samples", default=1)
 def demo(max_tokens: int, seed: int) -> None:
     """Make two keys, write one marked and one plain text, and test both under both keys."""
     encoder = fetch_encoder(DEFAULT_ENCODER)

@@ -7,16 +7,17 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from hammingmark import report
-from hammingmark.assemble import DEFAULT_SPLITTER, detector, load_splitter, settings_now
+from hammingmark.assemble import detector, load_splitter, settings_now
 from hammingmark.cli.completion import key_names
+from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import Source, read_sources
 from hammingmark.cli.language import foreign
+from hammingmark.cli.options import field_option, language_option, splitter_option
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.core.calibration import Calibration
 from hammingmark.errors import CalibrationError, InputError
@@ -43,7 +44,7 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
 )
 @click.option("--all-keys", is_flag=True, help="Search every key of the keyring.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per text.")
-@click.option("--field", default="text", show_default=True, help="Field of a JSONL line to read.")
+@field_option
 @click.option("--level", type=float, default=0.01, show_default=True, help="False-positive rate.")
 @click.option(
     "--statistic",
@@ -75,13 +76,8 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
 )
 @click.option("--threshold", type=float, help="Decide by one fixed threshold of the statistic.")
 @click.option("--encoder", help="Encoder, if not the one that the key names.")
-@click.option(
-    "--splitter",
-    default=DEFAULT_SPLITTER,
-    show_default=True,
-    help="Sentence splitter; must be the one used in generation.",
-)
-@click.option("--language", default="en", show_default=True, help="Language of the texts.")
+@splitter_option
+@language_option
 @click.option("--brief", is_flag=True, help="Omit the per-sentence lines.")
 @click.option(
     "--exit-code",
@@ -114,18 +110,7 @@ def detect(
     author, an unmarked text is called watermarked with probability at most LEVEL.
     """
     keys = _chosen_keys(names, all_keys=all_keys)
-    judge = detector(
-        keys,
-        encoder=fetch_encoder(encoder or keys[0].encoder),
-        splitter=load_splitter(splitter, language=language),
-        level=level,
-        statistic=statistic,
-        topic=topic,
-        edits=edits,
-        references=references,
-        calibration=_read_calibration(calibration) if calibration else None,
-        threshold=threshold,
-    )
+    embedding = fetch_encoder(encoder or keys[0].encoder)
     waiting: deque[Source] = deque()
     found: set[int] = set()
 
@@ -136,10 +121,22 @@ def detect(
                 yield source.text
 
     with counting("sentences embedded", shown=not sys.stdout.isatty()) as tick:
-        for verdict in replace(judge, progress=tick).judge_many(texts()):
+        judge = detector(
+            keys,
+            encoder=CountedEncoder(embedding, tick),
+            splitter=load_splitter(splitter, language=language),
+            level=level,
+            statistic=statistic,
+            topic=topic,
+            edits=edits,
+            references=references,
+            calibration=_read_calibration(calibration) if calibration else None,
+            threshold=threshold,
+        )
+        for verdict in judge.judge_many(texts()):
             found |= _show_errors(waiting, as_json=as_json)
             source = waiting.popleft()
-            warning = foreign(source.text, encoder=judge.encoder)
+            warning = foreign(source.text, encoder=embedding)
             _show(verdict, source, as_json=as_json, brief=brief, warning=warning)
             found.add(_CODES[verdict.watermarked])
     found |= _show_errors(waiting, as_json=as_json)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import click
 
-from hammingmark.assemble import DEFAULT_SPLITTER, PRESETS, load_key, load_splitter, writer
+from hammingmark.assemble import PRESETS, load_key, load_splitter, writer
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import read_text
+from hammingmark.cli.options import language_option, seed_option, splitter_option
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.errors import InputError
 from hammingmark.pipeline.generate import Writer
@@ -47,13 +48,7 @@ _CHAT = 'a list like [{"role": "user", "content": "…"}]'
     "--max-tokens", type=int, default=200, show_default=True, help="Tokens to write at most."
 )
 @click.option("--max-sentences", type=int, help="Sentences to write at most.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the language model's sampling.",
-)
+@seed_option("all that the language model samples")
 @click.option("--backend", default=DEFAULT_GENERATOR, show_default=True, help="Language model.")
 @click.option("--width", type=int, help="Candidates per text drawn in parallel.")
 @click.option(
@@ -74,13 +69,8 @@ _CHAT = 'a list like [{"role": "user", "content": "…"}]'
     help="Sample from tokens with at least this share of the top probability.",
 )
 @click.option("--no-watermark", is_flag=True, help="Write text without the watermark.")
-@click.option(
-    "--splitter",
-    default=DEFAULT_SPLITTER,
-    show_default=True,
-    help="Sentence splitter; detection must use the same.",
-)
-@click.option("--language", default="en", show_default=True, help="Language of the text.")
+@splitter_option
+@language_option
 @click.option("--json", "as_json", is_flag=True, help="Print the text and its cost as JSON.")
 def generate(
     key: str | None,

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 
 import click
 
-from hammingmark.assemble import DEFAULT_SPLITTER, load_splitter
+from hammingmark.assemble import load_splitter
+from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import read_texts
-from hammingmark.cli.progress import fetch_backend, fetch_encoder
+from hammingmark.cli.options import (
+    at_least,
+    field_option,
+    language_option,
+    seed_option,
+    splitter_option,
+)
+from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.core import theory
 from hammingmark.errors import InputError
 from hammingmark.pipeline.natural import NaturalMatch, natural_candidates, natural_match
@@ -18,26 +27,43 @@ from hammingmark.store.catalogue import DEFAULT_ENCODER
 
 @click.command()
 @click.argument("files", nargs=-1, required=True)
-@click.option("--bits", "-m", type=int, default=8, show_default=True, help="Bits of a hash, m.")
+@click.option(
+    "--bits",
+    "-m",
+    type=int,
+    default=8,
+    show_default=True,
+    callback=at_least(1),
+    help="Bits of a hash, m.",
+)
 @click.option(
     "--strength",
     type=float,
     default=1.0,
     show_default=True,
-    help="Bits of evidence a transition should carry at least.",
+    help="Least bits of evidence per transition.",
 )
 @click.option(
     "--backend",
     help="Language model whose candidates to look at; FILES are then its prompts. "
     "Without it, the neighbouring sentences of FILES themselves.",
 )
-@click.option("--candidates", type=int, default=8, show_default=True, help="Draws for a prompt.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--encoder", default=DEFAULT_ENCODER, show_default=True)
-@click.option("--field", default="text", show_default=True, help="Field of a JSONL line to read.")
-@click.option("--splitter", default=DEFAULT_SPLITTER, show_default=True)
-@click.option("--language", default="en", show_default=True)
-@click.option("--json", "as_json", is_flag=True)
+@click.option(
+    "--candidates",
+    type=int,
+    default=8,
+    show_default=True,
+    callback=at_least(1),
+    help="Candidates drawn per prompt, with --backend.",
+)
+@seed_option("which candidates are drawn, with --backend")
+@click.option(
+    "--encoder", default=DEFAULT_ENCODER, show_default=True, help="What embeds the sentences."
+)
+@field_option
+@splitter_option
+@language_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def threshold(
     files: tuple[str, ...],
     bits: int,
@@ -61,18 +87,25 @@ def threshold(
     texts = read_texts(files, field=field)
     cutter = load_splitter(splitter, language=language)
     fitted = fetch_encoder(encoder)
+    shown = sys.stderr.isatty()
     if backend:
-        natural = natural_candidates(
-            texts,
-            backend=fetch_backend(backend),
-            splitter=cutter,
-            encoder=fitted,
-            bits=bits,
-            count=candidates,
-            seed=seed,
-        )
+        model = fetch_backend(backend)
+        with counting("candidates drawn", shown=shown) as tick:
+            natural = natural_candidates(
+                texts,
+                backend=model,
+                splitter=cutter,
+                encoder=fitted,
+                bits=bits,
+                count=candidates,
+                seed=seed,
+                tick=tick,
+            )
     else:
-        natural = natural_match(texts, splitter=cutter, encoder=fitted, bits=bits)
+        with counting("sentences embedded", shown=shown) as tick:
+            natural = natural_match(
+                texts, splitter=cutter, encoder=CountedEncoder(fitted, tick), bits=bits
+            )
     record = _record(natural, bits=bits, strength=strength)
     if as_json:
         click.echo(json.dumps(record))
@@ -89,8 +122,8 @@ def threshold(
             f"{float(theory.strength(a)):16.2f}"
         )
     click.echo(
-        f"\nFor {strength:g} bits a transition: T = {record['exact_threshold']} by the exact rule, "
-        f"{record['estimated_threshold']} by the binomial estimate, "
+        f"\nFor {strength:g} bits per transition: T = {record['exact_threshold']} by the exact "
+        f"rule, {record['estimated_threshold']} by the binomial estimate, "
         f"{record['normal_threshold']} by the normal one."
     )
 

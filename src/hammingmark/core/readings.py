@@ -35,7 +35,7 @@ class _Boundary:
 
     Attributes:
         arriving: parts that end here.
-        leaving: parts that begin here and the logarithm of each one's chance; the sentence first.
+        leaving: parts that begin here, each with its log-probability; the sentence first.
         seams: of those, halves of a sentence, and the half that follows each.
     """
 
@@ -67,7 +67,7 @@ class Lattice:
         self._boundaries = [
             _Boundary(
                 tuple(arriving.get(place, ())),
-                _with_chances(leaving.get(place, ()), ends, sentences=sentences),
+                _with_probabilities(leaving.get(place, ()), ends, sentences=sentences),
                 tuple(
                     (first, second)
                     for first in leaving.get(place, ())
@@ -106,7 +106,7 @@ class Lattice:
         mass: dict[int, NDArray[np.float64]] = {}  # of all readings up to and with a part
         told: NDArray[np.float64] = np.zeros(1)
         for place, (here, there) in enumerate(pairwise(self._boundaries)):
-            for part, chance in here.leaving:
+            for part, log_probability in here.leaving:
                 ways = [mass[before] + next(worth) for before in here.arriving]
                 if place == 0:
                     ways.append(np.zeros(1))
@@ -116,7 +116,7 @@ class Lattice:
                         if place >= 2
                         else np.array([inserted])
                     )
-                mass[part] = chance + reduce(np.logaddexp, ways)
+                mass[part] = log_probability + reduce(np.logaddexp, ways)
             for first, second in here.seams:
                 mass[second] = mass.pop(first) + next(worth)
             if place:
@@ -130,15 +130,15 @@ class Lattice:
                     del mass[part]
 
 
-def _with_chances(
+def _with_probabilities(
     parts: Sequence[int], ends: Sequence[int], *, sentences: int
 ) -> tuple[tuple[int, float], ...]:
-    """Parts that begin at one boundary, with log-chances; the first is the sentence as it stands.
+    """Parts that begin at one boundary, with log-probabilities; first the sentence as it stands.
 
     A part that ends within the sentence is one half of it; one that ends at the next boundary but
     one is two sentences.
     """
     halves = [part for part in parts[1:] if ends[part] > sentences]
-    chances = {part: JOINED / len(halves) if part in halves else CUT for part in parts[1:]}
-    whole = 1.0 - INSERTED - sum(chances.values())
-    return tuple((part, float(np.log(chances.get(part, whole)))) for part in parts)
+    probabilities = {part: JOINED / len(halves) if part in halves else CUT for part in parts[1:]}
+    whole = 1.0 - INSERTED - sum(probabilities.values())
+    return tuple((part, float(np.log(probabilities.get(part, whole)))) for part in parts)

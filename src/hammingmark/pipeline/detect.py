@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ REFERENCES = 4000
 _STOP_AFTER = 100
 _LEAST_POWER = 0.2  # a text that would show a mark less often than this says nothing by silence
 _BATCH_SENTENCES = 4096
-_EMBEDDED_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ class Detector:
             demands more, they are drawn by Besag and Clifford's rule.
         calibration: thresholds to decide by instead of the p-value.
         threshold: one fixed threshold to decide by instead of the p-value.
-        progress: called with the number of sentences just embedded.
     """
 
     splitter: Splitter
@@ -65,7 +63,6 @@ class Detector:
     references: int = REFERENCES
     calibration: Calibration | None = None
     threshold: float | None = None
-    progress: Callable[[int], None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
@@ -160,18 +157,9 @@ class Detector:
         texts = [p.texts if p else s for s, p in zip(batch, parts, strict=True)]
         every = dict.fromkeys(text for some in texts for text in some)
         row = {text: i for i, text in enumerate(every)}
-        embeddings = self._embed(list(every))
+        embeddings = self.encoder.encode(list(every))
         for sentences, some, part in zip(batch, texts, parts, strict=True):
             yield self.judge_embeddings(sentences, embeddings[[row[t] for t in some]], parts=part)
-
-    def _embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
-        """(n, d), some at a time, so that progress can be told."""
-        parts = []
-        for first in range(0, max(1, len(sentences)), _EMBEDDED_AT_ONCE):
-            parts.append(self.encoder.encode(sentences[first : first + _EMBEDDED_AT_ONCE]))
-            if self.progress:
-                self.progress(len(parts[-1]))
-        return np.concatenate(parts)
 
     def _too_short(self, evidence: Evidence, sentences: Sequence[str]) -> Verdict:
         held = "one sentence" if sentences else "no sentence"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,20 +70,39 @@ def natural_candidates(
     bits: int,
     count: int,
     seed: int,
+    tick: Callable[[int], None] | None = None,
 ) -> NaturalMatch:
     """The match law between each prompt's last sentence and the sentences a model would add.
+
+    Args:
+        prompts: what the model is given.
+        backend: the model.
+        splitter: finds the sentences.
+        encoder: embeds them.
+        bits: m.
+        count: candidates drawn per prompt.
+        seed: decides which.
+        tick: called with the number of candidates that have come since the last call.
 
     Raises:
         InputError: no prompt ends with a whole sentence, or no candidate has one.
     """
-    pools = draw_pools(prompts, backend=backend, splitter=splitter, count=count, seed=seed)
+    pools = draw_pools(
+        prompts, backend=backend, splitter=splitter, count=count, seed=seed, tick=tick
+    )
     pairs = [(pool[0], candidate) for pool in pools for candidate in pool[1:]]
     embeddings = encoder.encode([sentence for pair in pairs for sentence in pair])
     return match_of_cosines(cosines(embeddings)[::2], bits=bits)
 
 
 def draw_pools(
-    prompts: Sequence[str], *, backend: Backend, splitter: Splitter, count: int, seed: int
+    prompts: Sequence[str],
+    *,
+    backend: Backend,
+    splitter: Splitter,
+    count: int,
+    seed: int,
+    tick: Callable[[int], None] | None = None,
 ) -> list[list[str]]:
     """For each prompt its last sentence, then the sentences a model would add, in drawing order.
 
@@ -102,8 +121,11 @@ def draw_pools(
             session.submit(Request(number, page.prompt, "", int(dice[number]), 128, page.enough()))
         left = len(asked)
         while left:
-            for candidate in session.wait():
-                left -= 1
+            arrived = session.wait()
+            left -= len(arrived)
+            if tick:
+                tick(len(arrived))
+            for candidate in arrived:
                 addition = pages[asked[candidate.number]].read(candidate, cut=False)
                 if addition and addition.sentence:
                     found[candidate.number] = addition.sentence

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from hammingmark.core.words import words_of
 from hammingmark.records import Parts
 
-# Where two sentences are joined: a semicolon, or a comma and an English conjunction. A bare "and"
-# is only the joint and goes with it; any other word belongs to the second sentence.
-_SEAM = re.compile(r";\s+|,\s+and\s+|,\s+(?=(?:but|so|or|yet|while|whereas|though|although)\s)")
+# Where two sentences may have been joined: at a mark inside a sentence, or at brackets that end it.
+_SEAM = re.compile(r"[;:,]\s+|(?<=\S)\s*—\s*|(?<=\S)\s+(?:–|--?)\s+|(?<=\S)\s+\((?=[^()]*\)\.$)")
+# A bare "and" is only the joint and goes with it; any other word belongs to the second sentence.
+_AND = re.compile(r"^and\s+")
+_CONJUNCTION = re.compile(r"(?:and|but|so|or|yet|while|whereas|though|although)\s")
 _LEAST_WORDS = 3
-_MOST_SEAMS = 2  # of a sentence, those nearest to its middle
+_LEAST_AROUND_COMMA = 8  # where no conjunction follows; most such commas join no sentences
+_MOST_TRIED = 8  # seams of a sentence, those nearest to its middle
 
 
 def read_parts(sentences: Sequence[str]) -> Parts:
@@ -22,9 +25,9 @@ def read_parts(sentences: Sequence[str]) -> Parts:
     begins, ends = list(range(n)), list(range(1, n + 1))
     joint = n  # joints inside sentences are counted on from the last boundary
     for place, sentence in enumerate(sentences):
-        for first, second in _halves(sentence):
+        if halves := _halves(sentence):
             joint += 1
-            texts += [first, second]
+            texts += halves
             begins += [place, joint]
             ends += [joint, place + 1]
     for place in range(n - 1):
@@ -34,10 +37,17 @@ def read_parts(sentences: Sequence[str]) -> Parts:
     return Parts(tuple(texts), tuple(begins), tuple(ends), sentences=n)
 
 
-def _halves(sentence: str) -> Iterator[tuple[str, str]]:
+def _halves(sentence: str) -> tuple[str, str] | None:
+    """What a sentence was if it was two: cut at the seam nearest to its middle, if there is one."""
     middle = len(sentence) / 2
     seams = sorted(_SEAM.finditer(sentence), key=lambda seam: abs(seam.start() - middle))
-    for seam in seams[:_MOST_SEAMS]:
-        first, second = sentence[: seam.start()], sentence[seam.end() :]
-        if min(len(words_of(first)), len(words_of(second))) >= _LEAST_WORDS:
-            yield f"{first}.", second[0].upper() + second[1:]
+    for seam in seams[:_MOST_TRIED]:
+        first, second, least = sentence[: seam.start()], sentence[seam.end() :], _LEAST_WORDS
+        if seam.group().startswith(","):
+            least = _LEAST_WORDS if _CONJUNCTION.match(second) else _LEAST_AROUND_COMMA
+            second = _AND.sub("", second)
+        elif seam.group().endswith("("):
+            second = f"{second[:-2]}."
+        if min(len(words_of(first)), len(words_of(second))) >= least:
+            return f"{first}.", second[0].upper() + second[1:]
+    return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from hammingmark.attacks.boundaries import MergeSentences, SplitSentences
 from hammingmark.attacks.document import CopyPaste, LeftPrompt, Truncate
 from hammingmark.attacks.each import EachText
+from hammingmark.attacks.joints import JOINTS, Family
 from hammingmark.attacks.sentences import (
     DeleteSentences,
     DuplicateSentences,
@@ -134,6 +137,61 @@ def test_sentences_are_joined_and_names_keep_their_capitals() -> None:
     assert once(attack, elsewhere).endswith("dogs do that.")
     quoted = 'The sun rose. "Good," she said.'
     assert once(attack, quoted)[-17:] == '"Good," she said.'
+
+
+@pytest.mark.parametrize(
+    ("family", "found"),
+    [
+        ("known", {", and it was warm.", "; it was warm."}),
+        (
+            "marked",
+            {
+                " — it was warm.",
+                " - it was warm.",
+                ": it was warm.",
+                " (it was warm).",
+                ", because it was warm.",
+                ", since it was warm.",
+                ", as it was warm.",
+                ", which means that it was warm.",
+            },
+        ),
+        (
+            "unseen",
+            {
+                ", which is why it was warm.",
+                ", meaning that it was warm.",
+                ", given that it was warm.",
+                ", after which it was warm.",
+                " – that is, it was warm.",
+                " ... it was warm.",
+            },
+        ),
+        (
+            "bare",
+            {
+                " and it was warm.",
+                " because it was warm.",
+                " since it was warm.",
+                " while it was warm.",
+                " which is why it was warm.",
+            },
+        ),
+    ],
+)
+def test_a_family_of_joints_is_used_as_a_whole(family: Family, found: set[str]) -> None:
+    attack = MergeSentences(splitter=SPLITTER, share=0.5, joints=family)
+    joined = {once(attack, "The sun rose. It was warm.", seed) for seed in range(80)}
+    assert joined == {f"The sun rose{end}" for end in found}
+    assert all(len(sentences(each)) == 1 for each in joined)
+    called = once(attack, "The sun rose. It was warm!")
+    assert called.endswith(("it was warm!", "it was warm!)."))
+
+
+def test_no_joint_is_of_two_families() -> None:
+    joints = [joint for family in JOINTS.values() for joint in family]
+    assert len(joints) == len(set(joints))
+    assert set(JOINTS) == set(get_args(Family))
 
 
 @pytest.mark.parametrize(

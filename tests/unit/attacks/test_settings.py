@@ -164,7 +164,7 @@ def test_ours_are_loaded_with_and_without_a_splitter() -> None:
 def test_every_attack_says_what_it_is() -> None:
     assert "typos" in attack_names()
     brief, known = describe_attack("typos")
-    assert brief.startswith("Give words one slip each")
+    assert brief.startswith("Make typing errors, one per chosen word")
     assert list(known) == ["share", "keeps"]
 
 

@@ -103,6 +103,8 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
         (["detect", "t.txt", "--key", "a", "--calibration", "no"], "Cannot read no"),
         (["detect", "t.txt", "--key", "a", "--threshold", "nan"], "A threshold is a number"),
         (["detect", "t.txt", "--key", "a", "--threshold", "inf"], "A threshold is a number"),
+        (["generate", "--no-watermark", "--seed", "-1"], "--seed must be at least 0"),
+        (["demo", "--seed", "-1"], "--seed must be at least 0"),
         (["keys", "new", "--name", "../a"], "cannot name a key"),
         (["keys", "new", "--name", "a"], "exists"),
         (["keys", "new", "--bits", "0"], "between 1 and 64"),
@@ -130,8 +132,6 @@ def test_what_a_user_can_mend_is_one_sentence(
     [
         ["detect", "--statistic", "guess"],
         ["detect", "--level", "much"],
-        ["generate", "--seed", "-1"],
-        ["demo", "--seed", "-1"],
         ["nonsense"],
         ["keys", "new", "--name", "a", "--out", "b"],
         ["calibrate"],

@@ -249,17 +249,6 @@ def test_no_texts_give_no_verdicts(make: SimpleNamespace) -> None:
     assert list(make.detector().judge_many([])) == []
 
 
-def test_progress_is_told_of_every_sentence_while_a_long_text_is_embedded(
-    make: SimpleNamespace,
-) -> None:
-    steps: list[int] = []
-    detector = make.detector(references=1, progress=steps.append)
-    long = make.text(make.plain(1300, seed=1))
-    assert len(list(detector.judge_many(["", "One.", "One. Two.", long]))) == 4
-    assert sum(steps) == 1302
-    assert len(steps) >= 3
-
-
 @pytest.mark.parametrize("texts", ["abc", b"abc", [None], [3], ["One.", b"Two."]])
 def test_what_is_no_text_is_not_judged(make: SimpleNamespace, texts: object) -> None:
     with pytest.raises(InputError, match="text"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,6 +32,25 @@ def halves(sentence: str) -> list[str]:
         ("The river rose and nobody slept.", []),
         ("Bread, wine, and cheese.", []),  # a list, not two sentences
         ("It rose; it fell.", []),
+        ("The river rose — nobody slept well.", ["The river rose.", "Nobody slept well."]),
+        ("The river rose—nobody slept well.", ["The river rose.", "Nobody slept well."]),
+        ("The river rose - nobody slept well.", ["The river rose.", "Nobody slept well."]),
+        ("The well-known river rose that night.", []),
+        ("The river rose: nobody slept well.", ["The river rose.", "Nobody slept well."]),
+        ("The river rose (nobody slept well).", ["The river rose.", "Nobody slept well."]),
+        ("The river (it is a wide one) rose.", []),  # brackets inside a sentence join nothing
+        (
+            "The old river rose all night in the town, as nobody had slept in the big house.",
+            [
+                "The old river rose all night in the town.",
+                "As nobody had slept in the big house.",
+            ],
+        ),
+        ("The river rose all night, as nobody had slept in the big house.", []),
+        (
+            "One two three; one two three four five six seven eight: one two three.",
+            ["One two three; one two three four five six seven eight.", "One two three."],
+        ),  # nearest to the middle
         ("", []),
     ],
 )
@@ -37,14 +58,33 @@ def test_a_sentence_falls_apart_at_its_seam(sentence: str, found: list[str]) -> 
     assert halves(sentence) == found
 
 
-def test_what_was_joined_comes_back(splitter: Splitter) -> None:
-    text = "The old mill lost its roof. The river rose all night. It was late in the year."
+TEXT = "The old mill lost its roof. The river rose all night. It was late in the year."
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_joined_comes_back(splitter: Splitter, seed: int) -> None:
     (joined,) = MergeSentences(splitter=splitter, share=0.5).apply(
-        [text], rng=np.random.default_rng(1)
+        [TEXT], rng=np.random.default_rng(seed)
     )
     sentences = splitter.split(joined).carrying
     assert len(sentences) == 2
-    assert set(splitter.split(text).carrying) <= set(read_parts(sentences).texts)
+    assert set(splitter.split(TEXT).carrying) <= set(read_parts(sentences).texts)
+
+
+def test_marks_alone_are_seams_in_any_wording() -> None:
+    first = "Every kiln in the lower village was cold by then."
+    second = "nobody had seen a potter there for many years"
+    for between in (" — ", " – ", " -- ", ": ", "; ", " (", ", ", ", and "):
+        behind = ")." if between == " (" else "."
+        found = read_parts([f"{first[:-1]}{between}{second}{behind}"]).texts
+        assert found[1:] == (first, f"N{second[1:]}.")
+
+
+@pytest.mark.parametrize("mark", [", ", "; ", " ", " (", "—", " - "])
+def test_a_long_run_of_marks_takes_no_long_time(mark: str) -> None:
+    began = perf_counter()
+    read_parts([mark * 20_000, f"a{mark}" * 20_000, "(" * 20_000, "word " * 20_000 + mark * 99])
+    assert perf_counter() - began < 5.0
 
 
 def test_what_was_cut_comes_back_beside_its_half() -> None:

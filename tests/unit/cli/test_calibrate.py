@@ -1,0 +1,163 @@
+"""``calibrate`` and ``threshold``: what they print, and what they refuse before any work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+from tests.unit.cli.test_main import CountingEncoder
+
+from hammingmark import cli
+from hammingmark.cli import COMMANDS
+from hammingmark.cli import calibrate as calibrate_module
+from hammingmark.cli import keys as keys_module
+from hammingmark.cli import threshold as threshold_module
+from hammingmark.cli.counted import CountedEncoder
+
+Outcome = tuple[int, str, str]
+Run = Callable[..., Outcome]
+ROWS = [json.dumps({"text": f"One {'a' * n} here. Two {'b' * n} go. Three."}) for n in range(30)]
+
+
+@pytest.fixture
+def asked() -> list[str]:
+    """The encoders that a command asked for."""
+    return []
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    asked: list[str],
+) -> Run:
+    def fetch(spec: str) -> CountingEncoder:
+        asked.append(spec)
+        return CountingEncoder()
+
+    monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
+    for module in (calibrate_module, keys_module, threshold_module):
+        monkeypatch.setattr(module, "fetch_encoder", fetch)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "many.jsonl").write_text("\n".join(ROWS))
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr("sys.argv", ["hammingmark", *arguments])
+        code: object = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        assert isinstance(code, int)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    assert run("keys", "new", "--out", "key.json")[0] == 0
+    asked.clear()
+    return run
+
+
+CALIBRATE = ("calibrate", "many.jsonl", "-k", "key.json", "--level", "0.1", "--out")
+
+
+def test_thresholds_are_written_and_shown(run: Run, tmp_path: Path) -> None:
+    code, out, err = run(*CALIBRATE, "c.json")
+    assert (code, err) == (0, "")
+    assert out.startswith("margin at 0.1, from 30 texts, written to c.json\ntransitions")
+    assert json.loads((tmp_path / "c.json").read_text())["provenance"]["texts"] == 30
+
+
+def test_json_is_what_was_written(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run(*CALIBRATE, "c.json", "--json")
+    assert code == 0
+    written = json.loads((tmp_path / "c.json").read_text())
+    assert json.loads(out) == {"out": "c.json", **written}
+    assert [row["transitions"] for row in written["thresholds"]] == [1, 2]
+
+
+def test_a_file_that_exists_is_refused_before_any_work(
+    run: Run, tmp_path: Path, asked: list[str]
+) -> None:
+    (tmp_path / "c.json").write_text("mine")
+    key = (tmp_path / "key.json").read_text()
+    for extra, said in (
+        (["c.json"], "say --overwrite"),
+        (["key.json"], "say --overwrite"),
+        (["key.json", "--overwrite"], "a lost key cannot be made again"),
+        (["."], "is a folder"),
+        (["no/c.json"], "Cannot write no/c.json"),
+    ):
+        code, out, err = run(*CALIBRATE, *extra)
+        assert (code, out) == (1, "")
+        assert err.startswith("Error: ")
+        assert err.count("\n") == 1
+        assert said in err
+    assert asked == []
+    assert (tmp_path / "c.json").read_text() == "mine"
+    assert (tmp_path / "key.json").read_text() == key
+    assert run(*CALIBRATE, "c.json", "--overwrite")[0] == 0
+    assert json.loads((tmp_path / "c.json").read_text())["level"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["threshold", "many.jsonl", "--seed", "-1"], "--seed must be at least 0, not -1."),
+        (["threshold", "many.jsonl", "--bits", "0"], "--bits must be at least 1, not 0."),
+        (["threshold", "many.jsonl", "--candidates", "0"], "--candidates must be at least 1"),
+        (["attack", "typos", "--in", "many.jsonl", "--seed", "-1"], "--seed must be at least 0"),
+        (["attack", "typos", "--in", "many.jsonl", "--batch", "0"], "--batch must be at least 1"),
+    ],
+)
+def test_a_number_out_of_range_is_one_sentence(
+    run: Run, asked: list[str], arguments: list[str], said: str
+) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [(calibrate_module, [*CALIBRATE, "c.json"]), (threshold_module, ["threshold", "many.jsonl"])],
+)
+def test_long_work_is_counted(
+    run: Run, monkeypatch: pytest.MonkeyPatch, module: object, arguments: list[str]
+) -> None:
+    counted: list[int] = []
+
+    @contextmanager
+    def counting(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
+        assert what == "sentences embedded"
+        yield counted.append
+
+    monkeypatch.setattr(module, "counting", counting)
+    assert run(*arguments)[0] == 0
+    assert sum(counted) == 90
+
+
+def test_a_counted_encoder_embeds_as_the_other_does() -> None:
+    plain, ticks = CountingEncoder(), list[int]()
+    counted = CountedEncoder(plain, ticks.append)
+    sentences = ["x" * (n % 50) for n in range(1100)]
+    assert (counted.encode(sentences) == plain.encode(sentences)).all()
+    assert ticks == [512, 512, 76]
+    assert counted.encode([]).shape == plain.encode([]).shape
+
+
+@pytest.mark.parametrize("name", ["attack", "calibrate", "threshold"])
+def test_every_option_has_a_help_text(name: str) -> None:
+    assert name in COMMANDS
+    command = cli.cli.get_command(click.Context(cli.cli), name)
+    assert command is not None
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    assert options
+    assert [each.name for each in options if not each.help] == []

