@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format lint types contracts fast clean
+.PHONY: demo test verify check format lint types contracts fast clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -15,7 +15,11 @@ demo: $(STAMP)
 	$(BIN)/hammingmark demo
 
 test: check
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not study"
+
+# Before a release: what `make test` does, and the studies, which take long.
+verify: test
+	$(BIN)/python -m pytest -m study
 
 check: format lint types contracts fast
 

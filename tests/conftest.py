@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.protocols import Encoder, Splitter
+from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Draft, Prompt
+from hammingmark.watermarks.sentence.hamming import HammingMark
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+# How long an example takes says something about the machine, and nothing about the code.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A study is slow, too."""
+    for item in items:
+        if item.get_closest_marker("study"):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +55,18 @@ def encoder() -> Encoder:
     from hammingmark.assemble import load_encoder
 
     return load_encoder()
+
+
+@pytest.fixture(scope="session")
+def backend() -> Backend:
+    """The default language model, loaded once for all tests.
+
+    What it keeps of earlier prompts changes the last digits of what it computes, so a text that
+    must come out the same twice is written by models of its own.
+    """
+    from hammingmark.assemble import load_backend
+
+    return load_backend("smollm2")
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +115,7 @@ def embed(runs: list[list[str]], encoder: Encoder) -> list[np.ndarray]:
 
 @pytest.fixture(scope="session")
 def marking_key(encoder: Encoder) -> WatermarkKey:
-    """A fixed key of the default kind, so that the tests' texts are always the same."""
+    """A fixed key of the default kind: under some keys a mark shows less than under others."""
     from hammingmark.assemble import new_key
 
     return replace(new_key(encoder), secret=Secret(bytes(range(1, 33))))
@@ -101,21 +130,63 @@ class Texts:
     plain: list[Draft]
 
 
+def write_texts(
+    articles: list[str],
+    *,
+    marked: int,
+    plain: int,
+    key: WatermarkKey,
+    encoder: Encoder,
+    splitter: Splitter,
+) -> Texts:
+    """Continue the first articles twice, with the mark and, as many as ``plain``, without.
+
+    Two models write side by side, each in a thread of its own: threads that share a model wait for
+    each other, which on a busy machine takes many times as long. A model writes several texts at
+    once. Which of them share a step depends on timing, and so do the last digits of the model's
+    probabilities, so that now and then another word is drawn: the texts are others in every run,
+    and what is asked of them must hold for any such texts.
+    """
+    from hammingmark.assemble import model_store, writer
+    from hammingmark.backends.llamacpp import LlamaCppBackend
+
+    prompts = [Prompt(" ".join(run)) for run in openings(articles, splitter)][:marked]
+    assert len(prompts) == marked
+    (file,) = model_store().ensure("smollm2").glob("*.gguf")
+
+    def half(which: int) -> tuple[list[Draft], list[Draft]]:
+        backend = LlamaCppBackend(file, name="smollm2", threads=1)
+        made = (
+            writer(each, backend=backend, encoder=encoder, splitter=splitter).write_many(
+                some[which::2], seed=7 + which
+            )
+            for each, some in ((key, prompts), (None, prompts[:plain]))
+        )
+        return next(made), next(made)
+
+    with ThreadPoolExecutor(2) as pool:
+        even, odd = pool.map(half, range(2))
+    return Texts([*prompts[::2], *prompts[1::2]], even[0] + odd[0], even[1] + odd[1])
+
+
 @pytest.fixture(scope="session")
 def texts(
     articles: list[str], encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey
 ) -> Texts:
-    """Thirty marked and thirty plain texts of the embedded model; takes some minutes."""
-    from hammingmark.assemble import load_backend, writer
-
-    prompts = [Prompt(" ".join(run)) for run in openings(articles, splitter)][:30]
-    assert len(prompts) == 30
-    backend = load_backend("smollm2")
-    marked, plain = (
-        writer(key, backend=backend, encoder=encoder, splitter=splitter).write_many(prompts, seed=7)
-        for key in (marking_key, None)
+    """Twelve marked texts of the embedded model and six plain ones; takes a minute."""
+    return write_texts(
+        articles, marked=12, plain=6, key=marking_key, encoder=encoder, splitter=splitter
     )
-    return Texts(prompts, marked, plain)
+
+
+@pytest.fixture(scope="session")
+def many_texts(
+    articles: list[str], encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey
+) -> Texts:
+    """The same for studies: forty-eight and twenty-four."""
+    return write_texts(
+        articles, marked=48, plain=24, key=marking_key, encoder=encoder, splitter=splitter
+    )
 
 
 def openings(articles: list[str], splitter: Splitter) -> list[list[str]]:
@@ -125,3 +196,25 @@ def openings(articles: list[str], splitter: Splitter) -> list[list[str]]:
         for sentences in (splitter.split(article).carrying for article in articles)
         if len(sentences) >= 20 and all(len(each) > 40 for each in sentences[:2])
     ]
+
+
+def assert_counted(
+    draft: Draft, key: WatermarkKey, *, encoder: Encoder, splitter: Splitter
+) -> list[bool]:
+    """The text splits into what was written, and what was accepted counts, and nothing else does.
+
+    A sentence is embedded again in other company, where a network's last digits differ by up to
+    1e-5 (`test_encoders_real` holds it to that), and so does a soft score. A score as near as that
+    to the threshold may fall on its other side; of a hundred thousand scores, one lies there.
+
+    Returns:
+        Whether each sentence was accepted, of those of which something was asked.
+    """
+    sentences = splitter.split(draft.text).carrying
+    assert tuple(sentences) == draft.sentences
+    transitions = HammingMark(key).evidence(encoder.encode(sentences)).transitions
+    asked = [step for step in draft.steps if step.sentence][1:]
+    for step, transition in zip(asked, transitions, strict=True):
+        near = key.softness > 0 and abs(transition.score - key.threshold) < 1e-4
+        assert step.accepted is transition.valid or near
+    return [bool(step.accepted) for step in asked]

@@ -64,9 +64,10 @@ def test_no_sentences_give_no_rows(encoder: Encoder) -> None:
 
 
 def test_the_same_sentences_give_the_same_rows(encoder: Encoder) -> None:
-    np.testing.assert_array_equal(encoder.encode(SENTENCES), encoder.encode(SENTENCES))
-    fresh = load_encoder(encoder.name)
-    np.testing.assert_array_equal(fresh.encode(SENTENCES), encoder.encode(SENTENCES))
+    """To the last digits of float32: a runtime may share its work among threads anew each time."""
+    rows = encoder.encode(SENTENCES)
+    np.testing.assert_allclose(encoder.encode(SENTENCES), rows, atol=1e-6)
+    np.testing.assert_allclose(load_encoder(encoder.name).encode(SENTENCES), rows, atol=1e-6)
 
 
 def test_neighbours_in_meaning_are_neighbours(encoder: Encoder) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hammingmark.assemble import load_backend, load_encoder, model_store
+from hammingmark.assemble import load_encoder, model_store
 from hammingmark.attacks.rewrite import Rewrite
 from hammingmark.attacks.translate import BergamotRoundTrip, MarianRoundTrip
-from hammingmark.protocols import Attack, Encoder, Splitter
+from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 
 pytestmark = pytest.mark.slow
 
@@ -64,8 +64,8 @@ def test_marian_keeps_the_meaning(judge: Encoder, splitter: Splitter) -> None:
     assert drawn.apply(SENTENCES[:1], rng=dice(2)) != first
 
 
-def test_a_small_chat_model_rewrites(splitter: Splitter) -> None:
-    attack = Rewrite(load_backend("smollm2"), splitter=splitter)
+def test_a_small_chat_model_rewrites(backend: Backend, splitter: Splitter) -> None:
+    attack = Rewrite(backend, splitter=splitter)
     texts = SENTENCES[:2]
     changed = attack.apply(texts, rng=dice())
     for before, after in zip(texts, changed, strict=True):

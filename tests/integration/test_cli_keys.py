@@ -1,4 +1,4 @@
-"""The installed command and its secrets; opt in with ``-m slow``."""
+"""The command and its secrets; opt in with ``-m slow``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import json
 import os
 import stat
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
+from tests.command import INSTALLED, run_here
+
+from hammingmark.cli import cli
 
 pytestmark = pytest.mark.slow
 
-COMMAND = Path(sys.executable).with_name("hammingmark")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -26,22 +28,21 @@ def ring(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(ring: Path, tmp_path: Path) -> Run:
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [COMMAND, *arguments],
-            env={**os.environ, "HAMMINGMARK_KEYRING": str(ring), "COLUMNS": "200", **variables},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
+        done = run_here(
+            *arguments,
+            folder=tmp_path,
+            variables={"HAMMINGMARK_KEYRING": str(ring), "COLUMNS": "200", **variables},
         )
-        assert "Traceback" not in done.stderr, done.stderr
+        said = subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+        assert "Traceback" not in said.stderr, said.stderr
         for path in tmp_path.rglob("*.json"):
             # Whatever is said, no secret is.
             content = path.read_text()
             if '"secret"' in content:
-                assert json.loads(content)["secret"] not in done.stdout + done.stderr
-        return done
+                assert json.loads(content)["secret"] not in said.stdout + said.stderr
+        return said
 
     return run
 
@@ -53,8 +54,18 @@ def new(run: Run, *arguments: str) -> dict[str, object]:
     return data
 
 
-def test_a_new_key_is_a_private_file(run: Run, ring: Path) -> None:
-    key = new(run, "--name", "blog", "--note", "for the blog")
+def test_a_new_key_is_a_private_file(ring: Path, tmp_path: Path) -> None:
+    """By the installed command, in a process that would let everybody read and write."""
+    words = ["--encoder", "potion", "--json", "--name", "blog", "--note", "for the blog"]
+    made = subprocess.run(
+        [INSTALLED, "keys", "new", *words],
+        env={**os.environ, "HAMMINGMARK_KEYRING": str(ring)},
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+        umask=0,
+    )
+    key = json.loads(made.stdout)
     path = ring / "blog.json"
     assert key["path"] == str(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -63,6 +74,7 @@ def test_a_new_key_is_a_private_file(run: Run, ring: Path) -> None:
     assert set(key) >= {"name", "id", "created", "encoder", "bits", "threshold", "note"}
     written = json.loads(path.read_text())
     assert len(written["secret"]) == 64
+    assert written["secret"].encode() not in made.stdout + made.stderr
     assert written["encoder"]["name"] == "potion"
     assert (key["bits"], key["threshold"], key["note"]) == (8, 4.17, "for the blog")
 
@@ -157,22 +169,23 @@ def test_exit_codes(run: Run, ring: Path, arguments: list[str], code: int) -> No
     assert not list(ring.glob("*.json"))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        [],
-        ["detect"],
-        ["calibrate"],
-        ["demo"],
-        ["generate"],
-        ["threshold"],
-        *(["keys", *sub] for sub in ([], ["new"], ["show"], ["list"], ["rotate"])),
-        *(["models", *sub] for sub in ([], ["list"], ["pull"], ["path"], ["verify"])),
-    ],
-)
-@pytest.mark.parametrize("option", ["--help"])
-def test_every_command_has_help(run: Run, command: list[str], option: str) -> None:
-    done = run(*command, option)
+def every_command(
+    group: click.Group = cli, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
+    """The words of every command, and none for the whole."""
+    yield path
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from every_command(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+@pytest.mark.parametrize("command", list(every_command()), ids=" ".join)
+def test_every_command_has_help(run: Run, command: tuple[str, ...]) -> None:
+    done = run(*command, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: ")
     assert done.stderr == ""

@@ -1,4 +1,8 @@
-"""Any input at all gives a verdict, in time and memory that grow with its length; ``-m slow``."""
+"""Any input at all gives a verdict, in time and memory that grow with its length; ``-m slow``.
+
+How fast a machine is does not matter here: times are processor time, to which other programs add
+nothing, and they are compared with each other.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -22,7 +27,6 @@ from hammingmark.records import Verdict
 pytestmark = pytest.mark.slow
 
 LONGEST = 1_000_000  # characters of prose in the test of time
-MOST_MEMORY = 1.5e9  # bytes; 0.84e9 were measured for 10 MB of prose
 
 PIECES = [
     *("Hello world. ", "He left! ", "Why? ", "e.g. ", "word ", "\n", "\n\n", "\r\n", "\t", " "),
@@ -130,11 +134,25 @@ HARD = {
 }
 
 
+def seconds(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+@pytest.fixture(scope="module")
+def prose_seconds(judge: Detector) -> float:
+    """What a million characters of prose take."""
+    judge.judge(prose(50_000))  # the model and the reference keys are ready now
+    return seconds(lambda: assert_well_formed(judge.judge(prose(LONGEST))))
+
+
 @pytest.mark.parametrize("kind", HARD)
-def test_hard_texts_have_a_verdict_soon(judge: Detector, kind: str) -> None:
-    began = time.perf_counter()
-    assert_well_formed(judge.judge(HARD[kind]))
-    assert time.perf_counter() - began < 60
+def test_hard_texts_have_a_verdict_soon(judge: Detector, prose_seconds: float, kind: str) -> None:
+    """The most sentences that any of them has are eight times as many as there are in the prose."""
+    taken = seconds(lambda: assert_well_formed(judge.judge(HARD[kind])))
+    print(f"\n{taken:.2f} s, {taken / prose_seconds:.2f} of a million characters of prose")
+    assert taken < 20 * prose_seconds
 
 
 def test_one_word_again_and_again_is_not_watermarked(judge: Detector) -> None:
@@ -150,29 +168,20 @@ def prose(characters: int) -> str:
     )[:characters]
 
 
-def test_time_grows_with_the_length_and_no_faster(judge: Detector) -> None:
-    def seconds(text: str) -> float:
-        began = time.perf_counter()
-        assert_well_formed(judge.judge(text))
-        return time.perf_counter() - began
-
-    judge.judge(prose(50_000))  # the model and the reference keys are ready now
-    short, long = seconds(prose(LONGEST // 4)), seconds(prose(LONGEST))
-    print(f"\n{LONGEST // 4:,} characters: {short:.1f} s; {LONGEST:,}: {long:.1f} s")
-    assert long < 10 * short
+def test_time_grows_with_the_length_and_no_faster(judge: Detector, prose_seconds: float) -> None:
+    short = seconds(lambda: judge.judge(prose(LONGEST // 4)))
+    print(f"\n{LONGEST // 4:,} characters: {short:.1f} s; {LONGEST:,}: {prose_seconds:.1f} s")
+    assert prose_seconds < 10 * short
 
 
 @pytest.mark.parametrize(
     "piece", ['He said "', "(a ", "a. ", "- ", "> ", "1. a\n", "`", "\u0301", "* [", "A.B. "]
 )
 def test_no_repeated_piece_makes_splitting_slow(judge: Detector, piece: str) -> None:
-    def seconds(count: int) -> float:
-        began = time.perf_counter()
-        judge.splitter.split(piece * count)
-        return time.perf_counter() - began
+    def taken(count: int) -> float:
+        return min(seconds(lambda: judge.splitter.split(piece * count)) for _ in range(2))
 
-    seconds(1000)
-    assert seconds(40_000) < 10 * seconds(10_000) + 0.5
+    assert taken(40_000) < 10 * taken(10_000) + 0.5
 
 
 MEASURED = """
@@ -187,19 +196,29 @@ print(json.dumps([len(verdict.sentences), verdict.p_value, peak]))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc is elsewhere")
-def test_ten_megabytes_are_judged_in_little_memory() -> None:
+def peak_memory(characters: int) -> int:
+    """Bytes that a process needs at most to judge as many characters of prose."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURED],
-        input=prose(10_000_000),
-        env=dict(os.environ),
+        input=prose(characters),
+        # Each thread of the linear algebra library has a buffer, and cores differ in number.
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=True,
-        timeout=400,
     )
     count, p_value, kilobytes = json.loads(done.stdout)
     print(f"\n{count:,} sentences, p = {p_value:.3g}, {kilobytes / 1e6:.2f} GB")
-    assert count > 100_000
+    assert count > characters / 100
     assert 0 < p_value <= 1
-    assert kilobytes * 1024 < MOST_MEMORY
+    return int(kilobytes) * 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is elsewhere")
+@pytest.mark.parametrize(
+    ("characters", "most"),
+    # Measured: 0.30e9 and 0.84e9.
+    [(1_000_000, 0.6e9), pytest.param(10_000_000, 1.5e9, marks=pytest.mark.study)],
+)
+def test_much_text_is_judged_in_little_memory(characters: int, most: float) -> None:
+    assert peak_memory(characters) < most

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-from tests.conftest import Texts
+from scipy.stats import gamma
+from tests.command import INSTALLED, run_here
+from tests.conftest import Texts, assert_counted
 
 from hammingmark.assemble import detector, load_backend, writer
 from hammingmark.errors import InputError, KeyMismatch
@@ -19,14 +22,8 @@ from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.generate import Settings
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Message, Prompt
-from hammingmark.watermarks.sentence.hamming import HammingMark
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def backend() -> Backend:
-    return load_backend("smollm2")
 
 
 def test_what_is_emitted_splits_into_what_was_accepted(texts: Texts, splitter: Splitter) -> None:
@@ -39,64 +36,101 @@ def test_what_generation_accepts_detection_counts(
     texts: Texts, encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey, tmp_path: Path
 ) -> None:
     """Through text, a file and JSON."""
-    method = HammingMark(marking_key)
     for draft in texts.marked:
         file = tmp_path / "draft.txt"
         file.write_text(json.loads(json.dumps(draft.text)), encoding="utf-8")
-        sentences = splitter.split(file.read_text(encoding="utf-8")).carrying
-        evidence = method.evidence(encoder.encode(sentences))
-        asked = [step for step in draft.steps if step.sentence][1:]
-        assert [step.accepted for step in asked] == [each.valid for each in evidence.transitions]
+        again = replace(draft, text=file.read_text(encoding="utf-8"))
+        assert_counted(again, marking_key, encoder=encoder, splitter=splitter)
+
+
+def judged(texts: Texts, encoder: Encoder, key: WatermarkKey) -> dict[str, npt.NDArray[np.float64]]:
+    """P-values of marked text under its key and a wrong one, and of plain text."""
+    wrong = replace(key, secret=Secret(bytes(32)))
+    found = {}
+    for name, each, drafts in (
+        ("right", key, texts.marked),
+        ("wrong", wrong, texts.marked),
+        ("plain", key, texts.plain),
+    ):
+        verdicts = detector(each, encoder=encoder).judge_many(draft.text for draft in drafts)
+        p = np.array([verdict.p_value for verdict in verdicts if verdict.p_value is not None])
+        found[name] = p
+        print(f"{name}: {(p <= 0.01).mean():.2f} at 1 %, {(p <= 0.05).mean():.2f} at 5 %")
+    return found
+
+
+def assert_no_evidence(p: npt.NDArray[np.float64]) -> None:
+    """Were the p-values uniform, their logarithms would add up to more once in 100,000 runs."""
+    assert -np.log(p).sum() <= gamma.isf(1e-5, len(p))
 
 
 def test_the_right_key_finds_the_mark_and_a_wrong_key_does_not(
     texts: Texts, encoder: Encoder, marking_key: WatermarkKey
 ) -> None:
-    wrong = replace(marking_key, secret=Secret(bytes(32)))
-    found = {}
-    for name, key, drafts in (
-        ("right", marking_key, texts.marked),
-        ("wrong", wrong, texts.marked),
-        ("plain", marking_key, texts.plain),
-    ):
-        verdicts = list(detector(key, encoder=encoder).judge_many(draft.text for draft in drafts))
-        p = np.array([verdict.p_value for verdict in verdicts if verdict.p_value is not None])
-        found[name] = p
-        print(f"{name}: {(p <= 0.01).mean():.2f} at 1 %, {(p <= 0.05).mean():.2f} at 5 %")
-    assert (found["right"] <= 0.05).mean() > 0.6
-    assert (found["right"] <= 0.01).mean() > 0.35
-    # Under the level at most 3 of 30 at 1 % and 6 of 30 at 5 %, but for one run in a thousand.
+    found = judged(texts, encoder, marking_key)
+    # Chance gives 1.4 bits. Measured: 8.1 with a standard deviation of 2.4 from text to text, so
+    # that the mean of ten lies five of its standard errors above what is asked.
+    assert -np.log2(found["right"]).mean() > 4.0
     for name in ("wrong", "plain"):
-        assert (found[name] <= 0.01).sum() <= 3
-        assert (found[name] <= 0.05).sum() <= 6
+        assert_no_evidence(found[name])
 
 
-def test_the_cost_is_near_the_papers(texts: Texts) -> None:
+def cost_of(texts: Texts) -> tuple[float, float, float]:
+    """Samples a sentence, the share of candidates accepted, and of sentences not marked."""
     costs = [draft.cost for draft in texts.marked]
     sentences = sum(len(draft.sentences) for draft in texts.marked)
     samples = sum(cost.candidates for cost in costs) / sentences
     acceptance = sum(cost.passed for cost in costs) / sum(cost.tried for cost in costs)
     fallback = sum(cost.fallbacks for cost in costs) / sentences
     print(f"{samples:.2f} samples a sentence, {acceptance:.2f} accepted, {fallback:.1%} fallback")
-    assert samples < 4.0
-    assert 0.3 < acceptance < 0.7
-    assert fallback < 0.05
+    return samples, acceptance, fallback
 
 
-def test_the_same_seed_gives_the_same_text(
-    backend: Backend, encoder: Encoder, marking_key: WatermarkKey
+def test_the_cost_is_near_the_papers(texts: Texts) -> None:
+    """Measured for twelve texts: 2.9 +- 0.4, 0.39 +- 0.05 and 0.016 +- 0.013."""
+    samples, acceptance, fallback = cost_of(texts)
+    assert samples < 5.0
+    assert 0.15 < acceptance < 0.7
+    assert fallback < 0.1
+
+
+@pytest.mark.study
+def test_many_texts_are_found_at_the_papers_cost(
+    many_texts: Texts, encoder: Encoder, marking_key: WatermarkKey
 ) -> None:
-    made = writer(marking_key, backend=backend, encoder=encoder, settings=Settings(max_tokens=80))
+    """Every bound lies four standard errors or more from what was measured."""
+    found = judged(many_texts, encoder, marking_key)
+    assert (found["right"] <= 0.05).mean() > 0.65  # 0.90
+    assert (found["right"] <= 0.01).mean() > 0.35  # 0.65
+    for name in ("wrong", "plain"):
+        assert_no_evidence(found[name])
+    samples, acceptance, fallback = cost_of(many_texts)
+    assert samples < 4.0  # 2.9
+    assert 0.27 < acceptance < 0.6  # 0.39
+    assert fallback < 0.05  # 0.017
+
+
+def test_the_same_seed_gives_the_same_text(encoder: Encoder, marking_key: WatermarkKey) -> None:
+    """In models that were loaded for it, as a command loads its own."""
     prompt = Prompt("The old bridge was closed in spring. Engineers had found cracks in it.")
-    first, again, other = (made.write(prompt, seed=seed).text for seed in (1, 1, 2))
-    assert first == again != other
+
+    def written(seed: int) -> str:
+        made = writer(
+            marking_key,
+            backend=load_backend("smollm2"),
+            encoder=encoder,
+            settings=Settings(max_tokens=80),
+        )
+        return made.write(prompt, seed=seed).text
+
+    assert written(1) == written(1) != written(2)
 
 
 def test_a_chat_is_answered(backend: Backend, encoder: Encoder, marking_key: WatermarkKey) -> None:
     made = writer(marking_key, backend=backend, encoder=encoder, settings=Settings(max_tokens=80))
     chat = Prompt(messages=(Message("user", "Why is the sky blue? Answer in four sentences."),))
     draft = made.write(chat, seed=3)
-    assert len(draft.sentences) >= 2
+    assert draft.sentences
     assert draft.steps[0].score is None  # in a chat the first sentence is free
 
 
@@ -135,23 +169,36 @@ def test_an_unknown_model_is_named() -> None:
         load_backend("minilm")
 
 
-def command(*words: str | Path, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [Path(sys.executable).with_name("hammingmark"), *map(str, words)],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+Command = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
-def test_the_command_writes_what_detect_then_finds(
-    tmp_path: Path, marking_key: WatermarkKey
-) -> None:
-    key = tmp_path / "key.json"
-    save(marking_key, key)
+@pytest.fixture
+def command(backend: Backend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """Run the command in this process; the default language model is there already."""
+
+    def load(spec: str, *, width: int | None = None, **options: object) -> Backend:
+        if spec == backend.name and width is None:
+            return backend
+        return load_backend(spec, width=width)
+
+    monkeypatch.setattr("hammingmark.cli.progress.load_backend", load)
+
+    def run(*words: object, text: str = "") -> subprocess.CompletedProcess[bytes]:
+        return run_here(*map(str, words), given=text.encode(), folder=tmp_path)
+
+    return run
+
+
+@pytest.fixture
+def key_file(tmp_path: Path, marking_key: WatermarkKey) -> Path:
+    file = tmp_path / "key.json"
+    save(marking_key, file)
+    return file
+
+
+def test_the_command_writes_what_detect_then_counts(command: Command, key_file: Path) -> None:
     prompt = "The museum opened its doors in May. Its first visitors came by boat."
-    made = command("generate", "--key", key, "--max-tokens", 500, "--json", "--prompt", prompt)
+    made = command("generate", "--key", key_file, "--json", "--prompt", prompt)
     assert made.returncode == 0, made.stderr
     record = json.loads(made.stdout)
     promised = {
@@ -159,31 +206,43 @@ def test_the_command_writes_what_detect_then_finds(
         "fallbacks", "acceptance", "seconds",
     }  # fmt: skip
     assert promised <= set(record)
-    judged = command("detect", "--key", key, "--json", text=record["text"])
+    judged = command("detect", "--key", key_file, "--json", text=record["text"])
     verdict = json.loads(judged.stdout)
-    assert verdict["sentences"] == record["sentences"]
-    if record["sentences"] > 18:
-        assert verdict["watermarked"] is True
+    assert verdict["sentences"] == record["sentences"] >= 2
+    # All but the fallbacks and the last, which the limit of tokens may have cut off; a score that
+    # lies on the threshold to five digits may count on one side and not on the other.
+    valid = sum(transition["valid"] for transition in verdict["transitions"])
+    assert valid >= record["sentences"] - 1 - record["fallbacks"] - 2
 
 
-def test_many_prompts_give_a_line_each(tmp_path: Path, marking_key: WatermarkKey) -> None:
-    key = tmp_path / "key.json"
-    save(marking_key, key)
+def test_detect_says_of_many_texts_what_the_library_says(
+    texts: Texts, command: Command, key_file: Path, encoder: Encoder, marking_key: WatermarkKey
+) -> None:
+    drafts = texts.marked[:8]
+    rows = "".join(json.dumps({"text": draft.text}) + "\n" for draft in drafts)
+    (key_file.parent / "drafts.jsonl").write_text(rows)
+    done = command("detect", "--key", key_file, "--json", "drafts.jsonl")
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    verdicts = detector(marking_key, encoder=encoder).judge_many(draft.text for draft in drafts)
+    for row, verdict in zip(told, verdicts, strict=True):
+        assert row["sentences"] == len(verdict.sentences)
+        assert row["watermarked"] is verdict.watermarked
+        assert row["p_value"] == pytest.approx(verdict.p_value)
+
+
+def test_many_prompts_give_a_line_each(command: Command, key_file: Path) -> None:
     rows = [
         {"text": "The museum opened its doors in May. Its first visitors came by boat."},
         {"messages": [{"role": "user", "content": "Say two sentences about rain."}]},
     ]
-    file = tmp_path / "prompts.jsonl"
+    file = key_file.parent / "prompts.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = command("generate", "--key", key, "--prompts", file, "--max-tokens", 40)
+    done = command("generate", "--key", key_file, "--prompts", file, "--max-tokens", 40)
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert [record["prompt"] for record in records] == [0, 1]
     assert all(record["text"] for record in records)
-    alone = command(
-        "generate", "--key", key, "--max-tokens", 40, "--json", "--prompt", rows[0]["text"]
-    )
-    assert json.loads(alone.stdout)["text"] == records[0]["text"]
 
 
 @pytest.mark.parametrize(
@@ -201,21 +260,32 @@ def test_many_prompts_give_a_line_each(tmp_path: Path, marking_key: WatermarkKey
         (["generate", "--no-watermark", "--prompt", "a", "--width", "0"], "At least 1"),
     ],
 )
-def test_bad_input_is_one_sentence(words: list[str], complaint: str) -> None:
+def test_bad_input_is_one_sentence(command: Command, words: list[str], complaint: str) -> None:
     done = command(*words)
-    assert done.returncode != 0
-    assert complaint in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+    assert complaint in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+    assert b"Traceback" not in done.stderr
 
 
-def test_the_demo_runs() -> None:
-    done = command("demo", "--max-tokens", 150)
+def test_the_demo_runs(tmp_path: Path) -> None:
+    """The installed command, in a process of its own that loads all it needs."""
+    done = subprocess.run(
+        [INSTALLED, "demo", "--max-tokens", "100"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "the right key" in done.stdout
     assert "hammingmark keys new" in done.stdout
 
 
-def test_threshold_from_a_corpus_and_from_candidates(tmp_path: Path, articles: list[str]) -> None:
+def test_threshold_from_a_corpus_and_from_candidates(
+    command: Command, tmp_path: Path, articles: list[str]
+) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"text": a[:2000]}) + "\n" for a in articles[:10]))
     record = json.loads(command("threshold", corpus, "--json").stdout)

@@ -15,7 +15,7 @@ from hammingmark.errors import BackendError, InputError
 
 def endpoint(url: str, *, api_key: str | None = None, backoff: float = 0.01) -> Endpoint:
     return Endpoint(
-        url, error=BackendError, api_key=api_key, timeout=5.0, retries=1, backoff=backoff
+        url, error=BackendError, api_key=api_key, timeout=60.0, retries=1, backoff=backoff
     )
 
 
@@ -50,7 +50,13 @@ def test_another_thread_may_hang_up(step: object) -> None:
     with running() as server:
         server.always = step  # type: ignore[assignment]
         made, line = endpoint(server.url, backoff=30.0), Line()
-        threading.Timer(0.2, line.hang_up).start()
+
+        def hang_up() -> None:
+            while not server.seen:
+                time.sleep(0.005)
+            line.hang_up()
+
+        threading.Thread(target=hang_up).start()
         began = time.monotonic()
         for _ in range(2):
             with pytest.raises(HungUp):

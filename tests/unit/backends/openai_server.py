@@ -113,7 +113,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def await_leaving(self) -> None:
         """Say nothing until the client closes the connection."""
-        self.connection.settimeout(5)
+        self.connection.settimeout(60)
         with suppress(OSError):
             if self.connection.recv(1) == b"":
                 self.server.left.set()

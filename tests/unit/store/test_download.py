@@ -67,11 +67,19 @@ def test_a_wheel_is_found_and_watched_as_it_grows(
         "import sys, time, pathlib; assert 'download' in sys.argv; "
         "assert sys.argv[-1] == 'toy==1' and '--no-deps' in sys.argv; "
         "folder = pathlib.Path(sys.argv[sys.argv.index('-d') + 1]); "
-        "(folder / 'toy.whl').write_bytes(bytes(1000)); time.sleep(0.1)"
+        "(folder / 'toy.whl').write_bytes(bytes(1000))\n"
+        "while not (folder / 'seen').exists(): time.sleep(0.005)"
     )
     child(monkeypatch, "_PIP", script)
     seen: list[int] = []
-    path = module.download(Wheel("toy==1", 1), tmp_path, seen.append)
+
+    def tick(done: int) -> None:
+        """The child waits until all of it was seen, however long that takes."""
+        seen.append(done)
+        if done == 1000:
+            (tmp_path / "seen").touch()
+
+    path = module.download(Wheel("toy==1", 1), tmp_path, tick)
     assert path == tmp_path / "toy.whl"
     assert max(seen) == 1000
 
