@@ -100,7 +100,7 @@ class LlamaCppProcess:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for us; we end the process
             # OpenMP's threads would burn the time that they wait for each other.
-            env={**os.environ, "OMP_WAIT_POLICY": "passive"},
+            env={"OMP_WAIT_POLICY": "passive", **os.environ},
         )
         try:
             self.send(options)

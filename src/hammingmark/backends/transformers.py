@@ -18,6 +18,7 @@ from typing import Any
 
 from hammingmark.backends.chat import assistant_turn
 from hammingmark.backends.context import fitting_context, say_full, say_too_long
+from hammingmark.backends.threads import threads_to_use
 from hammingmark.errors import BackendError
 from hammingmark.records import Candidate, Message, Request, Sampling
 
@@ -42,6 +43,8 @@ class TransformersBackend:
             model was trained for if that is less.
         device: such as ``cuda`` or ``cpu``; by default CUDA where there is some.
         dtype: such as ``bfloat16``; by default that on CUDA and ``float32`` on CPU.
+        threads: on CPU; by default one fewer than there are cores. torch has one number for the
+            whole process, which is set when the model is loaded.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class TransformersBackend:
         context: int | None = None,
         device: str | None = None,
         dtype: str | None = None,
+        threads: int | None = None,
     ) -> None:
         if not (find_spec("torch") and find_spec("transformers")):
             raise BackendError(
@@ -72,6 +76,7 @@ class TransformersBackend:
         self._context = context
         self._default_context = 2048 if on_cuda else 4096
         self._dtype = dtype or ("bfloat16" if on_cuda else "float32")
+        self._threads = None if on_cuda else threads or threads_to_use()
         self._loaded: tuple[Any, Any] | None = None
         self._engines: dict[Sampling, _Engine] = {}
         self._lock = threading.Lock()
@@ -104,9 +109,7 @@ class TransformersBackend:
             self._owner, self._lock = os.getpid(), threading.Lock()
         with self._lock:
             if self._loaded is None:
-                loaded = load_model(self._model_name, device=self.device, dtype=self._dtype)
-                self._check(loaded[0])
-                self._loaded = loaded
+                self._loaded = self._load()
             if sampling not in self._engines:
                 self._engines = {sampling: self._engine(sampling)}
             return TransformersSession(self._engines[sampling])
@@ -120,10 +123,16 @@ class TransformersBackend:
 
             torch.cuda.empty_cache()
 
-    def _check(self, model: Any) -> None:
+    def _load(self) -> tuple[Any, Any]:
+        import torch
+
         from hammingmark.backends.check_slots import require_equal_logits
 
+        if self._threads is not None:
+            torch.set_num_threads(self._threads)
+        model, tokenizer = load_model(self._model_name, device=self.device, dtype=self._dtype)
         require_equal_logits(model, name=self.name)
+        return model, tokenizer
 
     def _engine(self, sampling: Sampling) -> _Engine:
         from hammingmark.backends.slots import Slots
