@@ -134,6 +134,7 @@ def load_backend(
     store: ModelStore | None = None,
     width: int | None = None,
     parallel: int | None = None,
+    context: int | None = None,
 ) -> Backend:
     """A language model by what a user types.
 
@@ -145,6 +146,8 @@ def load_backend(
         store: where catalogue models are kept.
         width: how many candidates of one text to draw at once; by default what suits the backend.
         parallel: how many of all texts together; likewise.
+        context: tokens that a prompt and its continuation may have together; likewise, and at
+            most what the model was trained for.
     """
     check_backend(spec)
     backend: Backend
@@ -153,6 +156,8 @@ def load_backend(
         for name, value in (("width", width), ("parallel", parallel))
         if value is not None
     }
+    if context is not None:
+        more["context"] = context
     if spec in CATALOGUE:
         model = CATALOGUE[spec]
         if not isinstance(model.card, GeneratorCard):
@@ -165,6 +170,8 @@ def load_backend(
         name, at, url = rest.partition("@http")  # names of models may have an @ of their own
         if not at:
             raise InputError(f"{spec!r} should look like openai:MODEL@URL.")
+        if context is not None:
+            raise InputError("The context of an endpoint is set where its server runs.")
         backend = registry.find("backends", "openai")(
             "http" + url, name, api_key=os.environ.get("OPENAI_API_KEY") or None, **more
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
@@ -166,6 +167,7 @@ class Endpoint:
         self._backoff = backoff
         self._client: httpx.Client | None = None
         self._lock = threading.Lock()
+        self._owner = os.getpid()
 
     def __repr__(self) -> str:
         return f"Endpoint({self.url()!r})"
@@ -307,6 +309,9 @@ class Endpoint:
         return self._base.copy_with(path=self._base.path.rstrip("/") + path)
 
     def _open(self) -> httpx.Client:
+        if self._owner != os.getpid():
+            # The connections of a process that forked are still its own.
+            self._owner, self._lock, self._client = os.getpid(), threading.Lock(), None
         with self._lock:
             if self._client is None:
                 headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}

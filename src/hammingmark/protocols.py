@@ -77,7 +77,7 @@ class Session(Protocol):
         """
 
     def close(self) -> None:
-        """Give up on all of them."""
+        """Give up on all of them; may be called twice."""
 
 
 @runtime_checkable
@@ -97,7 +97,18 @@ class Backend(Protocol):
         """How many candidates of one text are worth drawing at once."""
 
     def open(self, sampling: Sampling) -> Session:
-        """Begin to draw."""
+        """Begin to draw.
+
+        Raises:
+            BackendError: the model cannot be had.
+        """
+
+    def close(self) -> None:
+        """Let go of the model and of whatever it holds: memory, processes, connections.
+
+        May be called twice. Candidates under way are given up; their sessions are no longer of
+        use. A later `open` begins anew.
+        """
 
 
 @runtime_checkable

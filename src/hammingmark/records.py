@@ -5,11 +5,13 @@ The letters are fixed here: n sentences, d dimensions, m bits, T bits required, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from hammingmark import report
+from hammingmark.errors import InputError
 
 StatisticName = Literal["edge_vote", "global_bits", "soft", "likelihood", "margin"]
 TopicName = Literal["given", "free"]
@@ -105,13 +107,26 @@ class Sampling:
         temperature: 1 is the model's own distribution.
         top_k: only the k likeliest tokens; 0 for all.
         top_p: only the likeliest tokens of this total probability.
-        min_p: only tokens at least this likely, relative to the likeliest.
+        min_p: only tokens at least this fraction as likely as the likeliest; 0 for all.
+
+    Raises:
+        InputError: a value is out of its range.
     """
 
     temperature: float = 1.0
     top_k: int = 50
     top_p: float = 1.0
     min_p: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0.0):
+            raise InputError(f"The temperature is {self.temperature}; give a number from 0 up.")
+        if self.top_k < 0:
+            raise InputError(f"top_k is {self.top_k}; give a number of tokens, or 0 for all.")
+        if not 0.0 < self.top_p <= 1.0:
+            raise InputError(f"top_p is {self.top_p}; give a probability above 0, at most 1.")
+        if not 0.0 <= self.min_p <= 1.0:
+            raise InputError(f"min_p is {self.min_p}; give a fraction from 0 to 1.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +159,14 @@ class Candidate:
         pieces: what it wrote, token by token as far as the model tells.
         finished: whether the model ended its text here.
         cut: whether it reached its limit of tokens.
+        trouble: why the model could not go on, as a sentence; None if it could have.
     """
 
     number: int
     pieces: tuple[str, ...]
     finished: bool
     cut: bool = False
+    trouble: str | None = None
 
     @property
     def text(self) -> str:

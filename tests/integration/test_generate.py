@@ -134,28 +134,6 @@ def test_a_chat_is_answered(backend: Backend, encoder: Encoder, marking_key: Wat
     assert draft.steps[0].score is None  # in a chat the first sentence is free
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["\x00\x01 \x07 odd bytes.", "日本語の文章です。東京は大きい。", "🙂🙂🙂", "a " * 400 + "end."],
-)
-def test_odd_prompts_are_continued(
-    backend: Backend, encoder: Encoder, marking_key: WatermarkKey, text: str
-) -> None:
-    made = writer(marking_key, backend=backend, encoder=encoder, settings=Settings(max_tokens=30))
-    draft = made.write(Prompt(text), seed=1)
-    assert draft.stopped in {"end", "tokens", "error"}
-
-
-def test_a_prompt_that_does_not_fit_is_one_sentence(
-    backend: Backend, encoder: Encoder, marking_key: WatermarkKey
-) -> None:
-    made = writer(marking_key, backend=backend, encoder=encoder)
-    draft = made.write(Prompt("Many words follow here. " * 2000), seed=1)
-    assert draft.stopped == "error"
-    assert draft.error is not None
-    assert "context" in draft.error
-
-
 def test_a_retired_key_does_not_mark(marking_key: WatermarkKey, encoder: Encoder) -> None:
     retired, fresh = marking_key.rotate()
     with pytest.raises(KeyMismatch, match=fresh.id):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from tests.conftest import assert_counted
+from tests.llama_server import Server, serving
 
-from hammingmark.assemble import load_backend, model_store, writer
+from hammingmark.assemble import load_backend, writer
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generate import Settings
@@ -24,47 +20,6 @@ pytestmark = pytest.mark.slow
 TEXT = Prompt("The lighthouse had been dark for a year. Nobody in the village knew why.")
 CHAT = Prompt(messages=(Message("user", "Tell me a story about a lighthouse, in many sentences."),))
 FEW = Settings(max_tokens=80)
-
-SERVE = """
-import sys, time, xllamacpp
-params = xllamacpp.CommonParams()
-params.model.path = sys.argv[1]
-params.port = 0
-params.n_parallel = 4
-params.n_ctx = 4 * 2048
-params.cpuparams.n_threads = 1  # several would wait for each other where cores are shared
-params.cpuparams_batch.n_threads = 1
-params.warmup = False
-params.verbosity = 0
-server = xllamacpp.Server(params)
-print(server.listening_address, flush=True)
-sys.stdin.read()
-"""
-
-
-@dataclass(frozen=True)
-class Server:
-    """A server and its process, which can be killed."""
-
-    process: subprocess.Popen[str]
-    url: str
-
-
-@contextmanager
-def serving() -> Iterator[Server]:
-    (file,) = Path(model_store().ensure("smollm2")).glob("*.gguf")
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(file)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield Server(process, process.stdout.readline().strip() + "/v1")
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -114,17 +69,6 @@ def test_candidates_of_one_request_differ(server: Server) -> None:
     session.close()
     assert len(set(found.values())) == 4
     assert "n" not in backend.refused
-
-
-def test_a_chat_is_continued_and_not_begun_anew(server: Server) -> None:
-    """The model goes on with the sentence it was left in."""
-    backend = OpenAIBackend(server.url, "any")
-    session = backend.open(Sampling(temperature=0.1))
-    chat = Prompt(messages=(Message("user", "What is the capital of France?"),))
-    session.submit(Request(0, chat, "The capital of France is", 1, 3, lambda text: False))
-    (candidate,) = session.wait()
-    session.close()
-    assert candidate.text.startswith(" Paris")
 
 
 def test_a_server_that_dies_leaves_what_was_accepted(

@@ -9,9 +9,14 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from hammingmark.backends.wire import pieces_of
+from hammingmark.backends.wire import Piece, pieces_of
 from hammingmark.endpoint import HungUp, Line
 from hammingmark.records import Candidate, Request
+
+_FULL = (
+    "The prompt and the text have filled the server's context. Ask for a shorter text, or run the "
+    "server with a larger context."
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +30,7 @@ class Draw:
         begun: whether the server gave a choice for it.
         over: whether it needs nothing more: ended, long enough, or given up.
         told: whether the caller has got it.
+        full: whether the model ended it before its limit of tokens.
     """
 
     request: Request
@@ -33,16 +39,20 @@ class Draw:
     begun: bool = False
     over: bool = False
     told: bool = False
+    full: bool = False
 
     def begin_again(self) -> None:
         """Forget what came in a try that failed."""
         if not self.over:
             self.pieces, self.reason, self.begun = [], None, False
 
-    def take(self, text: str, reason: str | None) -> None:
+    def take(self, piece: Piece) -> None:
         """One more piece."""
+        text, reason = piece.text, piece.reason
         self.begun = True
         self.reason = reason
+        if reason == "length" and piece.drawn is not None:
+            self.full = piece.drawn < self.request.max_tokens
         if text:
             self.pieces.append(text)
         if reason or (text and self.request.enough("".join(self.pieces))):
@@ -56,6 +66,7 @@ class Draw:
             tuple(self.pieces),
             finished=self.reason == "stop",
             cut=self.reason == "length",
+            trouble=_FULL if self.full else None,
         )
 
 
@@ -92,7 +103,7 @@ def deal_out(
         draw.begin_again()
     for piece in pieces_of(response, where=where):
         if piece.index in range(len(draws)) and not draws[piece.index].over:
-            draws[piece.index].take(piece.text, piece.reason)
+            draws[piece.index].take(piece)
         for draw in draws:
             receive(draw)
         if all(draw.over for draw in draws):

@@ -1,5 +1,6 @@
-"""llama.cpp in this process, through xllamacpp: no server, no GPU, no compiler.
+"""llama.cpp through xllamacpp: no GPU, no compiler, no server to look after.
 
+It runs in a process of its own, which begins with the first candidate and ends with the backend.
 All candidates of a step are decoded together, and a prompt that several share is read once.
 """
 
@@ -7,16 +8,27 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
+from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from types import TracebackType
 from typing import Any
 
+from hammingmark.backends.chat import messages_of
+from hammingmark.backends.context import fitting_context, say_full, say_too_long
+from hammingmark.backends.gguf_header import trained_context
+from hammingmark.backends.llamacpp_process import LlamaCppProcess
+from hammingmark.backends.threads import threads_to_use
 from hammingmark.errors import BackendError
 from hammingmark.records import Candidate, Request, Sampling
 
+DEFAULT_CONTEXT = 4096
+"""Tokens, as far as the model goes. Each costs memory four times over, once for each lane."""
+
 
 class LlamaCppBackend:
-    """A GGUF model in this process.
+    """A GGUF model.
 
     Args:
         file: the model.
@@ -24,8 +36,9 @@ class LlamaCppBackend:
         parallel: how many candidates are decoded together.
         width: how many of them may be of one text. Few cores gain less by decoding together than
             they lose on candidates that are drawn in vain, and one at a time is repeatable.
-        context: tokens that a prompt and its continuation may have together.
-        threads: for decoding; by default one for each core.
+        context: tokens that a prompt and its continuation may have together; by default 4,096, or
+            what the model was trained for if that is less.
+        threads: for decoding; by default one fewer than there are cores.
     """
 
     def __init__(
@@ -35,56 +48,92 @@ class LlamaCppBackend:
         name: str,
         parallel: int = 4,
         width: int = 1,
-        context: int = 2048,
+        context: int | None = None,
         threads: int | None = None,
     ) -> None:
         self.name = name
         self.parallel = parallel
         self.width = width
         self._file = file
-        self._context = context
-        self._threads = threads or os.cpu_count() or 1
-        self._server: Any = None
+        self._asked_context = context
+        self._threads = threads or threads_to_use()
+        self._process: LlamaCppProcess | None = None
         self._lock = threading.Lock()
+        self._owner = os.getpid()
+
+    def __enter__(self) -> LlamaCppBackend:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def open(self, sampling: Sampling) -> LlamaCppSession:
-        """Begin to draw; the first call loads the model."""
+        """Begin to draw; the first call loads the model, and the first after a fork does again."""
+        if self._owner != os.getpid():
+            self._owner, self._lock = os.getpid(), threading.Lock()
         with self._lock:
-            if self._server is None:
-                self._server = self._load()
-        return LlamaCppSession(self._server, sampling, workers=self.parallel)
+            if self._process is None or not self._process.is_usable:
+                self._process = self._load()
+                weakref.finalize(self, self._process.close)
+            return LlamaCppSession(
+                self._process,
+                sampling,
+                workers=self.parallel,
+                context=self._context,
+                trained=self._trained,
+            )
 
-    def _load(self) -> Any:
-        try:
-            import xllamacpp
-        except ImportError:
-            raise BackendError(
-                "llama.cpp is not installed; get it with: pip install xllamacpp"
-            ) from None
+    def close(self) -> None:
+        """End the process with the model; may be called twice."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def _load(self) -> LlamaCppProcess:
+        if not find_spec("xllamacpp"):
+            raise BackendError("llama.cpp is not installed; get it with: pip install xllamacpp")
         if not self._file.is_file():
             raise BackendError(f"There is no model file {self._file}.")
-        params = xllamacpp.CommonParams()
-        params.model.path = str(self._file)
-        params.n_parallel = self.parallel
-        params.n_ctx = self._context * self.parallel
-        params.cpuparams.n_threads = self._threads
-        params.cpuparams_batch.n_threads = self._threads
-        params.warmup = False
-        params.verbosity = 0
+        self._trained = trained_context(self._file)
+        self._context = fitting_context(
+            self._asked_context, default=DEFAULT_CONTEXT, trained=self._trained, name=self.name
+        )
         try:
-            return xllamacpp.Server(params)
-        except Exception as error:
-            raise BackendError(f"llama.cpp cannot load {self._file.name}: {error}") from error
+            return LlamaCppProcess(
+                {
+                    "file": str(self._file),
+                    "parallel": self.parallel,
+                    "context": self._context,
+                    "threads": self._threads,
+                }
+            )
+        except BackendError as error:
+            raise BackendError(f"llama.cpp cannot load {self._file.name}: {error}") from None
 
 
 class LlamaCppSession:
     """Worker threads, each driving one candidate at a time through llama.cpp's own batching."""
 
-    def __init__(self, server: Any, sampling: Sampling, *, workers: int) -> None:
-        self._server = server
+    def __init__(
+        self,
+        process: LlamaCppProcess,
+        sampling: Sampling,
+        *,
+        workers: int,
+        context: int,
+        trained: int | None,
+    ) -> None:
+        self._process = process
         self._sampling = sampling
+        self._context = context
+        self._trained = trained
         self._asked: SimpleQueue[Request | None] = SimpleQueue()
-        self._done: SimpleQueue[Candidate | Exception] = SimpleQueue()
+        self._done: SimpleQueue[Candidate | BackendError] = SimpleQueue()
         self._cancelled: set[int] = set()
         self._closed = False
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
@@ -102,18 +151,15 @@ class LlamaCppSession:
     def wait(self) -> list[Candidate]:
         """Every candidate that has finished, at least one."""
         found = [self._done.get()]
-        try:
-            while True:
-                found.append(self._done.get_nowait())
-        except Empty:
-            pass
+        while not self._done.empty():
+            found.append(self._done.get())
         for each in found:
-            if isinstance(each, Exception):
+            if isinstance(each, BackendError):
                 raise each
         return [each for each in found if isinstance(each, Candidate)]
 
     def close(self) -> None:
-        """Give up on all candidates and end the threads."""
+        """Give up on all candidates and end the threads; may be called twice."""
         self._closed = True
         for _ in self._workers:
             self._asked.put(None)
@@ -129,72 +175,74 @@ class LlamaCppSession:
             except BackendError as error:
                 self._done.put(error)
             except Exception as error:
-                self._done.put(BackendError(f"llama.cpp failed: {error}"))
+                self._done.put(BackendError(f"A candidate could not be drawn: {error}"))
 
     def _draw(self, request: Request) -> Candidate:
         pieces: list[str] = []
         reason: str | None = None
-        failure: str | None = None
+        drawn = 0
 
-        def receive(chunk: Any) -> bool:
-            """Take one chunk; True ends the candidate."""
-            nonlocal reason, failure
-            if isinstance(chunk, dict) and "error" in chunk:
-                failure = str(chunk["error"].get("message", chunk["error"]))
-                return True
-            piece, stopped = _read(chunk)
-            reason = stopped or reason
-            if piece:
-                pieces.append(piece)
-                if request.enough("".join(pieces)):
-                    return True
+        def is_given_up() -> bool:
             return self._closed or request.number in self._cancelled
 
-        if request.number not in self._cancelled:
-            body = _body(request, self._sampling)
-            handle = (
-                self._server.handle_chat_completions
-                if request.prompt.messages
-                else self._server.handle_completions
+        def receive(piece: dict[str, Any]) -> bool:
+            nonlocal reason, drawn
+            reason = piece["reason"] or reason
+            drawn = piece["drawn"] or drawn
+            if piece["text"]:
+                pieces.append(piece["text"])
+                if request.enough("".join(pieces)):
+                    return True
+            return is_given_up()
+
+        while not is_given_up():
+            if not self._process.is_usable:
+                raise BackendError(self._process.obituary())
+            try:
+                lane = self._process.lanes.get(timeout=0.1)
+            except Empty:
+                continue  # another session's candidates are being drawn
+            failure = lane.draw(
+                body_of(request, self._sampling),
+                chat=bool(request.prompt.messages),
+                receive=receive,
+                is_given_up=is_given_up,
             )
-            answer = handle(body, receive)
-            if isinstance(answer, dict) and "error" in answer:
-                failure = str(answer["error"].get("message", answer["error"]))
-        if failure:
-            raise BackendError(f"llama.cpp refused the prompt: {failure}")
+            if failure:
+                raise BackendError(self._words(failure))
+            break
+        full = reason == "length" and drawn < request.max_tokens
         return Candidate(
-            request.number, tuple(pieces), finished=reason == "stop", cut=reason == "length"
+            request.number,
+            tuple(pieces),
+            finished=reason == "stop",
+            cut=reason == "length",
+            trouble=say_full(context=self._context, trained=self._trained) if full else None,
         )
 
+    def _words(self, failure: Any) -> str:
+        if isinstance(failure, dict):
+            tokens = int(failure["n_prompt_tokens"])
+            return say_too_long(tokens, context=self._context, trained=self._trained)
+        return f"llama.cpp refused the prompt: {failure}"
 
-def _body(request: Request, sampling: Sampling) -> dict[str, Any]:
+
+def body_of(request: Request, sampling: Sampling) -> dict[str, Any]:
+    """What llama.cpp is asked for."""
     body: dict[str, Any] = {
         "max_tokens": request.max_tokens,
         "seed": request.seed,
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
-        "min_p": 0.0,
+        "min_p": sampling.min_p,
+        # In the order of transformers and vLLM; llama.cpp's own has the temperature last.
+        "samplers": ["temperature", "top_k", "top_p", "min_p"],
         "stream": True,
         "cache_prompt": True,
     }
     if request.prompt.messages:
-        turns = [{"role": m.role, "content": m.content} for m in request.prompt.messages]
-        if request.written:
-            turns.append({"role": "assistant", "content": request.written})
-        body["messages"] = turns
+        body["messages"] = messages_of(request.prompt, request.written)
     else:
         body["prompt"] = request.prompt.text + request.written
     return body
-
-
-def _read(chunk: Any) -> tuple[str, str | None]:
-    """The text of one streamed chunk, and why the model stopped with it, if it did."""
-    choices = chunk.get("choices") if isinstance(chunk, dict) else None
-    if not choices:
-        return "", None
-    choice = choices[0]
-    piece = choice.get("text")
-    if piece is None:
-        piece = choice.get("delta", {}).get("content") or ""
-    return piece, choice.get("finish_reason")

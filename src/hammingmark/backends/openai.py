@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
+from types import TracebackType
 from typing import Any
 
 from hammingmark.backends.drawing import Draw, Job, Lanes, deal_out
-from hammingmark.backends.wire import blames_n, body_of, path_of, to_drop
+from hammingmark.backends.wire import blames_n, body_of, names_context, path_of, to_drop
 from hammingmark.endpoint import Endpoint, HungUp, Line, Refused
 from hammingmark.errors import BackendError, InputError
 from hammingmark.records import Candidate, Prompt, Request, Sampling
@@ -34,7 +35,7 @@ class OpenAIBackend:
         backoff: seconds before the first retry, doubled each time.
         use_n: whether candidates for one place are asked for in one request, so that the server
             reads their prompt once.
-        extra: goes into every request as it is, such as ``{"min_p": 0.0}``.
+        extra: goes into every request as it is, such as ``{"cache_prompt": False}``.
     """
 
     def __init__(
@@ -86,8 +87,19 @@ class OpenAIBackend:
             self._model = self._model or self._only_model()
         return OpenAISession(self, sampling)
 
+    def __enter__(self) -> OpenAIBackend:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Let go of the connections; a later call opens new ones."""
+        """Let go of the connections; a later call opens new ones, and it may be called twice."""
         self._endpoint.close()
 
     def draw(
@@ -123,6 +135,8 @@ class OpenAIBackend:
                         is_final=blames_n if len(asked) > 1 else _never,
                     )
                 except Refused as refused:
+                    if names_context(refused.reason):
+                        raise BackendError(self._too_long(refused.reason)) from None
                     more = to_drop(own, refused.reason) if refused.status in _REFUSING else None
                     if not more:
                         raise BackendError(str(refused)) from None
@@ -135,6 +149,12 @@ class OpenAIBackend:
             without |= {"n"}
         with self._lock:
             self._refused |= without
+
+    def _too_long(self, reason: str) -> str:
+        return (
+            f"{self._endpoint.url()} has no room in its context: {reason}. Shorten the prompt or "
+            "ask for fewer tokens, or run the server with a larger context."
+        )
 
     def _only_model(self) -> str:
         answer = self._endpoint.get("/models")

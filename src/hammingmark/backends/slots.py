@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from transformers import Cache
 
+from hammingmark.backends.masks import attention_masks
 from hammingmark.records import Sampling
 
 _CHUNK = 512  # tokens of a prompt read at once
@@ -98,7 +99,8 @@ class Slots:
     def __init__(self, model: Any, *, slots: int, length: int, sampling: Sampling) -> None:
         self._model = model
         self._device = model.device
-        self._cache = SlotCache(slots, length, model.config.num_hidden_layers)
+        layers = model.config.get_text_config().num_hidden_layers
+        self._cache = SlotCache(slots, length, layers)
         self._sampling = sampling
         self._length = length
         self._read: list[list[int]] = [[] for _ in range(slots)]
@@ -198,6 +200,23 @@ class Slots:
         """How many tokens a slot can still take."""
         return self._length - len(self._read[slot]) - len(self._to_feed[slot])
 
+    @_without_gradients
+    def logits(self, sequences: Sequence[Sequence[int]], *, last: int) -> torch.Tensor:
+        """The logits after each of the ``last`` tokens of idle slots' sequences: (rows, last, V).
+
+        All but those are read together, and those fed one by one: as when candidates are drawn.
+        """
+        self._read_together([(slot, list(each[:-last])) for slot, each in enumerate(sequences)])
+        rows = self._all[: len(sequences)]
+        found = []
+        for place in range(-last, 0):
+            fed = torch.tensor([each[place] for each in sequences], device=self._device)
+            places = torch.tensor([len(each) + place for each in sequences], device=self._device)
+            self._cache.rows, self._cache.positions = rows, places[:, None]
+            self._cache.leading, self._cache.span = True, int(places.max()) + 1
+            found.append(self._call(fed[:, None], places[:, None]))
+        return torch.stack(found, dim=1)
+
     def _vacant(self, source: int, *, later: set[int]) -> int:
         """A free slot for what goes on from ``source``: that one, or among the first.
 
@@ -241,14 +260,7 @@ class Slots:
             self._cache.positions = positions
             self._cache.leading = False
             self._cache.span = min(span, self._length)
-            reach = torch.arange(self._cache.span, device=self._device)
-            self._model.model(
-                input_ids=fed.to(self._device),
-                position_ids=positions,
-                attention_mask=(reach <= positions[:, :, None])[:, None],
-                past_key_values=self._cache,
-                use_cache=True,
-            )
+            self._call(fed.to(self._device), positions)
             rest = []
             for slot, tokens in group:
                 self._read[slot] += tokens[:longest]
@@ -266,16 +278,21 @@ class Slots:
         self._cache.positions = places[:, None]
         self._cache.leading = leading
         self._cache.span = span
-        reach = torch.arange(span, device=inputs.device)
+        logits = self._call(tokens[:, None], places[:, None])
+        return draw(logits, seeds, counts, self._sampling)
+
+    def _call(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Feed tokens (rows, q) to the rows that the cache is set to: logits (rows, V)."""
         outcome = self._model(
-            input_ids=tokens[:, None],
-            position_ids=places[:, None],
-            attention_mask=(reach <= places[:, None])[:, None, None],
+            input_ids=tokens,
+            position_ids=positions,
+            attention_mask=attention_masks(self._model, positions, self._cache.span),
             past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=1,
         )
-        return draw(outcome.logits[:, -1].float(), seeds, counts, self._sampling)
+        logits: torch.Tensor = outcome.logits[:, -1].float()
+        return logits
 
     def _replay(self, inputs: torch.Tensor, span: int) -> torch.Tensor:
         """The same on CUDA, by a graph recorded once for each span and number of slots."""
@@ -315,7 +332,7 @@ def draw(
         logits: (rows, V).
         seeds: (rows,).
         counts: (rows,).
-        sampling: temperature, top-k, top-p.
+        sampling: temperature, top-k, top-p and min-p, in this order.
 
     Returns:
         (rows,).

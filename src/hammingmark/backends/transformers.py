@@ -1,17 +1,26 @@
-"""Any causal language model of transformers, on CPU or CUDA, batched over texts and candidates."""
+"""Language models of transformers, on CPU or CUDA, batched over texts and candidates.
+
+Which models run is found out when one is loaded: those whose logits are the same side by side as
+alone (`check_slots`).
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+from hammingmark.backends.chat import assistant_turn
+from hammingmark.backends.context import fitting_context, say_full, say_too_long
+from hammingmark.backends.threads import threads_to_use
 from hammingmark.errors import BackendError
-from hammingmark.records import Candidate, Prompt, Request, Sampling
+from hammingmark.records import Candidate, Message, Request, Sampling
 
 _MOST = 256  # candidates drawn together on CUDA
 _AGAIN = 4  # tokens that are read again to know the text of the next
@@ -29,9 +38,13 @@ class TransformersBackend:
             the memory that the model leaves free can hold, and 4 on CPU.
         width: how many of them may be of one text; 16 on CUDA, where so few cost nothing, and 1
             on CPU.
-        context: tokens that a prompt and its continuation may have together.
+        context: tokens that a prompt and its continuation may have together; by default 4,096 on
+            CPU and 2,048 on CUDA, where memory is better spent on more candidates, or what the
+            model was trained for if that is less.
         device: such as ``cuda`` or ``cpu``; by default CUDA where there is some.
         dtype: such as ``bfloat16``; by default that on CUDA and ``float32`` on CPU.
+        threads: on CPU; by default one fewer than there are cores. torch has one number for the
+            whole process, which is set when the model is loaded.
     """
 
     def __init__(
@@ -41,9 +54,10 @@ class TransformersBackend:
         name: str | None = None,
         parallel: int | None = None,
         width: int | None = None,
-        context: int = 2048,
+        context: int | None = None,
         device: str | None = None,
         dtype: str | None = None,
+        threads: int | None = None,
     ) -> None:
         if not (find_spec("torch") and find_spec("transformers")):
             raise BackendError(
@@ -60,31 +74,80 @@ class TransformersBackend:
         self._may_shrink = on_cuda and parallel is None
         self._model_name = model
         self._context = context
+        self._default_context = 2048 if on_cuda else 4096
         self._dtype = dtype or ("bfloat16" if on_cuda else "float32")
+        self._threads = None if on_cuda else threads or threads_to_use()
         self._loaded: tuple[Any, Any] | None = None
         self._engines: dict[Sampling, _Engine] = {}
         self._lock = threading.Lock()
+        self._owner = os.getpid()
+
+    def __enter__(self) -> TransformersBackend:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def open(self, sampling: Sampling) -> TransformersSession:
-        """Begin to draw; the first call loads the model."""
+        """Begin to draw; the first call loads the model.
+
+        Raises:
+            BackendError: the model cannot be loaded, cannot be run, or was loaded before a fork.
+        """
+        if self._owner != os.getpid():
+            if self._loaded is not None:
+                # The threads of torch, and CUDA, do not live on in a forked process.
+                raise BackendError(
+                    f"{self.name} was loaded before this process was forked. Load it after the "
+                    "fork, or start processes by spawn."
+                )
+            self._owner, self._lock = os.getpid(), threading.Lock()
         with self._lock:
             if self._loaded is None:
-                self._loaded = load_model(self._model_name, device=self.device, dtype=self._dtype)
+                self._loaded = self._load()
             if sampling not in self._engines:
                 self._engines = {sampling: self._engine(sampling)}
             return TransformersSession(self._engines[sampling])
+
+    def close(self) -> None:
+        """Forget the model, so that its memory comes back; may be called twice."""
+        self._engines = {}
+        self._loaded = None
+        if self.device.startswith("cuda"):
+            import torch
+
+            torch.cuda.empty_cache()
+
+    def _load(self) -> tuple[Any, Any]:
+        import torch
+
+        from hammingmark.backends.check_slots import require_equal_logits
+
+        if self._threads is not None:
+            torch.set_num_threads(self._threads)
+        model, tokenizer = load_model(self._model_name, device=self.device, dtype=self._dtype)
+        require_equal_logits(model, name=self.name)
+        return model, tokenizer
 
     def _engine(self, sampling: Sampling) -> _Engine:
         from hammingmark.backends.slots import Slots
 
         assert self._loaded is not None
         model, tokenizer = self._loaded
-        longest = getattr(model.config, "max_position_embeddings", self._context)
-        length = min(self._context, longest)
+        trained = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        length = fitting_context(
+            self._context, default=self._default_context, trained=trained, name=self.name
+        )
         if self._may_shrink:
             self.parallel = min(_MOST, max(4, _room(model, length)))
         slots = Slots(model, slots=self.parallel, length=length, sampling=sampling)
-        return _Engine(slots, tokenizer, length=length, ends=_end_tokens(model, tokenizer))
+        ends = _end_tokens(model, tokenizer)
+        return _Engine(slots, tokenizer, length=length, trained=trained, ends=ends)
 
 
 class TransformersSession:
@@ -149,44 +212,47 @@ class _Lane:
     text: str = ""
     told: int = 0  # of the drawn tokens, those whose text is known
 
-    def finish(self, *, finished: bool, cut: bool) -> None:
+    def finish(self, *, finished: bool, cut: bool, trouble: str | None = None) -> None:
         """Hand the candidate over."""
-        self.done.append(
-            Candidate(self.request.number, tuple(self.pieces), finished=finished, cut=cut)
-        )
+        number, pieces = self.request.number, tuple(self.pieces)
+        self.done.append(Candidate(number, pieces, finished=finished, cut=cut, trouble=trouble))
 
 
 class _Engine:
     """Text to tokens and back, around the slots."""
 
-    def __init__(self, slots: Any, tokenizer: Any, *, length: int, ends: frozenset[int]) -> None:
+    def __init__(
+        self,
+        slots: Any,
+        tokenizer: Any,
+        *,
+        length: int,
+        trained: int | None,
+        ends: frozenset[int],
+    ) -> None:
         self.lock = threading.Lock()
         self.waiting: deque[_Lane] = deque()
         self._slots = slots
         self._tokenizer = tokenizer
         self._length = length
+        self._trained = trained
         self._ends = ends
         self._lanes: dict[int, _Lane] = {}
-        self._asked: tuple[Prompt, str] | None = None
+        # Candidates of one sentence ask for the same.
         self._tokens = lru_cache(maxsize=_KEPT)(self._tokenize)
+        self._rendered = lru_cache(maxsize=_KEPT)(self._render)
 
     def encode(self, request: Request) -> list[int]:
         """The tokens of a prompt and of what was written after it."""
-        prompt = request.prompt
-        special = True
-        text = prompt.text
-        if prompt.messages:
-            special = False
-            asked = self._asked  # another thread may put its own there meanwhile
-            if asked is None or asked[0] is not prompt:
-                asked = self._asked = (prompt, self._chat(prompt))
-            text = asked[1]
-        # Candidates of one sentence ask for the same.
-        tokens = self._tokens(text + request.written, special)
+        if request.prompt.messages:
+            # A template writes the special tokens that a chat begins with.
+            before, begun = assistant_turn(request.prompt, request.written)
+            tokens = self._tokens(self._rendered(before) + begun, False)
+        else:
+            tokens = self._tokens(request.prompt.text + request.written, True)
         if len(tokens) >= self._length:
             raise BackendError(
-                f"The prompt has {len(tokens)} tokens and the context {self._length}; "
-                "shorten it or ask for a larger context."
+                say_too_long(len(tokens), context=self._length, trained=self._trained)
             )
         return tokens
 
@@ -226,9 +292,15 @@ class _Engine:
         if piece:
             lane.pieces.append(piece)
             lane.text += piece
-        full = len(lane.drawn) >= lane.request.max_tokens or self._slots.room(lane.slot) < 1
-        if full or (whole and lane.request.enough(lane.text)):
-            lane.finish(finished=False, cut=full)
+        if whole and lane.request.enough(lane.text):
+            lane.finish(finished=False, cut=False)
+            self._leave(lane)
+        elif len(lane.drawn) >= lane.request.max_tokens:
+            lane.finish(finished=False, cut=True)
+            self._leave(lane)
+        elif self._slots.room(lane.slot) < 1:
+            full = say_full(context=self._length, trained=self._trained)
+            lane.finish(finished=False, cut=True, trouble=full)
             self._leave(lane)
 
     def _piece(self, lane: _Lane) -> str | None:
@@ -253,8 +325,9 @@ class _Engine:
         self._slots.end(lane.slot)
         del self._lanes[lane.slot]
 
-    def _chat(self, prompt: Prompt) -> str:
-        turns = [{"role": turn.role, "content": turn.content} for turn in prompt.messages]
+    def _render(self, messages: tuple[Message, ...]) -> str:
+        """A chat as the model reads it, up to where the assistant's turn begins."""
+        turns = [{"role": turn.role, "content": turn.content} for turn in messages]
         try:
             text: str = self._tokenizer.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=True
@@ -283,7 +356,7 @@ def _room(model: Any, length: int) -> int:
     """How many slots of so many tokens a third of the free memory on the model's device holds."""
     import torch
 
-    config = model.config
+    config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
 
+from hammingmark.backends.chat import messages_of
 from hammingmark.endpoint import Interrupted, words_of
 from hammingmark.errors import BackendError
 from hammingmark.records import Prompt, Request, Sampling
 
 _CONTINUING = frozenset({"continue_final_message", "add_generation_prompt"})
-_FOREIGN = _CONTINUING | {"top_k"}  # known to vLLM, SGLang and llama.cpp, not to OpenAI
+_FOREIGN = _CONTINUING | {"top_k", "min_p"}  # known to vLLM, SGLang and llama.cpp, not to OpenAI
 _NEWER = "max_completion_tokens"  # what OpenAI calls max_tokens for its later models
 
 
@@ -27,11 +28,13 @@ class Piece:
         index: which of the choices.
         text: what it adds, perhaps nothing.
         reason: why the choice ends with it: ``stop``, ``length`` or another; None if it goes on.
+        drawn: tokens of the whole choice, where a server tells with the last of them.
     """
 
     index: int
     text: str
     reason: str | None
+    drawn: int | None = None
 
 
 def path_of(prompt: Prompt) -> str:
@@ -45,13 +48,8 @@ def body_of(
     """The JSON that asks for ``count`` candidates, without the fields that a server refuses."""
     body: dict[str, Any] = {"model": model}
     if request.prompt.messages:
-        turns = [{"role": each.role, "content": each.content} for each in request.prompt.messages]
-        if request.written and turns[-1]["role"] == "assistant":
-            turns[-1]["content"] += request.written
-        elif request.written:
-            turns.append({"role": "assistant", "content": request.written})
-        body["messages"] = turns
-        if turns[-1]["role"] == "assistant":
+        turns = body["messages"] = messages_of(request.prompt, request.written)
+        if turns[-1:] and turns[-1]["role"] == "assistant":
             # vLLM and SGLang begin a new turn without these; llama.cpp does not mind them.
             body |= {"continue_final_message": True, "add_generation_prompt": False}
     else:
@@ -61,6 +59,7 @@ def body_of(
         "seed": request.seed,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
+        "min_p": sampling.min_p,  # also 0: llama.cpp's own default is another
         "stream": True,
     }
     if sampling.top_k > 0:
@@ -93,6 +92,13 @@ def blames_n(reason: str) -> bool:
     return _names("n", reason) or "completion choice" in reason
 
 
+def names_context(reason: str) -> bool:
+    """Whether a server says that prompt and answer do not fit its context."""
+    return (
+        re.search(r"context (size|length|window)|n_ctx|maximum context", reason, re.I) is not None
+    )
+
+
 def pieces_of(response: httpx.Response, *, where: str) -> Iterator[Piece]:
     """The steps of all choices as they come; one for each choice if the server does not stream.
 
@@ -105,7 +111,7 @@ def pieces_of(response: httpx.Response, *, where: str) -> Iterator[Piece]:
         raise BackendError(_stranger(where))
     if "json" in kind:
         for piece in _choices(_parsed(response.read(), where), where):
-            yield Piece(piece.index, piece.text, piece.reason or "stop")
+            yield replace(piece, reason=piece.reason or "stop")
         return
     begun: set[int] = set()
     ended: set[int] = set()
@@ -162,9 +168,12 @@ def _parsed(data: bytes, where: str) -> dict[str, Any]:
 
 def _choices(answer: dict[str, Any], where: str) -> list[Piece]:
     try:
+        choices = answer["choices"] or ()
+        # llama.cpp tells in its timings. What a server says of several choices is their sum.
+        drawn = (answer.get("timings") or {}).get("predicted_n") if len(choices) == 1 else None
         return [
-            Piece(int(each.get("index", place)), _text(each), each.get("finish_reason"))
-            for place, each in enumerate(answer["choices"] or ())
+            Piece(int(each.get("index", place)), _text(each), each.get("finish_reason"), drawn)
+            for place, each in enumerate(choices)
         ]
     except (LookupError, TypeError, ValueError, AttributeError):
         raise BackendError(_stranger(where)) from None

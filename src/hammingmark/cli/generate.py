@@ -52,6 +52,12 @@ _CHAT = 'a list like [{"role": "user", "content": "…"}]'
 @click.option("--backend", default=DEFAULT_GENERATOR, show_default=True, help="Language model.")
 @click.option("--width", type=int, help="Candidates per text drawn in parallel.")
 @click.option(
+    "--context",
+    type=int,
+    help="Tokens that a prompt and its continuation may have together; by default what suits the "
+    "model.",
+)
+@click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),
     default="default",
@@ -83,6 +89,7 @@ def generate(
     seed: int,
     backend: str,
     width: int | None,
+    context: int | None,
     preset: str,
     temperature: float | None,
     top_k: int | None,
@@ -106,17 +113,21 @@ def generate(
     loaded = None if no_watermark or key is None else load_key(key)
     made = writer(
         loaded,
-        backend=fetch_backend(backend, width=width),
+        backend=fetch_backend(backend, width=width, context=context),
         encoder=fetch_encoder(loaded.encoder if loaded else DEFAULT_ENCODER),
         splitter=load_splitter(splitter, language=language),
         settings=replace(
             chosen, max_tokens=max_tokens, max_sentences=max_sentences, sampling=sampling
         ),
     )
-    if prompts is not None:
-        _write_many(made, asked, seed=seed)
-    else:
-        _write_one(made, asked[0], seed=seed, as_json=as_json)
+    try:
+        if prompts is not None:
+            _write_many(made, asked, seed=seed)
+        else:
+            _write_one(made, asked[0], seed=seed, as_json=as_json)
+    finally:
+        if ignored := sorted({*told} & getattr(made.backend, "refused", frozenset())):
+            click.echo(f"Warning: the server does not take {', '.join(ignored)}.", err=True)
 
 
 def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None:

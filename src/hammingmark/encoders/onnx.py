@@ -170,6 +170,8 @@ class OnnxEncoder:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
+        # Threads that spin while they wait take the time of whatever else wants the cores.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:
             session = onnxruntime.InferenceSession(

@@ -44,6 +44,7 @@ class Manuscript:
         seed: int,
     ) -> None:
         self.ended: str | None = None
+        self._trouble: str | None = None
         self._watermark = watermark
         self._settings = settings
         self._number = number
@@ -75,6 +76,7 @@ class Manuscript:
             self.spend(**asdict(took))
             yield self._write(outcome, took), took
             following, self.ended = self._after(stage, outcome)
+            self._trouble = outcome.trouble
             self._page = following.page
             self._stages = kept or [following]
         self._drop(self._stages, cancel)
@@ -130,8 +132,8 @@ class Manuscript:
         """What has been written."""
         trouble = error if self.ended is None else None
         if self.ended == "error":
-            trouble = (
-                f"No candidate of {self._settings.budget} had a sentence that fits; "
+            trouble = self._trouble or (
+                f"No candidate of {self._stages[0].budget} had a sentence that fits; "
                 "the model may need another prompt or a larger sentence limit."
             )
         return Draft(
@@ -175,7 +177,9 @@ class Manuscript:
         following = self._stage(page, previous, place, outcome.draw)
         limit = self._settings.max_sentences
         ended = None
-        if addition.ends or not addition.raw.strip():
+        if outcome.trouble:
+            ended = "error"
+        elif addition.ends or not addition.raw.strip():
             ended = "end"
         elif addition.cut or following.left <= 0:
             ended = "tokens"

@@ -47,6 +47,7 @@ class Outcome:
         score: how far it does.
         fallback: whether the budget was spent in vain.
         silent: whether the model had nothing to say.
+        trouble: why the model could not go on, if that ends the text.
     """
 
     draw: int
@@ -56,6 +57,7 @@ class Outcome:
     score: float | None = None
     fallback: bool = False
     silent: bool = False
+    trouble: str | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class _Draw:
     tokens: int
     addition: Addition | None
     silent: bool
+    trouble: str | None = None
     repeated: bool = False
     waits: bool = False
     embedding: NDArray[np.float32] | None = None
@@ -105,8 +108,13 @@ class Stage:
 
     @property
     def budget(self) -> int:
-        """Candidates at most; an unmarked text is drawn in one go."""
-        return 1 if self._watermark is None else self._settings.budget
+        """Candidates at most; an unmarked text is drawn in one go.
+
+        At temperature 0 every candidate would be the same.
+        """
+        sampling = self._settings.sampling
+        greedy = sampling is not None and sampling.temperature == 0.0
+        return 1 if self._watermark is None or greedy else self._settings.budget
 
     @property
     def left(self) -> int:
@@ -165,11 +173,13 @@ class Stage:
         draw = self._under_way.pop(candidate.number)
         tokens = len(candidate.pieces)
         if self._watermark is None:
-            self._draws[draw] = _Draw(tokens, self.page.read_all(candidate), silent=False)
+            whole = self.page.read_all(candidate)
+            self._draws[draw] = _Draw(tokens, whole, silent=False, trouble=candidate.trouble)
             return draw, None
         cut = candidate.cut and self.left <= self._settings.max_sentence_tokens
         addition = self.page.read(candidate, cut=cut)
-        read = _Draw(tokens, addition, silent=not candidate.text.strip())
+        silent = not candidate.text.strip()
+        read = _Draw(tokens, addition, silent=silent, trouble=candidate.trouble)
         self._draws[draw] = read
         if addition is None or not addition.sentence:
             return draw, None
@@ -230,6 +240,10 @@ class Stage:
             candidates += 1
             tokens += draw.tokens
             addition = draw.addition
+            if addition is None and draw.trouble:
+                # Trying again would only favour sentences short enough for the room that is left.
+                outcome = Outcome(place, None, trouble=draw.trouble)
+                break
             # Whether prose follows is decided by the first candidate that fits. Letting any later
             # one decide, untested, would fill marked texts with what cannot carry a mark.
             if addition is None or (not addition.sentence and prose):
@@ -237,7 +251,8 @@ class Stage:
                 misfits += 1
                 continue
             if not addition.sentence or self._watermark is None:
-                outcome = Outcome(place, addition)
+                trouble = draw.trouble if self._watermark is None else None
+                outcome = Outcome(place, addition, trouble=trouble)
                 break
             prose = True
             if draw.repeated:

@@ -99,7 +99,7 @@ def draw(
 
 
 def test_a_text_goes_to_completions(server: Server, make: Maker) -> None:
-    backend = make(name="mine", extra={"min_p": 0.0})
+    backend = make(name="mine", extra={"typical_p": 1.0})
     assert isinstance(backend, Backend)
     assert (backend.name, backend.parallel, backend.width) == ("mine", 8, 4)
     sampling = Sampling(temperature=0.7, top_k=0, top_p=0.9)
@@ -115,8 +115,9 @@ def test_a_text_goes_to_completions(server: Server, make: Maker) -> None:
                 "seed": 5,
                 "temperature": 0.7,
                 "top_p": 0.9,
-                "stream": True,
                 "min_p": 0.0,
+                "stream": True,
+                "typical_p": 1.0,
             },
         )
     ]
@@ -204,7 +205,11 @@ FLAGS = {"continue_final_message", "add_generation_prompt"}
     ("step", "dropped"),
     [
         (refusing("top_k"), {"top_k"}),
-        (refusing("top_k", "continue_final_message", message="Bad Request"), FLAGS | {"top_k"}),
+        (refusing("min_p"), {"min_p"}),
+        (
+            refusing("top_k", "continue_final_message", message="Bad Request"),
+            FLAGS | {"top_k", "min_p"},
+        ),
         (refusing("add_generation_prompt", code=422), FLAGS),
         (refusing("seed", message="extra fields not permitted: {}"), {"seed"}),
         (refusing("max_tokens", message="Use 'max_completion_tokens' instead."), {"max_tokens"}),
@@ -241,10 +246,10 @@ def test_a_refusal_that_nothing_mends_is_told_and_not_remembered(
 
 
 def test_what_the_user_adds_is_not_taken_away(server: Server, make: Maker) -> None:
-    server.always = refusing("min_p")
-    with pytest.raises(BackendError, match="Unknown field min_p"):
-        draw(make(extra={"min_p": 0.1}), ask(1))
-    assert all(body["min_p"] == 0.1 for body in server.bodies)
+    server.always = refusing("typical_p")
+    with pytest.raises(BackendError, match="Unknown field typical_p"):
+        draw(make(extra={"typical_p": 0.1}), ask(1))
+    assert all(body["typical_p"] == 0.1 for body in server.bodies)
 
 
 @pytest.mark.parametrize(

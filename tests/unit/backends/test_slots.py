@@ -110,7 +110,14 @@ def test_a_seed_decides_and_company_does_not(model: object) -> None:
 
 @pytest.mark.parametrize(
     "sampling",
-    [Sampling(), Sampling(top_k=3), Sampling(top_k=0, temperature=0.7), Sampling(top_p=0.6)],
+    [
+        Sampling(),
+        Sampling(top_k=3),
+        Sampling(top_k=0, temperature=0.7),
+        Sampling(top_p=0.6),
+        Sampling(min_p=0.3),
+        Sampling(min_p=0.2, temperature=0.7),
+    ],
 )
 def test_tokens_are_drawn_with_the_probabilities_asked_for(sampling: Sampling) -> None:
     logits = torch.tensor([2.0, 1.5, 1.0, 0.0, -1.0, -3.0])
@@ -123,6 +130,7 @@ def test_tokens_are_drawn_with_the_probabilities_asked_for(sampling: Sampling) -
         expected[sampling.top_k :] = 0.0
     if sampling.top_p < 1.0:
         expected[expected.cumsum(0) - expected >= sampling.top_p] = 0.0
+    expected[expected < sampling.min_p * expected.max()] = 0.0
     expected /= expected.sum()
     shares = torch.bincount(drawn, minlength=6) / count
     assert torch.allclose(shares, expected.float(), atol=0.008)

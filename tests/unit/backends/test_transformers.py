@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
 from hammingmark.backends.transformers import TransformersBackend
-from hammingmark.errors import BackendError
+from hammingmark.errors import BackendError, InputError
 from hammingmark.records import Message, Prompt, Request, Sampling
 
 pytest.importorskip("torch")
@@ -166,3 +167,47 @@ def test_trouble_is_one_sentence(backend: TransformersBackend, tmp_path: Path) -
         TransformersBackend(tmp_path, device="cpu").open(Sampling())
     with pytest.raises(BackendError, match="no model file"):
         TransformersBackend(tmp_path / "absent.gguf", device="cpu").open(Sampling())
+
+
+def test_a_begun_answer_is_continued_within_its_message(backend: TransformersBackend) -> None:
+    begun = Prompt(messages=(Message("user", "why the rain"), Message("assistant", " rose")))
+    same = Prompt("user says why the rain assistant says rose slowly")
+    found = collect(backend, [request(3, begun, written=" slowly")])
+    assert found == collect(backend, [request(3, same)])
+
+
+def test_contexts(folder: Path, backend: TransformersBackend) -> None:
+    session = backend.open(Sampling())
+    with pytest.raises(BackendError, match=r"context holds 128.*trained for no more"):
+        session.submit(request(1, Prompt("the " * 500)))
+    session.close()
+    with pytest.raises(InputError, match="trained for 128"):
+        TransformersBackend(folder, device="cpu", context=129).open(Sampling())
+    small = TransformersBackend(folder, device="cpu", context=20)
+    session = small.open(Sampling())
+    for number in range(6):  # some end by themselves
+        session.submit(request(number, Prompt("the " * 15), max_tokens=50))
+    found = [each for _ in range(6) for each in (session.wait() if session._lanes else [])]
+    session.close()
+    full = [each for each in found if each.trouble]
+    assert full
+    assert all(each.cut and "filled the context of 20" in str(each.trouble) for each in full)
+
+
+def test_it_can_be_closed_twice_and_used_again(folder: Path) -> None:
+    with TransformersBackend(folder, device="cpu") as backend:
+        first = collect(backend, [request(3, PROMPT)])
+    backend.close()
+    assert collect(backend, [request(3, PROMPT)]) == first
+
+
+def test_a_model_loaded_before_a_fork_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = TransformersBackend(folder, device="cpu")
+    here = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: here + 1)
+    collect(backend, [request(3, PROMPT)])  # made before, loaded after
+    monkeypatch.setattr(os, "getpid", lambda: here + 2)
+    with pytest.raises(BackendError, match="Load it after the fork"):
+        backend.open(Sampling())

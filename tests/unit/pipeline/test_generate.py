@@ -60,6 +60,9 @@ class ScriptedBackend:
     def open(self, sampling: Sampling) -> ScriptedSession:
         return ScriptedSession(self)
 
+    def close(self) -> None:
+        pass
+
 
 class ScriptedSession:
     def __init__(self, backend: ScriptedBackend) -> None:
@@ -358,4 +361,47 @@ def test_a_text_that_was_cut_does_not_go_on(splitter: Splitter, marked: bool) ->
     draft = made.write(PROMPT, seed=1)
     assert draft.stopped == "tokens"
     assert len(draft.steps) == 1
+    assert tuple(splitter.split(draft.text).carrying) == draft.sentences
+
+
+def test_at_temperature_0_one_candidate_per_sentence_is_drawn(splitter: Splitter) -> None:
+    """All others would be the same; what the rule refuses is a fallback."""
+    backend = ScriptedBackend(width=4)
+    draft = writer(splitter, backend, sampling=Sampling(temperature=0.0)).write(PROMPT, seed=1)
+    assert len(draft.sentences) == 20
+    assert [step.candidates for step in draft.steps] == [1] * 20
+    assert len(backend.drawn) == 20
+    refused = sum(step.accepted is False for step in draft.steps)
+    assert draft.cost.fallbacks == refused > 0
+
+
+class FullSession(ScriptedSession):
+    """A model whose context ends, in the middle of a sentence, after so many words."""
+
+    room = 100
+
+    def wait(self) -> list[Candidate]:
+        request = self.asked[0]
+        used = len(f"{request.prompt.text} {request.written}".split())
+        (candidate,) = super().wait()
+        pieces = candidate.pieces[: max(1, self.room - used)]
+        full = len(pieces) < len(candidate.pieces)
+        trouble = "The context is full." if full else None
+        return [Candidate(request.number, pieces, False, cut=full, trouble=trouble)]
+
+
+class FullBackend(ScriptedBackend):
+    def open(self, sampling: Sampling) -> ScriptedSession:
+        return FullSession(self)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_text_ends_where_the_context_does_and_says_so(splitter: Splitter, marked: bool) -> None:
+    """With the first candidate that has no room: others would only be chosen for being short."""
+    long = FullBackend(sentences=lambda request: " ".join(sentence(request) for _ in range(20)))
+    made = writer(splitter, FullBackend() if marked else long, max_sentences=None)
+    draft = replace(made, watermark=made.watermark if marked else None).write(PROMPT, seed=1)
+    assert draft.stopped == "error"
+    assert draft.error == "The context is full."
+    assert len(draft.sentences) >= 4
     assert tuple(splitter.split(draft.text).carrying) == draft.sentences

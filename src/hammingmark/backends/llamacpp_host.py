@@ -1,0 +1,111 @@
+"""What runs in the process that hosts llama.cpp: requests in, pieces of candidates out.
+
+Both ways a line is one JSON object. The first line in says how to load the model, and is answered
+by ``{"ready": true}`` or ``{"failed": "…"}``. Then each lane draws one candidate at a time:
+
+- in: ``{"lane": 0, "chat": false, "body": {…}}`` asks for a candidate;
+- out: ``{"lane": 0, "text": "…", "reason": null, "drawn": null}`` is a piece of it, which is
+  answered by ``{"lane": 0, "stop": false}``;
+- out: ``{"lane": 0, "over": true, "error": null}`` ends it.
+
+The process ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
+from typing import Any
+
+Send = Callable[[Mapping[str, Any]], None]
+
+
+def main() -> None:
+    """Load a model and draw candidates until nobody asks any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
+    # Nothing that a library prints may come between the lines.
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    lock = threading.Lock()
+
+    def send(message: Mapping[str, Any]) -> None:
+        line = json.dumps(message).encode() + b"\n"
+        with lock:
+            while line:
+                line = line[os.write(answers, line) :]
+
+    options = json.loads(sys.stdin.buffer.readline())
+    try:
+        server = _load(options)
+    except Exception as error:
+        send({"failed": str(error)})
+        return
+    inboxes: list[SimpleQueue[Any]] = [SimpleQueue() for _ in range(options["parallel"])]
+    for lane, inbox in enumerate(inboxes):
+        threading.Thread(target=_work, args=(server, lane, inbox, send), daemon=True).start()
+    send({"ready": True})
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
+        inboxes[message["lane"]].put(message)
+    # llama.cpp is not asked to end: its destructor waits for what is being computed.
+    os._exit(0)
+
+
+def _load(options: Mapping[str, Any]) -> Any:
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = options["file"]
+    params.n_parallel = options["parallel"]
+    params.n_ctx = options["context"] * options["parallel"]
+    params.cpuparams.n_threads = options["threads"]
+    params.cpuparams_batch.n_threads = options["threads"]
+    params.cache_ram_mib = 0  # by default up to 8 GiB of earlier prompts would be kept
+    params.warmup = False
+    params.verbosity = 0
+    return xllamacpp.Server(params)
+
+
+def _work(server: Any, lane: int, inbox: SimpleQueue[Any], send: Send) -> None:
+    while True:
+        asked = inbox.get()
+        failure: list[str] = []
+
+        def receive(chunk: Any) -> bool:
+            """Pass one chunk on; True ends the candidate."""
+            if "error" in chunk:
+                failure.append(_words(chunk["error"]))  # noqa: B023 - called before the next turn
+                return True
+            send({"lane": lane, **_piece(chunk)})
+            return bool(inbox.get()["stop"])
+
+        handle = server.handle_chat_completions if asked["chat"] else server.handle_completions
+        try:
+            answer = handle(asked["body"], receive)
+            if isinstance(answer, dict) and "error" in answer:
+                failure.append(_words(answer["error"]))
+        except Exception as error:
+            failure.append(str(error))
+        send({"lane": lane, "over": True, "error": failure[0] if failure else None})
+
+
+def _piece(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    """The text of a chunk, why the model stopped with it, if it did, and the tokens drawn."""
+    choice = (chunk.get("choices") or [{}])[0]
+    text = choice.get("text")
+    if text is None:
+        text = (choice.get("delta") or {}).get("content") or ""
+    drawn = (chunk.get("timings") or {}).get("predicted_n")
+    return {"text": text, "reason": choice.get("finish_reason"), "drawn": drawn}
+
+
+def _words(error: Any) -> Any:
+    """What an error says; its details where the prompt is too long."""
+    if isinstance(error, dict):
+        return error if "n_prompt_tokens" in error else str(error.get("message", error))
+    return str(error)

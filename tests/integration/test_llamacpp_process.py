@@ -1,0 +1,182 @@
+"""The process that hosts llama.cpp: interrupts, forks, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hammingmark.assemble import load_backend, model_store
+from hammingmark.errors import BackendError, InputError
+from hammingmark.protocols import Backend
+from hammingmark.records import Prompt, Request, Sampling
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks into /proc"),
+]
+
+PATIENCE = 30.0
+TEXT = Prompt("The sea was calm. The boats went out.")
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def is_loading(pid: int) -> bool:
+    """Whether llama.cpp has begun, in whichever process."""
+    return bool(children(pid)) or "xllamacpp" in Path(f"/proc/{pid}/maps").read_text()
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    until = time.monotonic() + PATIENCE
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < until, "the model's process lives on"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("after", [0.0, 0.4, 1.5, 6.0])
+def test_generate_ends(how: signal.Signals, after: float) -> None:
+    """While the model is being loaded, and while a text is being drawn."""
+    model_store().ensure("smollm2")
+    command = [Path(sys.executable).with_name("hammingmark"), "generate", "--no-watermark"]
+    with subprocess.Popen(
+        [*command, "--max-tokens", "3000", "--prompt", TEXT.text],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        began = time.monotonic()
+        while not is_loading(process.pid) and time.monotonic() < began + PATIENCE:
+            time.sleep(0.02)
+        time.sleep(after)
+        hosts = children(process.pid)
+        process.send_signal(how)
+        try:
+            _, complaint = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail(f"it hangs after {how.name}")
+    assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGTERM)
+    assert "Traceback" not in complaint
+    wait_until_gone(hosts)
+
+
+def test_loading_holds_nobody_up() -> None:
+    """Other threads go on, so that an interrupt is heard and an event loop turns."""
+    backend = load_backend("smollm2")
+    ticks = []
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(0.01):
+            ticks.append(time.monotonic())
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    backend.open(Sampling()).close()
+    over.set()
+    ticking.join()
+    backend.close()
+    assert len(ticks) >= 10
+
+
+def draw(backend: Backend) -> str:
+    session = backend.open(Sampling())
+    try:
+        session.submit(Request(0, TEXT, "", 1, 6, lambda text: False))
+        return session.wait()[0].text
+    finally:
+        session.close()
+
+
+def in_a_fork(work: object) -> str:
+    """What a function returns, or complains of, in a forked process."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            said = work()  # type: ignore[operator]
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(write, said.encode())
+        os._exit(0)
+    os.close(write)
+    until = time.monotonic() + 60.0
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            pytest.fail("the forked process hangs")
+        time.sleep(0.05)
+    with os.fdopen(read) as said_there:
+        return said_there.read()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_llama_cpp_after_a_fork() -> None:
+    with load_backend("smollm2") as backend:  # type: ignore[attr-defined]
+        here = draw(backend)
+        assert in_a_fork(lambda: draw(backend)) == here
+        assert draw(backend) == here
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_transformers_after_a_fork() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("gguf")
+    with load_backend("transformers:smollm2") as backend:  # type: ignore[attr-defined]
+        draw(backend)
+        assert "Load it after the fork" in in_a_fork(lambda: draw(backend))
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_the_encoder_after_a_fork() -> None:
+    from hammingmark.encoders.onnx import OnnxEncoder
+
+    encoder = OnnxEncoder(model_store().ensure("minilm"), name="minilm", threads=4)
+    here = encoder.encode([TEXT.text] * 20)
+    assert in_a_fork(lambda: str(encoder.encode([TEXT.text] * 20).sum())) == str(here.sum())
+
+
+def test_a_model_whose_process_dies_is_told_and_loaded_again() -> None:
+    with load_backend("smollm2") as backend:  # type: ignore[attr-defined]
+        here = draw(backend)
+        (host,) = children(os.getpid())
+        session = backend.open(Sampling())
+        session.submit(Request(0, TEXT, "", 1, 2000, lambda text: False))
+        os.kill(host, signal.SIGKILL)
+        with pytest.raises(BackendError, match="ended unexpectedly, with status -9"):
+            session.wait()
+        session.close()
+        assert draw(backend) == here
+    assert children(os.getpid()) == []
+
+
+def test_contexts() -> None:
+    with pytest.raises(InputError, match="trained for 8192 tokens"):
+        load_backend("smollm2", context=8193).open(Sampling())
+    with pytest.raises(InputError, match="at least 1"):
+        load_backend("smollm2", context=0).open(Sampling())
+    with pytest.raises(InputError, match="where its server runs"):
+        load_backend("openai:@http://127.0.0.1:9/v1", context=512)
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "nonsense.gguf"
+    file.write_bytes(b"nonsense" * 100)
+    with pytest.raises(BackendError, match=r"cannot load nonsense\.gguf"):
+        load_backend(str(file)).open(Sampling())
+    with pytest.raises(BackendError, match="no model file"):
+        load_backend(str(tmp_path / "absent.gguf")).open(Sampling())
