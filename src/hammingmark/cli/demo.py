@@ -8,13 +8,12 @@ from hammingmark.assemble import detector, new_key, writer
 from hammingmark.cli.options import seed_option
 from hammingmark.cli.progress import fetch_backend, fetch_encoder
 from hammingmark.pipeline.generate import Settings
-from hammingmark.records import Draft, Prompt, Verdict
+from hammingmark.prompts import as_prompt
+from hammingmark.records import Draft, Verdict
+from hammingmark.report import counted
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 
-_PROMPT = (
-    "The harbour town had lived from fishing for three hundred years. "
-    "Last spring the council decided to build a museum on the old pier."
-)
+_QUESTION = "Give me ten tips for growing tomatoes on a balcony."
 
 
 @click.command()
@@ -28,9 +27,9 @@ def demo(max_tokens: int, seed: int) -> None:
     backend = fetch_backend(DEFAULT_GENERATOR)
     key, other = new_key(encoder), new_key(encoder)
     click.echo(f"Two new keys, kept in memory only: {key.id} and {other.id}.\n")
-    click.echo(click.style("Prompt. ", bold=True) + _PROMPT + "\n")
+    click.echo(click.style("Question. ", bold=True) + _QUESTION + "\n")
     drafts: dict[str, Draft] = {}
-    for title, marked in (("Marked text", True), ("Plain text", False)):
+    for title, marked in (("Marked answer", True), ("Plain answer", False)):
         made = writer(
             key if marked else None,
             backend=backend,
@@ -38,7 +37,7 @@ def demo(max_tokens: int, seed: int) -> None:
             settings=Settings(max_tokens=max_tokens),
         )
         click.echo(click.style(f"{title}. ", bold=True), nl=False)
-        run = made.stream(Prompt(_PROMPT), seed=seed)
+        run = made.stream(as_prompt([{"role": "user", "content": _QUESTION}]), seed=seed)
         for step in run:
             click.echo(step.text, nl=False)
         drafts[title] = run.drafts()[0]
@@ -50,11 +49,11 @@ def demo(max_tokens: int, seed: int) -> None:
             for name, which in (("the right key", key), ("a wrong key", other))
         }
     )
-    cost = drafts["Marked text"].cost
-    sentences = max(1, len(drafts["Marked text"].sentences))
+    cost = drafts["Marked answer"].cost
+    sentences = max(1, len(drafts["Marked answer"].sentences))
     click.echo(
         f"\nThe mark took {cost.candidates / sentences:.1f} candidates per sentence; "
-        f"{cost.fallbacks} sentences could not be marked."
+        f"{counted(cost.fallbacks, 'sentence')} could not be marked."
     )
     click.echo(
         "\nNext:\n"
@@ -69,12 +68,12 @@ def _table(verdicts: dict[tuple[str, str], Verdict]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("text", "tested with", "sentences", "valid transitions", "p-value", "verdict")
+    table = Table("answer", "tested with", "sentences", "valid", "p-value", "verdict")
     words = {True: "watermarked", False: "no watermark found", None: "cannot tell"}
     for (title, name), verdict in verdicts.items():
         valid = sum(each.valid for each in verdict.evidence.transitions)
         table.add_row(
-            title,
+            title.partition(" ")[0].lower(),
             name,
             str(len(verdict.sentences)),
             f"{valid} of {len(verdict.evidence.transitions)}",
