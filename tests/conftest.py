@@ -205,7 +205,7 @@ def assert_counted(
 
     A sentence is embedded again in other company, where a network's last digits differ by up to
     1e-5 (`test_encoders_real` holds it to that), and so does a soft score. A score as near as that
-    to the threshold may fall on its other side; of a hundred thousand scores, one lies there.
+    to the threshold may fall on its other side. The test lets pass what lies within 1e-4 of it.
 
     Returns:
         Whether each sentence was accepted, of those of which something was asked.

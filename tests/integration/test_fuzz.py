@@ -149,10 +149,10 @@ def prose_seconds(judge: Detector) -> float:
 
 @pytest.mark.parametrize("kind", HARD)
 def test_hard_texts_have_a_verdict_soon(judge: Detector, prose_seconds: float, kind: str) -> None:
-    """The most sentences that any of them has are eight times as many as there are in the prose."""
+    """Measured: 0.6 of the prose, for 20,000 sentences against its 12,501."""
     taken = seconds(lambda: assert_well_formed(judge.judge(HARD[kind])))
     print(f"\n{taken:.2f} s, {taken / prose_seconds:.2f} of a million characters of prose")
-    assert taken < 20 * prose_seconds
+    assert taken < 5 * prose_seconds
 
 
 def test_one_word_again_and_again_is_not_watermarked(judge: Detector) -> None:
@@ -217,7 +217,7 @@ def peak_memory(characters: int) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is elsewhere")
 @pytest.mark.parametrize(
     ("characters", "most"),
-    # Measured: 0.30e9 and 0.84e9.
+    # Measured: 0.25e9 and 0.84e9.
     [(1_000_000, 0.6e9), pytest.param(10_000_000, 1.5e9, marks=pytest.mark.study)],
 )
 def test_much_text_is_judged_in_little_memory(characters: int, most: float) -> None:

@@ -176,7 +176,7 @@ def key_file(tmp_path: Path, marking_key: WatermarkKey) -> Path:
 
 def test_the_command_writes_what_detect_then_counts(command: Command, key_file: Path) -> None:
     prompt = "The museum opened its doors in May. Its first visitors came by boat."
-    made = command("generate", "--key", key_file, "--json", "--prompt", prompt)
+    made = command("generate", "--key", key_file, "--max-tokens", 90, "--json", "--prompt", prompt)
     assert made.returncode == 0, made.stderr
     record = json.loads(made.stdout)
     promised = {
@@ -186,7 +186,7 @@ def test_the_command_writes_what_detect_then_counts(command: Command, key_file: 
     assert promised <= set(record)
     judged = command("detect", "--key", key_file, "--json", text=record["text"])
     verdict = json.loads(judged.stdout)
-    assert verdict["sentences"] == record["sentences"] >= 2
+    assert verdict["sentences"] == record["sentences"] >= 1
     # All but the fallbacks and the last, which the limit of tokens may have cut off; a score that
     # lies on the threshold to five digits may count on one side and not on the other.
     valid = sum(transition["valid"] for transition in verdict["transitions"])
@@ -249,7 +249,7 @@ def test_bad_input_is_one_sentence(command: Command, words: list[str], complaint
 def test_the_demo_runs(tmp_path: Path) -> None:
     """The installed command, in a process of its own that loads all it needs."""
     done = subprocess.run(
-        [INSTALLED, "demo", "--max-tokens", "100"],
+        [INSTALLED, "demo", "--max-tokens", "50"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
