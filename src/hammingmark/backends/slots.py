@@ -112,6 +112,7 @@ class Slots:
         self._clock = 0
         self._busy: set[int] = set()
         self._all = torch.arange(slots, device=self._device)
+        self._recordable = True
         self._graphs: dict[tuple[int, int], tuple[Any, torch.Tensor, torch.Tensor]] = {}
 
     @property
@@ -285,7 +286,8 @@ class Slots:
         """Feed tokens (rows, q) to the rows that the cache is set to: logits (rows, V)."""
         outcome = self._model(
             input_ids=tokens,
-            position_ids=positions,
+            # Idle rows stand behind the last place, where a model may have no position.
+            position_ids=positions.clamp(max=self._length - 1),
             attention_mask=attention_masks(self._model, positions, self._cache.span),
             past_key_values=self._cache,
             use_cache=True,
@@ -295,29 +297,41 @@ class Slots:
         return logits
 
     def _replay(self, inputs: torch.Tensor, span: int) -> torch.Tensor:
-        """The same on CUDA, by a graph recorded once for each span and number of slots."""
+        """The same on CUDA, by a graph recorded once for each span and number of slots.
+
+        A model that cannot be recorded, such as one that sends tokens to experts, is called.
+        """
         known = (span, inputs.shape[1])
-        if known not in self._graphs:
-            static = inputs.to(self._device)
-            # A graph remembers addresses, so what it reads must live on.
-            rows = self._all[: inputs.shape[1]]
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            # Idle places only: a step that is run to warm up must not write into a sequence.
-            idle = torch.full_like(inputs[1], self._length).to(self._device)
-            static[1].copy_(idle)
-            with torch.cuda.stream(side):
-                for _ in range(2):
-                    self._forward(static, rows, span, leading=True)
-            torch.cuda.current_stream().wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                drawn = self._forward(static, rows, span, leading=True)
-            self._graphs[known] = (graph, static, drawn)
+        rows = self._all[: inputs.shape[1]]
+        if self._recordable and known not in self._graphs:
+            try:
+                self._record(known, inputs, rows)
+            except RuntimeError:
+                self._recordable = False
+                torch.cuda.synchronize()
+        if not self._recordable:
+            return self._forward(inputs.to(self._device), rows, span, leading=True)
         graph, static, drawn = self._graphs[known]
         static.copy_(inputs)
         graph.replay()
         return drawn
+
+    def _record(self, known: tuple[int, int], inputs: torch.Tensor, rows: torch.Tensor) -> None:
+        """Record a step; a graph remembers addresses, so what it reads is kept."""
+        span = known[0]
+        static = inputs.to(self._device)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        # Idle places only: a step that is run to warm up must not write into a sequence.
+        static[1].fill_(self._length)
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self._forward(static, rows, span, leading=True)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            drawn = self._forward(static, rows, span, leading=True)
+        self._graphs[known] = (graph, static, drawn)
 
 
 def draw(

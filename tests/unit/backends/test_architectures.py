@@ -85,12 +85,23 @@ def test_slots_give_the_models_own_logits(case: str) -> None:
     require_equal_logits(model, name=case)
 
 
-@pytest.mark.parametrize("case", ["llama", "mistral", "gemma3", "gpt2"])
-def test_greedy_slots_write_what_the_library_writes(case: str) -> None:
-    """Far beyond the sliding window."""
-    model = build(*RUNS[case])
+on_cuda = pytest.param(
+    "cuda",
+    marks=[
+        pytest.mark.cuda,
+        pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
+    ],
+)
+
+
+@pytest.mark.parametrize("device", ["cpu", on_cuda])
+@pytest.mark.parametrize("case", ["llama", "mistral", "mixtral", "gemma3", "gpt2", "opt"])
+def test_greedy_slots_write_what_the_library_writes(case: str, device: str) -> None:
+    """Far beyond the sliding window, up to the last position that the model has."""
+    model = build(*RUNS[case]).to(device)
     prompts = [list(range(3, 40)), list(range(50, 55))]
-    slots = Slots(model, slots=2, length=100, sampling=Sampling(temperature=0.0))
+    length = SIZES["max_position_embeddings"]
+    slots = Slots(model, slots=2, length=length, sampling=Sampling(temperature=0.0))
     numbers = slots.begin([(tokens, 0) for tokens in prompts])
     found: dict[int, list[int]] = {number: [] for number in numbers}
     for _ in range(30):
@@ -98,7 +109,10 @@ def test_greedy_slots_write_what_the_library_writes(case: str) -> None:
             found[number].append(token)
     for tokens, number in zip(prompts, numbers, strict=True):
         own = model.generate(
-            torch.tensor([tokens]), max_new_tokens=20, min_new_tokens=20, do_sample=False
+            torch.tensor([tokens], device=device),
+            max_new_tokens=20,
+            min_new_tokens=20,
+            do_sample=False,
         )
         # The library keeps the end token back until it has written so many.
         same = own[0, len(tokens) :].tolist()
