@@ -118,9 +118,10 @@ def test_a_begun_answer_is_written_to_its_end(
     made = writer(
         marking_key, backend=backend, encoder=encoder, splitter=splitter, settings=settings
     )
-    draft = made.write(chat, seed=2)
-    assert draft.error is None
-    assert len(draft.sentences) >= 2
+    drafts = made.write_many([chat] * 4, seed=2)
+    assert [draft.error for draft in drafts] == [None] * 4
+    # A model may end its story after a sentence, but not four times.
+    assert max(len(draft.sentences) for draft in drafts) >= 2
 
 
 def test_enough_ends_a_candidate(backend: Backend) -> None:

@@ -66,10 +66,10 @@ def test_marian_keeps_the_meaning(judge: Encoder, splitter: Splitter) -> None:
 
 def test_a_small_chat_model_rewrites(backend: Backend, splitter: Splitter) -> None:
     attack = Rewrite(backend, splitter=splitter)
-    texts = SENTENCES[:2]
+    texts = SENTENCES[:5]  # so small a model sometimes says the same again
     changed = attack.apply(texts, rng=dice())
     for before, after in zip(texts, changed, strict=True):
         print(f"{before}\n  -> {after}")
         assert after.strip()
-    assert attack.tally.total() == 2
+    assert attack.tally.total() == len(texts)
     assert changed != texts

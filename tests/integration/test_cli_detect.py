@@ -46,6 +46,7 @@ ALSO = {
     "tail_estimate",
     "threshold",
     "passages",
+    "warning",
 }
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -232,7 +233,7 @@ def test_all_keys_finds_the_one_that_marked(
     # The named key, not the oldest of the ring, decides which encoder is meant.
     done = run("detect", "-k", "mine", "--all-keys", "--json", given=marked.encode())
     assert done.returncode == 0
-    assert b"1 keys for other encoders were left out" in done.stderr
+    assert b"1 key for another encoder was left out" in done.stderr
     [row] = rows_of(done)
     assert row["keys"] == 2
     assert row["key_id"] == key.id
