@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.conftest import assert_counted
+from tests.forking import in_a_fork
 from tests.llama_server import model_file, serving
 
 from hammingmark.assemble import writer
@@ -114,14 +116,17 @@ def test_a_begun_answer_is_written_to_its_end(
     """Sentence after sentence, in the message in which it was begun."""
     story = Message("user", "Tell me a long story about a lighthouse.")
     chat = Prompt(messages=(story, answer("Once upon a time there was a tall lighthouse.")))
-    settings = Settings(max_sentences=3, max_tokens=150)
+    settings = Settings(max_sentences=2, max_tokens=100)
     made = writer(
         marking_key, backend=backend, encoder=encoder, splitter=splitter, settings=settings
     )
-    drafts = made.write_many([chat] * 4, seed=2)
-    assert [draft.error for draft in drafts] == [None] * 4
-    # A model may end its story after a sentence, but not four times.
-    assert max(len(draft.sentences) for draft in drafts) >= 2
+    for seed in range(2, 8):
+        draft = made.write(chat, seed=seed)
+        assert draft.error is None
+        assert_counted(draft, marking_key, encoder=encoder, splitter=splitter)
+        if len(draft.sentences) == 2:
+            return
+    pytest.fail("the story always ends after a sentence")
 
 
 def test_enough_ends_a_candidate(backend: Backend) -> None:
@@ -215,6 +220,14 @@ def test_a_candidate_for_which_the_context_has_no_room_says_so(backend: Backend)
 @pytest.mark.parametrize("text", ["", "🙂🙂🙂", "\x00\x01 \x07 odd bytes.", "日本語の文章です。"])
 def test_odd_prompts_are_continued(backend: Backend, text: str) -> None:
     assert draw(backend, ask(0, Prompt(text)))[0].number == 0
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_after_a_fork_it_draws_or_says_why_not(backend: Backend) -> None:
+    here = greedy(backend, TEXT)
+    there = in_a_fork(lambda: greedy(backend, TEXT))
+    assert there == here or "Load it after the fork" in there
+    assert greedy(backend, TEXT) == here
 
 
 def test_closing_twice_and_beginning_anew(backend: Backend) -> None:
