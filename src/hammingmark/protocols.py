@@ -205,4 +205,4 @@ class Attack(Protocol):
         """The least similarity at which its outcome still counts as the same text."""
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """Attack each text, with all chance drawn from ``rng``."""
+        """Attack each text, with all randomness from ``rng``."""

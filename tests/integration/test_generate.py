@@ -268,7 +268,7 @@ def test_threshold_from_a_corpus_and_from_candidates(
     corpus.write_text("".join(json.dumps({"text": a[:2000]}) + "\n" for a in articles[:10]))
     record = json.loads(command("threshold", corpus, "--json").stdout)
     assert record["exact_threshold"] in {5, 6}
-    assert sum(record["law"]) == pytest.approx(1.0)
+    assert sum(record["pmf"]) == pytest.approx(1.0)
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text(json.dumps({"text": "The sea was calm. The boats went out early."}) + "\n")
     drawn = json.loads(

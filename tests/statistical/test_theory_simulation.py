@@ -61,7 +61,7 @@ def test_match_counts_of_gaussian_hyperplanes(cosine: float) -> None:
     e, R = drawn(rng)
     matches = (codes(R, e) == codes(R, turned(e, math.acos(cosine), rng))).sum(axis=1)
     p = theory.match_probability(cosine)
-    assert_shares(histogram(matches), TRIALS, theory.match_law(M, p))
+    assert_shares(histogram(matches), TRIALS, theory.match_pmf(M, p))
     assert_shares((matches >= T).sum(), TRIALS, theory.acceptance_at_cosine(M, T, cosine))
 
 
@@ -166,7 +166,7 @@ def test_marked_and_edited_matches(flip: float, free: float, own_rest: bool) -> 
     edited = accepted ^ (rng.random((TRIALS, M)) < chance)
     unconstrained = rng.random((TRIALS, M)) < p
     seen = np.where((rng.random(TRIALS) < free)[:, None], unconstrained, edited).sum(axis=1)
-    assert_shares(histogram(seen), TRIALS, theory.marked_law(M, T, p, flip, free, rest=rest))
+    assert_shares(histogram(seen), TRIALS, theory.marked_pmf(M, T, p, flip, free, rest=rest))
 
 
 def test_evidence_of_a_wholly_marked_text() -> None:

@@ -33,7 +33,7 @@ class Dipper:
     together, since the model would join them.
 
     Args:
-        model: a folder, or a name on the hub; 11 thousand million parameters as published.
+        model: a folder, or a name on the hub; 11 billion parameters as published.
         tokenizer: a folder or a name; the published model comes without one.
         splitter: says what is prose.
         lexical: 0 keeps the wording, 100 keeps none of it; a multiple of 20.

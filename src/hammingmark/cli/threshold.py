@@ -80,7 +80,7 @@ def threshold(
     """Estimate the natural match, acceptance a(T) and the threshold T from FILES.
 
     This is for keys that compare whole sentences and whole bits, as those of the preset paper do;
-    a key that looks at new parts accepts the same share of every text.
+    a key that compares residuals has the same acceptance rate on every text.
 
     The figures are averages over all keys, so they need none.
     """
@@ -142,10 +142,10 @@ def _record(natural: NaturalMatch, *, bits: int, strength: float) -> dict[str, o
         "bits": bits,
         "mean_cosine": natural.cosine,
         "mean_match": natural.mean,
-        "law": [float(share) for share in natural.law],
+        "pmf": [float(share) for share in natural.pmf],
         "acceptance": {str(T): natural.acceptance(T) for T in range(bits + 1)},
         "strength": strength,
-        "exact_threshold": _or_none(lambda: theory.exact_threshold(natural.law, strength)),
+        "exact_threshold": _or_none(lambda: theory.exact_threshold(natural.pmf, strength)),
         "estimated_threshold": _or_none(
             lambda: theory.estimated_threshold(bits, natural.mean, strength)
         ),

@@ -118,7 +118,7 @@ def power(scores: NDArray[np.float64], *, level: float) -> float:
     Given a text, its author's key is the more likely the larger its likelihood ratio. So if the
     scores are log-likelihood ratios, reference keys weighed by exp(S_k) stand for the keys under
     which the text would be marked, and the share of that weight above the critical score is the
-    chance that the mark is found.
+    power: the probability that the mark is found.
 
     Args:
         scores: log-likelihood ratios under reference keys, (K,).

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hammingmark.core import theory
 from hammingmark.errors import InputError
 
-_STEPS = 128  # similarities at which the law is computed; others are interpolated
+_STEPS = 128  # similarities at which the pmf is computed; others are interpolated
 _POINTS = 256  # quadrature points a normal variable
 _BINS = 512  # cells into which the degree of one bit is sorted
 
@@ -59,9 +59,9 @@ def soft_moments(
         return probability, np.sqrt(probability * (1.0 - probability))
     grid = np.linspace(0.0, 1.0, _STEPS + 1)
     degrees = np.arange(_BINS + 1) / _BINS
-    law = _law(float(softness))
-    mean = law @ degrees
-    spread = np.sqrt(np.maximum(law @ degrees**2 - mean**2, 0.0))
+    pmf = _pmf(float(softness))
+    mean = pmf @ degrees
+    spread = np.sqrt(np.maximum(pmf @ degrees**2 - mean**2, 0.0))
     return np.interp(probability, grid, mean), np.interp(probability, grid, spread)
 
 
@@ -118,12 +118,12 @@ def accepted_before(
     spread = np.sqrt((v * w + v * after * after + w * before * before).sum(axis=-1)) / 2.0
     z = (centre - np.float32(threshold)) / np.maximum(spread, np.float32(1e-3))
     # The logistic curve is within 0.01 of the normal one.
-    chance: NDArray[np.float32] = 0.5 * (1.0 + np.tanh(np.float32(0.8508) * z))
-    return chance
+    probability: NDArray[np.float32] = 0.5 * (1.0 + np.tanh(np.float32(0.8508) * z))
+    return probability
 
 
 @lru_cache(maxsize=16)
-def _law(softness: float) -> NDArray[np.float64]:
+def _pmf(softness: float) -> NDArray[np.float64]:
     """Law of one bit's degree at each similarity of the grid: (steps + 1, bins + 1)."""
     ranks = (np.arange(_POINTS) + 0.5) / _POINTS
     normal = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
@@ -151,11 +151,11 @@ def _tail(m: int, T: float, softness: float) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=16)
 def _tails(m: int, softness: float) -> NDArray[np.float64]:
-    """P(M >= k / bins) for each k, by the m-fold convolution of one bit's law: (steps + 1, ·)."""
+    """P(M >= k / bins) for each k, by the m-fold convolution of one bit's pmf: (steps + 1, ·)."""
     size = m * _BINS + 1
-    spectrum = np.fft.rfft(_law(softness), n=size, axis=1) ** m
-    laws = np.maximum(np.fft.irfft(spectrum, n=size, axis=1), 0.0)
-    above = np.cumsum(laws[:, ::-1], axis=1)[:, ::-1]
+    spectrum = np.fft.rfft(_pmf(softness), n=size, axis=1) ** m
+    pmfs = np.maximum(np.fft.irfft(spectrum, n=size, axis=1), 0.0)
+    above = np.cumsum(pmfs[:, ::-1], axis=1)[:, ::-1]
     tails: NDArray[np.float64] = np.clip(np.pad(above, ((0, 0), (0, 1))), 0.0, 1.0)
     return tails
 

@@ -1,7 +1,7 @@
 """The closed forms: what the mark costs, what it proves, and what an edit leaves of it.
 
-m bits, T required, p the chance that one bit matches, a the chance that a natural candidate is
-accepted. Chances are over the secret matrix R, not over texts under one fixed R. Names such as
+m bits, T required, p the probability that one bit matches, a the acceptance rate of natural
+candidates. Probabilities are over the secret matrix R, not over texts under one R. Names such as
 ``eq. match_binomial`` are the paper's labels. Arguments called arrays may have any shape, scalars
 included; the answer is then an array of that shape, 0-d for a scalar.
 """
@@ -32,7 +32,7 @@ def match_probability(cosine: npt.ArrayLike) -> Floats:
     return np.asarray(1.0 - np.arccos(rho) / math.pi)
 
 
-def match_law(m: int, p: npt.ArrayLike) -> Floats:
+def match_pmf(m: int, p: npt.ArrayLike) -> Floats:
     """Law of the match count, Binomial(m, p) (eq. match_binomial): (...) -> (..., m + 1)."""
     return np.asarray(np.exp(_log_binomial(m, _unit(p, "p"))))
 
@@ -41,7 +41,7 @@ def acceptance(m: int, T: int, p: npt.ArrayLike) -> Floats:
     """Chance of at least T matches, the upper binomial tail (eq. hamming_probability)."""
     _check_threshold(m, T)
     # Added from the top down, one by one: the tails then never grow with T, rounding included.
-    tails = np.cumsum(match_law(m, p)[..., ::-1], axis=-1)
+    tails = np.cumsum(match_pmf(m, p)[..., ::-1], axis=-1)
     return np.asarray(np.minimum(tails[..., m - T], 1.0))
 
 
@@ -108,7 +108,7 @@ def code_stability_within(m: int, angle: npt.ArrayLike, b: int) -> Floats:
     """Chance that such an edit flips at most b bits (eq. app_edit_stability); array of angles."""
     _check_threshold(m, b)
     turned = _unit(np.asarray(angle, dtype=np.float64) / math.pi, "angle / pi")
-    return np.asarray(np.minimum(match_law(m, turned)[..., : b + 1].sum(axis=-1), 1.0))
+    return np.asarray(np.minimum(match_pmf(m, turned)[..., : b + 1].sum(axis=-1), 1.0))
 
 
 def match_change_bound(m: int, d1: int, d2: int) -> int:
@@ -135,7 +135,7 @@ def pair_flip(bit_flip: npt.ArrayLike) -> Floats:
 def margin_survival(m: int, T: int, bit_flip: float) -> Floats:
     """Chance that a transition is valid after edits, by the matches it had before: (m + 1,).
 
-    Every bit of both codes flips independently with chance ``bit_flip``. The paper's margin
+    Every bit of both codes flips independently with probability ``bit_flip``. The paper's margin
     argument is the sure part of this: T + g matches survive any g flips.
     """
     _check_threshold(m, T)
@@ -197,42 +197,42 @@ def expected_candidates(a: npt.ArrayLike, budget: int | None = None) -> Floats:
     return np.asarray(np.where(rate > 0.0, mean, float(budget)))
 
 
-def exact_threshold(law: npt.ArrayLike, strength: float) -> int:
+def exact_threshold(pmf: npt.ArrayLike, strength: float) -> int:
     """Least T whose acceptance is at most 2^-strength (eq. app_optimal_threshold_exact).
 
     Args:
-        law: (m + 1,) chances of 0..m matches between a natural candidate and its predecessor.
+        pmf: (m + 1,) probabilities of 0..m matches of a natural candidate and its predecessor.
         strength: bits wanted per transition.
 
     Raises:
         InputError: even T = m is too weak, or the least T strong enough is never met.
     """
-    chances = _unit(law, "law")
-    if chances.ndim != 1 or chances.size < 2 or not math.isclose(chances.sum(), 1.0, abs_tol=1e-6):
-        raise InputError("A match-count law is one row of m + 1 chances that sum to one.")
-    tails = np.cumsum(chances[::-1])[::-1]
+    shares = _unit(pmf, "pmf")
+    if shares.ndim != 1 or shares.size < 2 or not math.isclose(shares.sum(), 1.0, abs_tol=1e-6):
+        raise InputError("A pmf of the match count is one row of m + 1 probabilities of sum one.")
+    tails = np.cumsum(shares[::-1])[::-1]
     strong = np.flatnonzero(tails <= _check_strength(strength) * (1.0 + _SLACK))
     if not strong.size:
         raise InputError(
-            f"Even all {chances.size - 1} bits give {-math.log2(tails[-1]):.2f} bits of strength, "
+            f"Even all {shares.size - 1} bits give {-math.log2(tails[-1]):.2f} bits of strength, "
             f"not {strength:g}: ask for less, or use more bits."
         )
     if tails[strong[0]] <= 0.0:
         raise InputError(
             f"The least threshold with {strength:g} bits of strength is {strong[0]}, which no "
-            "candidate of this law meets: ask for less, or measure more sentences."
+            "candidate of this pmf meets: ask for less, or measure more sentences."
         )
     return int(strong[0])
 
 
 def estimated_threshold(m: int, mu: float, strength: float) -> int:
-    """The same from the mean count mu alone, taking the law as Binomial(m, mu/m).
+    """The same from the mean count mu alone, taking the pmf as Binomial(m, mu/m).
 
     1 + F^-1(1 - 2^-strength) (eq. estimated_threshold), found from the upper tail, so that a large
     ``strength`` does not cancel. That formula gives m + 1 where no T will do; this one refuses.
     """
     _check_threshold(m, 0)
-    return exact_threshold(match_law(m, mu / m), strength)
+    return exact_threshold(match_pmf(m, mu / m), strength)
 
 
 def normal_threshold(m: int, mu: float, strength: float) -> int:
@@ -248,23 +248,23 @@ def normal_threshold(m: int, mu: float, strength: float) -> int:
     return least
 
 
-def marked_law(
+def marked_pmf(
     m: int, T: int, p: npt.ArrayLike, flip: float, free: float = 0.0, *, rest: npt.ArrayLike = 0.5
 ) -> Floats:
     """Law of the match count seen in a marked, perhaps edited text: (...) -> (..., m + 1).
 
     Args:
         m: bits.
-        T: bits the generator demanded.
-        p: array of chances that a bit matches in natural text. For p = 0 the limit is taken, where
-            an accepted sentence has exactly T matches.
-        flip: chance that an edit turns one match into a mismatch or back, each bit on its own;
+        T: bits that generation required.
+        p: array of probabilities that a bit matches in natural text. For p = 0 the limit is taken,
+            where an accepted sentence has exactly T matches.
+        flip: probability that an edit turns one match into a mismatch or back, each bit on its own;
             `pair_flip` gives it from the flips of single code bits.
         free: share of transitions the generator did not constrain; they stay Binomial(m, p).
-        rest: array, broadcast with p, of the match chance that ever more edits lead to: a match is
-            lost with chance 2 flip (1 - rest) and won with chance 2 flip rest. At 1/2 both are
-            ``flip``. Give p itself when p was measured on the edited text: edits then leave
-            Binomial(m, p) as it is, and only the trace of the demand fades.
+        rest: array, broadcast with p, of the match probability that ever more edits lead to: a
+            match is lost with probability 2 flip (1 - rest), gained with 2 flip rest. At 1/2 both
+            are ``flip``. Give p itself when p was measured on the edited text: edits then leave
+            Binomial(m, p) as it is, and only the effect of the rule fades.
     """
     return np.asarray(np.exp(_log_marked_law(m, T, _unit(p, "p"), flip, free, _unit(rest, "rest"))))
 
@@ -272,7 +272,7 @@ def marked_law(
 def log_likelihood_ratio(
     m: int, T: int, p: npt.ArrayLike, flip: float, free: float = 0.0, *, rest: npt.ArrayLike = 0.5
 ) -> Floats:
-    """Natural log of `marked_law` over `match_law` for each count: (...) -> (..., m + 1).
+    """Natural log of `marked_pmf` over `match_pmf` for each count: (...) -> (..., m + 1).
 
     p and ``rest`` are clipped into [1e-6, 1 - 1e-6] first, so the answer is finite for every p in
     [0, 1]. With ``rest`` = p it never falls as the count grows; with ``rest`` = 1/2 and a p well
@@ -292,8 +292,8 @@ def log_likelihood_ratio(
 def _log_marked_law(m: int, T: int, p: Floats, flip: float, free: float, rest: Floats) -> Floats:
     _check_threshold(m, T)
     share = float(_unit(free, "free"))
-    loss = _unit(2.0 * flip * (1.0 - rest), "The chance 2 flip (1 - rest) of losing a match")
-    gain = _unit(2.0 * flip * rest, "The chance 2 flip rest of winning a match")
+    loss = _unit(2.0 * flip * (1.0 - rest), "The probability 2 flip (1 - rest) of losing a match")
+    gain = _unit(2.0 * flip * rest, "The probability 2 flip rest of gaining a match")
     # Logs reach far below the least float, so this floor gives the limit p -> 0 to within 1e-290.
     demanded = _log_binomial(m, np.maximum(p, 1e-300))[..., T:]
     demanded = demanded - np.logaddexp.reduce(demanded, axis=-1, keepdims=True)
@@ -307,7 +307,7 @@ def _log_marked_law(m: int, T: int, p: Floats, flip: float, free: float, rest: F
 
 
 def _log_edited(m: int, matches: int, loss: Floats, gain: Floats) -> Floats:
-    """Log law of the count after edits, from one count before: (...) -> (..., m + 1)."""
+    """Log pmf of the count after edits, from one count before: (...) -> (..., m + 1)."""
     lost = _log_binomial(matches, loss)
     won = _log_binomial(m - matches, gain)
     edited = np.full((*lost.shape[:-1], m + 1), -np.inf)

@@ -11,7 +11,7 @@ more than the mark does.) The top m eigenvectors of the whitened surplus estimat
 Around it, sums of signs single out the planes themselves: gradient ascent on the likelihood of
 "neighbours or not" finds them, once there are texts enough.
 
-For a key that looks at new parts, f of the next sentence stands in the place of y. E[f xᵀ] itself
+For a key that compares residuals, f of the next sentence stands in the place of y. E[f xᵀ] itself
 is not symmetric, but the surplus nearly is: symmetrising keeps it, and half of the noise goes.
 
 Everything here works on embeddings, which anyone has who has the encoder.
@@ -49,7 +49,7 @@ class Guess:
 
     Attributes:
         planes: (m, d).
-        fresh: whether the new part of the second sentence counts, or all of it.
+        fresh: whether the residual of the second sentence is compared, or the whole of it.
         softness: at which the planes are to be read.
     """
 
@@ -119,7 +119,7 @@ def learn(marked: Pairs, natural: Pairs, m: int, *, fresh: bool, rng: np.random.
         natural: pairs that no rule tied together: ``strangers`` of the same texts, or neighbours
             in unmarked texts of the same prompts.
         m: how many planes the key has.
-        fresh: whether the key looks at new parts.
+        fresh: whether the key compares residuals.
         rng: the dice.
     """
     if len(marked) < _ENOUGH * marked.rows.shape[1]:
@@ -145,7 +145,7 @@ def span_overlap(
     *,
     moments: NDArray[np.float64] | None = None,
 ) -> float:
-    """Mean squared principal cosine of two spans: 1 if equal, about k/d by chance.
+    """Mean squared principal cosine of two spans: 1 if equal, about k/d for a random span.
 
     Args:
         estimate: (k, d).
@@ -174,7 +174,7 @@ def refine_planes(
 ) -> Guess:
     """The planes themselves, by the likelihood of "neighbours of a marked text, or not".
 
-    The log-odds are b + w Σ_i tanh(u_i·x) tanh(u_i·y), with f for y if new parts count. The
+    The log-odds are b + w Σ_i tanh(u_i·x) tanh(u_i·y), with f for y if residuals are compared. The
     planes start at random inside the estimated span of m directions and may move within one
     ``wide`` times as wide; the best of some restarts by the likelihood wins.
 
@@ -215,8 +215,8 @@ def compose(
 ) -> list[FloatArray]:
     """Write texts by drawing sentences of one topic: marked, forged or natural, as ``choose`` says.
 
-    As far as embeddings go this is the law of generation: candidates come as the topic gives
-    them, and the rule takes one. No sentence is used twice in a text.
+    As far as embeddings go this is how generation samples: candidates come as the topic gives them,
+    and the rule takes one. No sentence is used twice in a text.
 
     Args:
         pools: for each topic its sentences, (n, d); topics take turns.

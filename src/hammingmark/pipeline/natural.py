@@ -22,28 +22,28 @@ class NaturalMatch:
 
     Attributes:
         pairs: how many neighbouring sentences this rests on.
-        law: share of each match count 0 ... m, (m + 1,).
+        pmf: share of each match count 0 ... m, (m + 1,).
         cosine: mean similarity of neighbours.
     """
 
     pairs: int
-    law: NDArray[np.float64]
+    pmf: NDArray[np.float64]
     cosine: float
 
     @property
     def mean(self) -> float:
         """mu, the mean number of matching bits."""
-        return float(self.law @ np.arange(len(self.law)))
+        return float(self.pmf @ np.arange(len(self.pmf)))
 
     def acceptance(self, threshold: int) -> float:
         """a(T), the share of pairs that would be accepted."""
-        return float(self.law[threshold:].sum())
+        return float(self.pmf[threshold:].sum())
 
 
 def natural_match(
     texts: Sequence[str], *, splitter: Splitter, encoder: Encoder, bits: int
 ) -> NaturalMatch:
-    """The match law of a corpus's neighbouring sentences, averaged over all keys.
+    """The match pmf of a corpus's neighbouring sentences, averaged over all keys.
 
     At cosine rho a match count is Binomial(m, 1 - arccos(rho) / pi) over keys (the paper's
     equation 6), so the average over keys needs no key.
@@ -72,7 +72,7 @@ def natural_candidates(
     seed: int,
     tick: Callable[[int], None] | None = None,
 ) -> NaturalMatch:
-    """The match law between each prompt's last sentence and the sentences a model would add.
+    """The match pmf between each prompt's last sentence and the sentences a model would add.
 
     Args:
         prompts: what the model is given.
@@ -138,8 +138,8 @@ def draw_pools(
 
 
 def match_of_cosines(similarity: NDArray[np.float64], *, bits: int) -> NaturalMatch:
-    """The match law over all keys of pairs with these cosines (pairs,)."""
+    """The match pmf over all keys of pairs with these cosines (pairs,)."""
     if not len(similarity):
         raise InputError("No text has two neighbouring sentences to compare.")
-    law = theory.match_law(bits, theory.match_probability(similarity)).mean(axis=0)
-    return NaturalMatch(len(similarity), law, float(similarity.mean()))
+    pmf = theory.match_pmf(bits, theory.match_probability(similarity)).mean(axis=0)
+    return NaturalMatch(len(similarity), pmf, float(similarity.mean()))

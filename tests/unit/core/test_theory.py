@@ -46,7 +46,7 @@ class TestPaperNumbers:
     def test_both_estimates_give_six(self) -> None:
         assert theory.estimated_threshold(8, 4.8, 1.0) == 6
         assert theory.normal_threshold(8, 4.8, 1.0) == 6
-        assert theory.exact_threshold(theory.match_law(8, 0.6), 1.0) == 6
+        assert theory.exact_threshold(theory.match_pmf(8, 0.6), 1.0) == 6
 
     def test_three_of_four_balanced_bits(self) -> None:
         assert float(theory.acceptance(4, 3, 0.5)) == pytest.approx(5 / 16)
@@ -64,7 +64,7 @@ class TestAgainstScipy:
     @pytest.mark.parametrize("m", [1, 8, 64, 600])
     def test_match_law(self, m: int) -> None:
         expected = stats.binom.pmf(np.arange(m + 1), m, self.P[:, None])
-        np.testing.assert_allclose(theory.match_law(m, self.P), expected, rtol=1e-9, atol=1e-290)
+        np.testing.assert_allclose(theory.match_pmf(m, self.P), expected, rtol=1e-9, atol=1e-290)
 
     @pytest.mark.parametrize(("m", "T"), [(8, 0), (8, 1), (8, 6), (8, 8), (64, 40)])
     def test_acceptance(self, m: int, T: int) -> None:
@@ -114,7 +114,7 @@ class TestAgainstScipy:
 class TestMatchLaw:
     @given(m=BITS, p=st.lists(CHANCES, max_size=4))
     def test_sums_to_one(self, m: int, p: list[float]) -> None:
-        law = theory.match_law(m, p)
+        law = theory.match_pmf(m, p)
         assert law.shape == (len(p), m + 1)
         np.testing.assert_allclose(law.sum(axis=-1), 1.0, rtol=1e-12)
 
@@ -138,8 +138,8 @@ class TestMatchLaw:
 
     def test_shapes(self) -> None:
         assert theory.match_probability(0.3).shape == ()
-        assert theory.match_law(8, 0.5).shape == (9,)
-        assert theory.match_law(8, np.full((2, 3), 0.5)).shape == (2, 3, 9)
+        assert theory.match_pmf(8, 0.5).shape == (9,)
+        assert theory.match_pmf(8, np.full((2, 3), 0.5)).shape == (2, 3, 9)
         assert theory.acceptance(8, 6, np.full((2, 3), 0.5)).shape == (2, 3)
 
     @given(mt=bits_and_threshold(most=12))
@@ -157,7 +157,7 @@ class TestEdits:
     @given(m=BITS, p=CHANCES, eps=st.floats(0.0, 1.0))
     def test_hoeffding_holds(self, m: int, p: float, eps: float) -> None:
         far = np.abs(np.arange(m + 1) / m - p) >= eps
-        mass = theory.match_law(m, p)[far].sum()
+        mass = theory.match_pmf(m, p)[far].sum()
         assert mass <= theory.hash_deviation_bound(m, eps) + 1e-9
 
     def test_change_bound_is_sharp(self) -> None:
@@ -191,7 +191,7 @@ class TestCost:
 
     @given(mt=bits_and_threshold(most=12), p=st.floats(0.01, 0.99))
     def test_divergence_is_that_of_the_match_counts(self, mt: tuple[int, int], p: float) -> None:
-        marked, natural = theory.marked_law(*mt, p, 0.0), theory.match_law(mt[0], p)
+        marked, natural = theory.marked_pmf(*mt, p, 0.0), theory.match_pmf(mt[0], p)
         expected = float(theory.divergence(theory.acceptance(*mt, p)))
         assert stats.entropy(marked, natural) == pytest.approx(expected, abs=1e-9)
 
@@ -238,7 +238,7 @@ class TestThresholds:
 
     @given(m=BITS, p=st.floats(0.01, 0.99), bits=st.floats(0.0, 8.0))
     def test_is_the_least_strong_enough(self, m: int, p: float, bits: float) -> None:
-        law, limit = theory.match_law(m, p), 2.0**-bits
+        law, limit = theory.match_pmf(m, p), 2.0**-bits
         try:
             T = theory.exact_threshold(law, bits)
         except InputError:
@@ -259,43 +259,43 @@ class TestMarkedLaw:
     def test_sums_to_one(
         self, mt: tuple[int, int], p: list[float], flip: float, free: float, own_rest: bool
     ) -> None:
-        law = theory.marked_law(*mt, p, flip, free, rest=p if own_rest else 0.5)
+        law = theory.marked_pmf(*mt, p, flip, free, rest=p if own_rest else 0.5)
         assert law.shape == (len(p), mt[0] + 1)
         np.testing.assert_allclose(law.sum(axis=-1), 1.0, rtol=1e-9)
 
     @given(mt=bits_and_threshold(most=16), p=CHANCES)
     def test_unedited_text_keeps_the_demand(self, mt: tuple[int, int], p: float) -> None:
         m, T = mt
-        law = theory.marked_law(m, T, p, 0.0)
+        law = theory.marked_pmf(m, T, p, 0.0)
         assert law[:T].sum() == 0.0
-        tail = theory.match_law(m, p)[T:]
+        tail = theory.match_pmf(m, p)[T:]
         if tail.sum() > 1e-280:
             np.testing.assert_allclose(law[T:], tail / tail.sum(), rtol=1e-8, atol=1e-12)
 
     @given(mt=bits_and_threshold(most=16), p=CHANCES)
     def test_half_flipped_is_a_coin(self, mt: tuple[int, int], p: float) -> None:
-        law = theory.marked_law(*mt, p, 0.5)
-        np.testing.assert_allclose(law, theory.match_law(mt[0], 0.5), rtol=1e-9)
+        law = theory.marked_pmf(*mt, p, 0.5)
+        np.testing.assert_allclose(law, theory.match_pmf(mt[0], 0.5), rtol=1e-9)
 
     @given(mt=bits_and_threshold(most=16), p=CHANCES, flip=st.floats(0.0, 0.5))
     def test_free_text_is_natural(self, mt: tuple[int, int], p: float, flip: float) -> None:
-        law = theory.marked_law(*mt, p, flip, 1.0)
-        np.testing.assert_allclose(law, theory.match_law(mt[0], p), rtol=1e-9)
+        law = theory.marked_pmf(*mt, p, flip, 1.0)
+        np.testing.assert_allclose(law, theory.match_pmf(mt[0], p), rtol=1e-9)
 
     @given(m=st.integers(1, 16), p=CHANCES, flip=st.floats(0.0, 0.5))
     def test_without_a_demand(self, m: int, p: float, flip: float) -> None:
-        moved = theory.match_law(m, p * (1 - flip) + (1 - p) * flip)
-        np.testing.assert_allclose(theory.marked_law(m, 0, p, flip), moved, rtol=1e-7, atol=1e-12)
-        stayed = theory.marked_law(m, 0, p, flip, rest=p)
-        np.testing.assert_allclose(stayed, theory.match_law(m, p), rtol=1e-7, atol=1e-12)
+        moved = theory.match_pmf(m, p * (1 - flip) + (1 - p) * flip)
+        np.testing.assert_allclose(theory.marked_pmf(m, 0, p, flip), moved, rtol=1e-7, atol=1e-12)
+        stayed = theory.marked_pmf(m, 0, p, flip, rest=p)
+        np.testing.assert_allclose(stayed, theory.match_pmf(m, p), rtol=1e-7, atol=1e-12)
 
     def test_impossible_matches_take_the_limit(self) -> None:
-        np.testing.assert_allclose(theory.marked_law(8, 6, 0.0, 0.0), np.eye(9)[6], atol=1e-290)
-        np.testing.assert_allclose(theory.marked_law(8, 6, 1.0, 0.0), np.eye(9)[8])
+        np.testing.assert_allclose(theory.marked_pmf(8, 6, 0.0, 0.0), np.eye(9)[6], atol=1e-290)
+        np.testing.assert_allclose(theory.marked_pmf(8, 6, 1.0, 0.0), np.eye(9)[8])
 
     def test_by_enumeration(self) -> None:
         m, T, p, flip, free, rest = 4, 3, 0.7, 0.15, 0.2, 0.6
-        expected = free * theory.match_law(m, p)
+        expected = free * theory.match_pmf(m, p)
         accepted = float(theory.acceptance(m, T, p))
         change = np.array([[1 - 2 * flip * rest, 2 * flip * rest], [0.0, 0.0]])
         change[1] = [2 * flip * (1 - rest), 1 - 2 * flip * (1 - rest)]
@@ -306,7 +306,7 @@ class TestMarkedLaw:
             for after in itertools.product([0, 1], repeat=m):
                 step = math.prod(change[i, j] for i, j in zip(before, after, strict=True))
                 expected[sum(after)] += (1 - free) * prior * step
-        np.testing.assert_allclose(theory.marked_law(m, T, p, flip, free, rest=rest), expected)
+        np.testing.assert_allclose(theory.marked_pmf(m, T, p, flip, free, rest=rest), expected)
 
 
 class TestLogLikelihoodRatio:
@@ -329,7 +329,7 @@ class TestLogLikelihoodRatio:
         self, mt: tuple[int, int], p: float, flip: float, free: float
     ) -> None:
         ratio = np.exp(theory.log_likelihood_ratio(*mt, p, flip, free))
-        assert float(theory.match_law(mt[0], p) @ ratio) == pytest.approx(1.0)
+        assert float(theory.match_pmf(mt[0], p) @ ratio) == pytest.approx(1.0)
 
     @given(mt=bits_and_threshold(most=16), p=CHANCES, flip=FLIPS, free=CHANCES)
     def test_grows_with_the_count_at_its_own_rest(
@@ -357,9 +357,9 @@ class TestLogLikelihoodRatio:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: theory.match_law(-1, 0.5),
-        lambda: theory.match_law(8, 1.5),
-        lambda: theory.match_law(8, math.nan),
+        lambda: theory.match_pmf(-1, 0.5),
+        lambda: theory.match_pmf(8, 1.5),
+        lambda: theory.match_pmf(8, math.nan),
         lambda: theory.acceptance(8, 9, 0.5),
         lambda: theory.acceptance(0, 0, 0.5),
         lambda: theory.acceptance_at_cosine(8, 6, math.nan),
@@ -379,9 +379,9 @@ class TestLogLikelihoodRatio:
         lambda: theory.exact_threshold([0.5, 0.5], math.inf),
         lambda: theory.normal_threshold(8, 4.8, 0.0),
         lambda: theory.normal_threshold(8, 8.0, 1.0),
-        lambda: theory.marked_law(8, 6, 0.5, 0.8, rest=0.9),
-        lambda: theory.marked_law(8, 6, 0.5, 0.1, 1.1),
-        lambda: theory.marked_law(8, 9, 0.5, 0.1),
+        lambda: theory.marked_pmf(8, 6, 0.5, 0.8, rest=0.9),
+        lambda: theory.marked_pmf(8, 6, 0.5, 0.1, 1.1),
+        lambda: theory.marked_pmf(8, 9, 0.5, 0.1),
     ],
 )
 def test_nonsense_is_refused(call) -> None:  # type: ignore[no-untyped-def]
