@@ -34,12 +34,10 @@ from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
 from hammingmark.pipeline.generate import PAPER, Writer
 from hammingmark.pipeline.generate import Settings as WritingSettings
-from hammingmark.prompts import as_prompt
+from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 from hammingmark.records import (
     Draft,
-    Message,
-    Prompt,
     Sampling,
     StatisticName,
     TopicName,
@@ -261,7 +259,7 @@ def writer(
 
 
 def generate(
-    prompt: str | Prompt | Sequence[Message | Mapping[str, Any]],
+    prompt: Asked,
     *,
     key: WatermarkKey | str | Path | None,
     max_tokens: int = 200,

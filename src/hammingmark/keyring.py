@@ -13,7 +13,7 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,11 @@ from hammingmark.errors import HammingMarkError, KeyFileError
 from hammingmark.keys import SCHEME, Secret, WatermarkKey
 
 FORMAT = "hammingmark-key"
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+_FIELDS = (
+    "format", "scheme", "id", "created", "retired", "successor", "note", "encoder", "bits",
+    "threshold", "softness", "fresh",
+)  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -49,19 +54,22 @@ def to_json(key: WatermarkKey, *, with_secret: bool) -> dict[str, Any]:
     return data
 
 
-def from_json(data: Mapping[str, Any]) -> WatermarkKey:
+def from_json(data: object) -> WatermarkKey:
     """The key that `to_json` wrote.
 
     Raises:
         KeyFileError: a field is missing or of the wrong kind, or the id does not fit.
     """
+    if not isinstance(data, Mapping):
+        del data  # a traceback may show what a function holds
+        raise KeyFileError("This is not a key file: it holds no JSON object.")
     secret = _secret_of(data)
-    data = {name: value for name, value in data.items() if name != "secret"}
+    data = {name: data[name] for name in _FIELDS if name in data}
     if data.get("format") != FORMAT:
         raise KeyFileError(f"This is not a key file: its format is not {FORMAT!r}.")
     if data.get("scheme") != SCHEME:
         raise KeyFileError(
-            f"This key is of scheme {data.get('scheme')!r}; this version reads scheme {SCHEME}. "
+            f"This key is of another scheme; this version reads scheme {SCHEME}. "
             "Use the version of hammingmark that made the key."
         )
     try:
@@ -78,9 +86,9 @@ def from_json(data: Mapping[str, Any]) -> WatermarkKey:
             softness=_number(data.get("softness", 0.0)),
             fresh=_truth(data.get("fresh", False)),
             note=_text(data["note"]),
-            created=datetime.fromisoformat(_text(data["created"])),
-            retired=datetime.fromisoformat(data["retired"]) if data.get("retired") else None,
-            successor=data.get("successor"),
+            created=_time(data["created"]),
+            retired=_time(data["retired"]) if data.get("retired") else None,
+            successor=_text(data["successor"]) if data.get("successor") else None,
         )
     except HammingMarkError as error:
         raise KeyFileError(f"The key file is damaged: {error}") from None
@@ -117,12 +125,16 @@ def load(path: Path) -> WatermarkKey:
 def _read(path: Path) -> tuple[dict[str, Any], str]:
     """The fields of a key file, its secret out of sight; or what is wrong. Raises nothing."""
     try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        # A pipe is not waited for.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode):
+                return {}, f"{path} is not a file."
+            mode = stat.S_IMODE(state.st_mode)
             if os.name == "posix" and mode & 0o077:
                 cure = f"close it with: chmod 600 {path}"
                 return {}, f"{path} can be read by others (mode {mode:04o}); {cure}"
-            data = json.loads(file.read(1 << 20), object_hook=_hide_secret)
+            data = json.loads(file.read(1 << 20), object_hook=_known_fields)
     except OSError as error:
         return {}, f"Cannot read the key {path}: {error.strerror}."
     except (ValueError, RecursionError):
@@ -132,9 +144,11 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
     return data, ""
 
 
-def _hide_secret(data: dict[str, Any]) -> dict[str, Any]:
-    """A JSON object with a `Secret` in place of its digits."""
-    return {**data, "secret": _secret_of(data)} if "secret" in data else data
+def _known_fields(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a JSON object that a key has, with a `Secret` in place of its digits."""
+    known = (*_FIELDS, "name", "fingerprint", "dimension")
+    kept = {name: data[name] for name in known if name in data}
+    return {**kept, "secret": _secret_of(data)} if "secret" in data else kept
 
 
 def _secret_of(data: Mapping[str, Any]) -> Secret | None:
@@ -225,8 +239,6 @@ class Keyring:
             if path.suffix != ".json" or path.name.startswith("."):
                 continue
             try:
-                if not path.is_file():  # opening a pipe would wait for whoever writes into it
-                    raise KeyFileError(f"{path} is not a file.")
                 found.append(Entry(path.stem, path, load(path)))
             except KeyFileError as error:
                 wrong.append(error)
@@ -244,7 +256,7 @@ class Keyring:
         if path.suffix == ".json" or len(path.parts) > 1 or _is_file(path):
             return Entry(path.stem, path, load(path))
         named = self.folder / f"{reference}.json"
-        if _NAME.fullmatch(reference) and named.is_file():
+        if _NAME.fullmatch(reference) and _is_file(named):
             return Entry(reference, named, load(named))
         found = [entry for entry in self.entries() if entry.key.id.startswith(reference)]
         if len(found) == 1:
@@ -297,6 +309,11 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
+
+
+def _time(value: object) -> datetime:
+    time = datetime.fromisoformat(_text(value))
+    return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
 def _number(value: object) -> float:

@@ -11,6 +11,9 @@ from hammingmark.records import Message, Prompt
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """Who may speak in a chat, and what models call them; OpenAI's newer models say developer."""
 
+Asked = Prompt | str | Sequence[Message | Mapping[str, Any]]
+"""What may be asked: a text, or a chat."""
+
 _LIKE = 'a list like [{"role": "user", "content": "…"}]'
 
 
@@ -33,7 +36,7 @@ def as_prompt(given: object, *, where: str = "The prompt") -> Prompt:
             raise InputError(f"{where} is empty.")
         return Prompt(given.rstrip())
     if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
-        kind = "nothing" if given is None else f"a {type(given).__name__}"
+        kind = "nothing" if given is None else f"of the type {type(given).__name__}"
         raise InputError(f"{where} is {kind}; it should be a text, or a chat: {_LIKE}.")
     if not given:
         raise InputError(f"{where} holds no message.")

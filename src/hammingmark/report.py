@@ -19,6 +19,11 @@ def printable(text: str) -> str:
     )
 
 
+def on_one_line(text: str) -> str:
+    """The same with line breaks spelled out, where lines mean something."""
+    return printable(text).replace("\n", "\\n")
+
+
 def counted(count: int, noun: str) -> str:
     """A number of things: ``1 text``, ``2 texts``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

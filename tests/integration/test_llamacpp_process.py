@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -143,3 +144,97 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
         load_backend(str(file)).open(Sampling())
     with pytest.raises(BackendError, match="no model file"):
         load_backend(str(tmp_path / "absent.gguf")).open(Sampling())
+
+
+def test_a_folder_in_which_a_command_runs_cannot_put_code_in(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("open('ran', 'w').close(); raise SystemExit(7)")
+    done = subprocess.run(
+        [
+            Path(sys.executable).with_name("hammingmark"),
+            *("generate", "--no-watermark", "--max-tokens", "3", "--prompt", "It rained."),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_a_library_prints_does_not_come_between(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('hello from a site')")
+    script = (
+        "import hammingmark; "
+        "print(len(hammingmark.generate('It rained.', key=None, max_tokens=3).text) > 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split()[-1] == "True", done.stderr
+
+
+def test_a_candidate_that_cannot_be_read_costs_no_lane() -> None:
+    def broken(text: str) -> bool:
+        raise RuntimeError("the splitter broke")
+
+    with load_backend("smollm2") as backend:  # type: ignore[attr-defined]
+        for _ in range(backend.parallel + 1):
+            session = backend.open(Sampling())
+            session.submit(Request(0, TEXT, "", 1, 20, broken))
+            with pytest.raises(BackendError, match="the splitter broke"):
+                session.wait()
+            session.close()
+        assert draw(backend)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_does_not_keep_the_model_alive() -> None:
+    script = (
+        "import os, signal, time\n"
+        "from hammingmark.assemble import load_backend\n"
+        "from hammingmark.records import Sampling\n"
+        "backend = load_backend('smollm2'); backend.open(Sampling()).close()\n"
+        "host = backend._process._process.pid\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os.close(1); time.sleep(600)\n"
+        "print(host, child, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        text=True,
+    )
+    host, child = map(int, done.stdout.split())
+    try:
+        until = time.monotonic() + 60.0
+        while is_running(host) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not is_running(host)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.parametrize("count", [2**62, 2**40, 2**24])
+def test_a_damaged_header_is_no_trouble(tmp_path: Path, count: int) -> None:
+    from hammingmark.backends.gguf_header import trained_context
+
+    file = tmp_path / "damaged.gguf"
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, count) + struct.pack("<Q", count) + b"x" * 100
+    file.write_bytes(head)
+    assert trained_context(file) is None

@@ -130,6 +130,7 @@ def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
         ("created", "yesterday"),
         ("scheme", 2),
         ("note", 3),
+        ("successor", 5),
         ("id", "hm-000000000000"),
     ],
 )
@@ -167,6 +168,42 @@ def test_a_secret_with_a_slip_is_not_quoted(tmp_path: Path, tail: str) -> None:
     with pytest.raises(KeyFileError) as caught:
         load(path)
     assert data["secret"][:16] not in all_that_a_traceback_may_show(caught.value)
+
+
+@pytest.mark.parametrize("wrap", ["Secret", "secre", "nested", "list", "text"])
+def test_a_secret_in_the_wrong_place_is_not_shown_either(tmp_path: Path, wrap: str) -> None:
+    key = make()
+    data: object = to_json(key, with_secret=True)
+    assert isinstance(data, dict)
+    secret = str(data["secret"])
+    if wrap in ("Secret", "secre"):
+        data[wrap] = data.pop("secret")
+    else:
+        data = {"nested": {"key": data}, "list": [data], "text": json.dumps(data)}[wrap]
+    path = tmp_path / "key.json"
+    path.write_text(json.dumps(data))
+    path.chmod(0o600)
+    for read in (lambda: load(path), lambda: from_json(data)):
+        with pytest.raises(KeyFileError) as caught:
+            read()
+        shown = all_that_a_traceback_may_show(caught.value)
+        assert secret[:16] not in shown
+
+
+@pytest.mark.parametrize("data", [None, [], "text", 5])
+def test_what_is_no_object_is_no_key(data: object) -> None:
+    with pytest.raises(KeyFileError, match="not a key file"):
+        from_json(data)
+
+
+def test_times_without_a_zone_are_read_as_utc(tmp_path: Path) -> None:
+    data = {**to_json(make(), with_secret=True), "created": "2024-01-01T00:00:00"}
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(data))
+    path.chmod(0o600)
+    ring = Keyring(tmp_path)
+    ring.add(make(), name="new")
+    assert [entry.name for entry in ring.entries()] == ["old", "new"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -253,6 +290,8 @@ def test_a_pipe_in_the_ring_is_named_and_not_waited_for(tmp_path: Path) -> None:
     found, wrong = ring.survey()
     assert [entry.key for entry in found] == [there.key]
     assert ["pipe.json is not a file" in str(error) for error in wrong] == [True]
+    with pytest.raises(KeyFileError, match="is not a file"):
+        ring.find(str(tmp_path / "pipe.json"))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class Draw:
         begun: whether the server gave a choice for it.
         over: whether it needs nothing more: ended, long enough, or given up.
         told: whether the caller has got it.
-        full: whether the model ended it before its limit of tokens.
+        trouble: why the model could not go on, if it could not.
     """
 
     request: Request
@@ -39,7 +39,7 @@ class Draw:
     begun: bool = False
     over: bool = False
     told: bool = False
-    full: bool = False
+    trouble: str | None = None
 
     def begin_again(self) -> None:
         """Forget what came in a try that failed."""
@@ -51,8 +51,8 @@ class Draw:
         text, reason = piece.text, piece.reason
         self.begun = True
         self.reason = reason
-        if reason == "length" and piece.drawn is not None:
-            self.full = piece.drawn < self.request.max_tokens
+        if reason == "length" and piece.drawn is not None and piece.drawn < self.request.max_tokens:
+            self.trouble = _FULL
         if text:
             self.pieces.append(text)
         if reason or (text and self.request.enough("".join(self.pieces))):
@@ -66,7 +66,7 @@ class Draw:
             tuple(self.pieces),
             finished=self.reason == "stop",
             cut=self.reason == "length",
-            trouble=_FULL if self.full else None,
+            trouble=self.trouble,
         )
 
 

@@ -20,6 +20,7 @@ _NUMBERS = {
     12: "<d",
 }
 _STRING, _ARRAY = 8, 9
+_LONGEST = 1 << 24  # bytes of a text
 
 
 def trained_context(file: Path) -> int | None:
@@ -27,7 +28,9 @@ def trained_context(file: Path) -> int | None:
     try:
         with file.open("rb") as stream:
             return _context_length(stream)
-    except (OSError, struct.error, KeyError, UnicodeDecodeError):
+    except (
+        OSError, struct.error, KeyError, ValueError, OverflowError, MemoryError, RecursionError
+    ):  # fmt: skip
         return None  # whoever loads the file will say what is wrong with it
 
 
@@ -61,7 +64,10 @@ def _value(stream: BinaryIO, kind: int) -> float | None:
 
 
 def _string(stream: BinaryIO) -> bytes:
-    return stream.read(int(_number(stream, "<Q")))
+    size = int(_number(stream, "<Q"))
+    if size > _LONGEST:
+        raise ValueError("no name or text is as long as that")
+    return stream.read(size)
 
 
 def _number(stream: BinaryIO, form: str) -> float:

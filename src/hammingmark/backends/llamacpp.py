@@ -26,6 +26,8 @@ from hammingmark.records import Candidate, Request, Sampling
 DEFAULT_CONTEXT = 4096
 """Tokens, as far as the model goes. Each costs memory four times over, once for each lane."""
 
+_STEP = 256  # tokens; llama.cpp takes no other sizes
+
 
 class LlamaCppBackend:
     """A GGUF model.
@@ -100,9 +102,10 @@ class LlamaCppBackend:
         if not self._file.is_file():
             raise BackendError(f"There is no model file {self._file}.")
         self._trained = trained_context(self._file)
-        self._context = fitting_context(
+        context = fitting_context(
             self._asked_context, default=DEFAULT_CONTEXT, trained=self._trained, name=self.name
         )
+        self._context = -(-context // _STEP) * _STEP
         try:
             return LlamaCppProcess(
                 {
@@ -209,7 +212,7 @@ class LlamaCppSession:
                 is_given_up=is_given_up,
             )
             if failure:
-                raise BackendError(self._words(failure))
+                return Candidate(request.number, (), finished=False, trouble=self._words(failure))
             break
         full = reason == "length" and drawn < request.max_tokens
         return Candidate(

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -19,8 +20,9 @@ from typing import Any
 
 from hammingmark.errors import BackendError
 
+# Nothing is looked up before the path is ours: the folder in which a command runs is on it first.
 _HOST = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path[:] = sys.argv[1:]; "
     "from hammingmark.backends.llamacpp_host import main; main()"
 )
 _PATIENCE = 0.05  # seconds between two looks at whether a candidate is still wanted
@@ -68,7 +70,13 @@ class Lane:
             if "over" in message:
                 self._process.lanes.put(self)
                 return message["error"]
-            self.answer(stop=receive(message))
+            try:
+                stop = receive(message)
+            except BaseException:
+                self._process.give_up(self)
+                self.answer(stop=True)
+                raise
+            self.answer(stop=stop)
 
     def answer(self, *, stop: bool) -> None:
         """Say whether the candidate needs to go on."""
@@ -94,7 +102,7 @@ class LlamaCppProcess:
         self._lock = threading.RLock()
         self._closed = False
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _HOST, json.dumps(sys.path)],
+            [sys.executable, "-c", _HOST, *map(str, sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -105,17 +113,28 @@ class LlamaCppProcess:
         try:
             self.send(options)
             assert self._process.stdout is not None
-            answer = json.loads(self._process.stdout.readline() or b"{}")
-            if "ready" not in answer:
-                raise BackendError(answer.get("failed") or self.obituary())
+            answer: dict[str, Any] | None = None
+            while answer is None and (line := self._process.stdout.readline()):
+                answer = _message(line)
+            if not answer or "ready" not in answer:
+                raise BackendError((answer or {}).get("failed") or self.obituary())
         except BaseException:  # also Ctrl-C
             self._end()
             raise
+        _LIVE.add(self)
         self._lanes = [Lane(self, number) for number in range(options["parallel"])]
         for lane in self._lanes:
             self.lanes.put(lane)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def let_go(self) -> None:
+        """Give up the pipes in a forked process, or the model would live as long as that."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError, ValueError):
+                os.dup2(nothing, pipe.fileno())  # type: ignore[union-attr]
+        os.close(nothing)
 
     @property
     def is_usable(self) -> bool:
@@ -169,17 +188,21 @@ class LlamaCppProcess:
     def _read(self) -> None:
         """Hand each line to its lane."""
         assert self._process.stdout is not None
-        with self._process.stdout as lines:
-            for line in lines:
-                message = json.loads(line)
-                lane = self._lanes[message["lane"]]
-                with self._lock:
-                    if lane.given_up:
-                        self._clear(lane, message)
-                    else:
-                        lane.inbox.put(message)
-        for lane in self._lanes:
-            lane.inbox.put(None)
+        try:
+            with self._process.stdout as lines:
+                for line in lines:
+                    message = _message(line)
+                    if message is None:
+                        continue
+                    lane = self._lanes[message["lane"]]
+                    with self._lock:
+                        if lane.given_up:
+                            self._clear(lane, message)
+                        else:
+                            lane.inbox.put(message)
+        finally:
+            for lane in self._lanes:
+                lane.inbox.put(None)
 
     def _clear(self, lane: Lane, message: dict[str, Any] | None) -> None:
         """Answer for a lane whose candidate was given up."""
@@ -190,3 +213,24 @@ class LlamaCppProcess:
             self.lanes.put(lane)
         else:
             lane.answer(stop=True)
+
+
+def _message(line: bytes) -> dict[str, Any] | None:
+    """What a line says; None for what some library printed, or for the half of a line."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+_LIVE: weakref.WeakSet[LlamaCppProcess] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    for process in _LIVE:
+        process.let_go()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

@@ -136,7 +136,10 @@ class OpenAIBackend:
                     )
                 except Refused as refused:
                     if names_context(refused.reason):
-                        raise BackendError(self._too_long(refused.reason)) from None
+                        for draw in asked:
+                            draw.trouble, draw.over = self._too_long(refused.reason), True
+                            receive(draw)
+                        break
                     more = to_drop(own, refused.reason) if refused.status in _REFUSING else None
                     if not more:
                         raise BackendError(str(refused)) from None

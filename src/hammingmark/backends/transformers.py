@@ -159,12 +159,13 @@ class TransformersSession:
         self._lanes: dict[int, _Lane] = {}
 
     def submit(self, request: Request) -> None:
-        """Ask for one candidate.
-
-        Raises:
-            BackendError: the prompt does not fit.
-        """
-        lane = _Lane(request, self._engine.encode(request), self._done)
+        """Ask for one candidate; one whose prompt does not fit comes back with that trouble."""
+        try:
+            tokens = self._engine.encode(request)
+        except BackendError as error:
+            self._done.append(Candidate(request.number, (), finished=False, trouble=str(error)))
+            return
+        lane = _Lane(request, tokens, self._done)
         self._lanes[request.number] = lane
         with self._engine.lock:
             self._engine.waiting.append(lane)

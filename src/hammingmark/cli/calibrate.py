@@ -12,6 +12,7 @@ import click
 
 from hammingmark._version import __version__
 from hammingmark.assemble import calibrate_key, load_key, load_splitter
+from hammingmark.cli.completion import key_names
 from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import read_texts
 from hammingmark.cli.options import field_option, language_option, splitter_option
@@ -19,11 +20,12 @@ from hammingmark.cli.outputs import check_output, is_stdout, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.core.calibration import Calibration
 from hammingmark.records import STATISTICS, StatisticName
+from hammingmark.report import counted
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True)
-@click.option("--key", "-k", required=True, help="Key file, name or id.")
+@click.option("--key", "-k", required=True, help="Key file, name or id.", shell_complete=key_names)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -95,8 +97,9 @@ def calibrate(
 
 
 def _show(fitted: Calibration, *, texts: int, out: Path) -> None:
-    counted = "1 text" if texts == 1 else f"{texts} texts"
-    click.echo(f"{fitted.statistic} at {fitted.level:g}, from {counted}, written to {out}")
+    click.echo(
+        f"{fitted.statistic} at {fitted.level:g}, from {counted(texts, 'text')}, written to {out}"
+    )
     click.echo("transitions  threshold  windows")
     for length, value, windows in zip(
         fitted.lengths_, fitted.thresholds_, fitted.windows_, strict=True

@@ -15,13 +15,14 @@ def key_names(
     from hammingmark.assemble import settings_now
     from hammingmark.errors import KeyFileError
     from hammingmark.keyring import Keyring
+    from hammingmark.report import on_one_line
 
     try:
         entries = Keyring(settings_now().keyring).entries()
     except KeyFileError:
         entries = []
     found = [
-        CompletionItem(name, help=entry.key.note or None)
+        CompletionItem(name, help=on_one_line(entry.key.note) or None)
         for entry in entries
         for name in dict.fromkeys((entry.name, entry.key.id))
         if name.startswith(typed)

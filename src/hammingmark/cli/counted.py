@@ -8,7 +8,7 @@ import numpy as np
 
 from hammingmark.protocols import Encoder, FloatArray
 
-_SLICE = 512  # sentences; encoders batch them further by themselves
+_SLICE = 128  # sentences; encoders batch them further by themselves
 
 
 class CountedEncoder:

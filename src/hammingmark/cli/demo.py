@@ -7,6 +7,7 @@ import click
 from hammingmark.assemble import detector, new_key, writer
 from hammingmark.cli.options import seed_option
 from hammingmark.cli.progress import fetch_backend, fetch_encoder
+from hammingmark.cli.tables import echo_table
 from hammingmark.pipeline.generate import Settings
 from hammingmark.prompts import as_prompt
 from hammingmark.records import Draft, Verdict
@@ -65,7 +66,6 @@ def demo(max_tokens: int, seed: int) -> None:
 
 
 def _table(verdicts: dict[tuple[str, str], Verdict]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("answer", "tested with", "sentences", "valid", "p-value", "verdict")
@@ -80,4 +80,4 @@ def _table(verdicts: dict[tuple[str, str], Verdict]) -> None:
             "-" if verdict.p_value is None else f"{verdict.p_value:.4f}",
             words[verdict.watermarked],
         )
-    Console().print(table)
+    echo_table(table)

@@ -221,7 +221,7 @@ def _read_chat(path: Path) -> Prompt:
 
 def _read_many(path: Path) -> list[Prompt]:
     found = []
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         where = f"{path}:{number}"

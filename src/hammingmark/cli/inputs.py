@@ -54,7 +54,9 @@ def read_sources(paths: Sequence[str], *, field: str) -> Iterator[Source]:
     """
     for name in paths or ["-"]:
         path = Path(name)
-        if name == "-":
+        if not name:
+            yield Source(name, error="A file's name is empty.")
+        elif name == "-":
             yield _read_standard_input()
         elif _is_folder(path):
             yield from _read_folder(path, field=field)
@@ -108,7 +110,7 @@ def _read_folder(folder: Path, *, field: str) -> Iterator[Source]:
         path
         for place, _, names in os.walk(folder, onerror=shut.append)
         for path in (Path(place, name) for name in names)
-        if path.suffix.lower() in suffixes and path.is_file()
+        if path.suffix.lower() in suffixes and _may_be_file(path)
     )
     for error in shut:
         yield Source(str(error.filename), error=f"Cannot read {error.filename}: {error.strerror}.")
@@ -116,6 +118,13 @@ def _read_folder(folder: Path, *, field: str) -> Iterator[Source]:
         yield Source(str(folder), error=f"{folder} holds no text, Markdown or JSONL file.")
     for path in found:
         yield from _read_file(path, field=field)
+
+
+def _may_be_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # reading it will say why it cannot be looked at
+        return True
 
 
 def _read_file(path: Path, *, field: str) -> Iterator[Source]:
@@ -140,12 +149,18 @@ def _as_source(name: str, content: bytes) -> Source:
 
 
 def _read_lines(name: str, file: BinaryIO | Iterable[bytes], *, field: str) -> Iterator[Source]:
-    if isinstance(file, io.BufferedReader) and (kind := recognise(file.peek(4096)[:4096])):
-        yield Source(name, error=f"{name} is not JSONL; it looks like {kind}.")
-        return
+    if isinstance(file, io.BufferedReader):
+        head = file.peek(4096)[:4096]
+        if _mark_of(head):
+            file = [line.encode("utf-8", "replace") for line in decode(file.read()).split("\n")]
+        elif kind := recognise(head):
+            yield Source(name, error=f"{name} is not JSONL; it looks like {kind}.")
+            return
+    empty = True
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
+        empty = False
         where = f"{name}:{number}"
         try:
             row = json.loads(decode(line))
@@ -156,9 +171,11 @@ def _read_lines(name: str, file: BinaryIO | Iterable[bytes], *, field: str) -> I
         if isinstance(text, str):
             yield Source(where, text)
         else:
-            there = ", ".join(map(str, row)) if isinstance(row, dict) else "no object"
+            there = ", ".join(map(str, row))[:200] if isinstance(row, dict) else "no object"
             yield Source(
                 where,
                 error=f"{where} has no text in field {field!r} (it has: {there}); name it "
                 "with --field.",
             )
+    if empty:
+        yield Source(name, error=f"{name} holds no text.")

@@ -12,9 +12,10 @@ import click
 from hammingmark.assemble import new_key, settings_now
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.progress import fetch_encoder
+from hammingmark.cli.tables import echo_table
 from hammingmark.keyring import Entry, Keyring, save, to_json
 from hammingmark.keys import WatermarkKey
-from hammingmark.report import printable
+from hammingmark.report import on_one_line, printable
 from hammingmark.store.catalogue import DEFAULT_ENCODER
 
 if TYPE_CHECKING:
@@ -123,7 +124,6 @@ def list_keys(as_json: bool) -> None:
 
 
 def _table(entries: list[Entry]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -140,8 +140,8 @@ def _table(entries: list[Entry]) -> None:
             f"retired {key.retired:%Y-%m-%d}" if key.retired else "active",
             key.note,
         )
-        table.add_row(*(Text(printable(cell)) for cell in row))  # as text: a note is no markup
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+        table.add_row(*(Text(on_one_line(cell)) for cell in row))  # as text: a note is no markup
+    echo_table(table, width=None if sys.stdout.isatty() else 200)
 
 
 @keys.command()
@@ -158,14 +158,18 @@ def rotate(key: str, name: str | None, as_json: bool) -> None:
     if not as_json:
         click.echo(
             f"Retired {old.key.id}; new texts are marked with {fresh.key.id}, named "
-            f"{fresh.name!r}.\nDetect texts marked before with --key {old.name}, or with "
-            "--all-keys.\n"
+            f"{fresh.name!r}.\nDetect texts marked before with --key {_reference(old)}.\n"
         )
     _describe(fresh, as_json=as_json)
 
 
 def _ring() -> Keyring:
     return Keyring(settings_now().keyring)
+
+
+def _reference(entry: Entry) -> str:
+    """By what a key is found again."""
+    return entry.name if entry.path.parent == _ring().folder else str(entry.path)
 
 
 def _public(entry: Entry) -> dict[str, object]:
@@ -194,7 +198,7 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
         "secret": "hidden; back up the file, since it cannot be recreated",
     }
     for label, value in rows.items():
-        click.echo(f"{label:<8} {printable(value)}")
+        click.echo(f"{label:<8} {on_one_line(value)}")
 
 
 def _rule(key: WatermarkKey) -> str:

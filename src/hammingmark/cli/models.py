@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from hammingmark.assemble import model_store
+from hammingmark.cli.tables import echo_table
 from hammingmark.errors import ModelUnavailable
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find
 from hammingmark.store.models import Model
@@ -151,7 +152,6 @@ def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         for row in [head, *rows]:
             click.echo("\t".join(row))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -159,7 +159,7 @@ def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table.add_column(column)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    echo_table(table)
 
 
 def _sentence(event: Progress) -> str | None:

@@ -70,6 +70,8 @@ def ball(
     m = BITS if bits is None else bits
     new = not paper if fresh is None else fresh
     s = (SOFTNESS if new and not paper else 0.0) if softness is None else softness
+    if not 0.0 <= s <= 10.0:
+        raise InputError(f"The softness must lie between 0 and 10, not {s}.")
     if threshold is None:
         if new:
             threshold = threshold_for(m, SHARES.get(preset, SHARES["default"]), [0.0], softness=s)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -166,7 +168,8 @@ class OnnxEncoder:
         # Imported only on use: it is slow. It also writes an identifier of this machine into the
         # user's cache and looks for its vendor's host, unless it is told not to beforehand.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        import onnxruntime
+        with _uninterrupted():
+            import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
@@ -216,6 +219,22 @@ class OnnxEncoder:
             *graph.parent.glob(f"{graph.name}_data*"),
             *graph.parent.glob(f"{graph.name}.data*"),
         ]
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put Ctrl-C off: in the middle of its import a library takes it for a failure of its own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _first_line(error: Exception) -> str:

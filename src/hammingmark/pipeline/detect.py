@@ -89,6 +89,10 @@ class Detector:
         if not self.keys:
             raise InputError("At least one key is needed.")
 
+    def __repr__(self) -> str:
+        keys = ", ".join(each.key_id for each in self.watermarks[:3])
+        return f"Detector({keys}, encoder={self.encoder.name!r}, level={self.level:g})"
+
     @property
     def keys(self) -> int:
         """How many keys are searched."""

@@ -14,11 +14,12 @@ from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 
-from hammingmark.errors import BackendError
+from hammingmark.errors import BackendError, InputError
 from hammingmark.pipeline.document import Page, last_sentence
 from hammingmark.pipeline.manuscript import Cancel, Manuscript
 from hammingmark.pipeline.stage import Stage
 from hammingmark.pipeline.writing import PAPER, Settings, suited
+from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import Backend, Encoder, SentenceWatermark, Session, Splitter
 from hammingmark.records import Candidate, Draft, Prompt, Written
 
@@ -43,11 +44,15 @@ class Writer:
     watermark: SentenceWatermark | None
     settings: Settings = field(default_factory=Settings)
 
-    def write(self, prompt: Prompt, *, seed: int) -> Draft:
+    def __repr__(self) -> str:
+        key = self.watermark.key_id if self.watermark else None
+        return f"Writer({self.backend.name!r}, encoder={self.encoder.name!r}, key_id={key!r})"
+
+    def write(self, prompt: Asked, *, seed: int) -> Draft:
         """Answer one prompt."""
         return self.write_many([prompt], seed=seed)[0]
 
-    def write_many(self, prompts: Sequence[Prompt], *, seed: int, first: int = 0) -> list[Draft]:
+    def write_many(self, prompts: Sequence[Asked], *, seed: int, first: int = 0) -> list[Draft]:
         """Answer several prompts at once; a prompt's text depends on its place and on no other.
 
         Args:
@@ -55,12 +60,14 @@ class Writer:
             seed: decides every draw.
             first: place of the first of them, if they are a part of a longer list.
         """
+        if isinstance(prompts, str):
+            raise InputError("write_many takes several prompts, not one. Write [prompt], or write.")
         run = self.stream(*prompts, seed=seed, first=first)
         for _ in run:
             pass
         return run.drafts()
 
-    def stream(self, *prompts: Prompt, seed: int, first: int = 0) -> Run:
+    def stream(self, *prompts: Asked, seed: int, first: int = 0) -> Run:
         """Answer prompts, sentence by sentence: iterate, then ask for ``drafts``."""
         return Run(self, prompts, seed=seed, first=first)
 
@@ -69,8 +76,11 @@ class Run:
     """Texts in the making; iterating yields each step as soon as it is accepted."""
 
     def __init__(
-        self, writer: Writer, prompts: Sequence[Prompt], *, seed: int, first: int = 0
+        self, writer: Writer, given: Sequence[Asked], *, seed: int, first: int = 0
     ) -> None:
+        if not isinstance(seed, int) or seed < 0:
+            raise InputError(f"A seed is a whole number, 0 or above, not {seed!r:.40}.")
+        prompts = [each if isinstance(each, Prompt) else as_prompt(each) for each in given]
         self._writer = writer
         self._documents = [
             _begin(writer, number, prompt, seed=seed)

@@ -6,7 +6,7 @@ import re
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _HEAD = 20_000  # characters that are looked at
-_FEWEST = 20  # words; fewer tell nothing
+_FEWEST = 60  # words; fewer tell too little
 _LEAST = 0.04  # English prose has 0.15 to 0.35 of these words, other languages hardly any
 
 # Words that are common in English and are no common words of another language in Latin script:
@@ -26,7 +26,7 @@ def is_english(text: str) -> bool | None:
     words = _WORD.findall(text[:_HEAD].lower().replace("’", "'"))
     letters = sum(map(str.isalpha, text[:_HEAD]))
     plain = sum(character.isascii() for character in text[:_HEAD] if character.isalpha())
-    if letters >= 5 * _FEWEST and plain < letters / 2:  # another script, with or without spaces
+    if letters >= 2 * _FEWEST and plain < letters / 2:  # another script, with or without spaces
         return False
     if len(words) < _FEWEST:
         return None

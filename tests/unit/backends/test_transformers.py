@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -160,8 +161,9 @@ def test_a_chat_goes_through_the_models_template(backend: TransformersBackend) -
 
 def test_trouble_is_one_sentence(backend: TransformersBackend, tmp_path: Path) -> None:
     session = backend.open(Sampling())
-    with pytest.raises(BackendError, match="context"):
-        session.submit(request(1, Prompt("the " * 500)))
+    session.submit(request(1, Prompt("the " * 500)))
+    (candidate,) = session.wait()
+    assert "context" in (candidate.trouble or "")
     session.close()
     with pytest.raises(BackendError, match="cannot load"):
         TransformersBackend(tmp_path, device="cpu").open(Sampling())
@@ -178,8 +180,9 @@ def test_a_begun_answer_is_continued_within_its_message(backend: TransformersBac
 
 def test_contexts(folder: Path, backend: TransformersBackend) -> None:
     session = backend.open(Sampling())
-    with pytest.raises(BackendError, match=r"context holds 128.*trained for no more"):
-        session.submit(request(1, Prompt("the " * 500)))
+    session.submit(request(1, Prompt("the " * 500)))
+    (candidate,) = session.wait()
+    assert re.search(r"context holds 128.*trained for no more", candidate.trouble or "")
     session.close()
     with pytest.raises(InputError, match="trained for 128"):
         TransformersBackend(folder, device="cpu", context=129).open(Sampling())

@@ -44,6 +44,8 @@ TEXT = {
     "a stray control character": b"One here.\x0c Two here.\x1b[0m\n" * 20,
     "text that begins like a signature": b"BZhello there. GIF8 is no image. ID3 neither.",
     "RIFF as a word": b"RIFF means Resource Interchange File Format.",
+    "one stray zero byte": b"One here. Two here.\x00 Three here. " * 1 + b"More prose here. " * 20,
+    "about a box": b"The ftyp box is the first in a file.",
     "cut inside a character": "它来了。".encode() * 10_000,
 }
 
@@ -51,6 +53,12 @@ TEXT = {
 @pytest.mark.parametrize("kind", BINARY)
 def test_binary_content_is_named(kind: str) -> None:
     assert recognise(BINARY[kind]) == kind
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("text", ["One here. Two here.", "Привет мир. Как дела у вас."])
+def test_wide_characters_without_a_mark_are_named(encoding: str, text: str) -> None:
+    assert recognise(text.encode(encoding)) == "UTF-16 or UTF-32 without a byte order mark"
 
 
 @pytest.mark.parametrize("kind", TEXT)

@@ -103,6 +103,26 @@ def test_lines_that_are_no_good_are_named_and_the_others_are_read(tmp_path: Path
     assert "no object" in errors["5"]
 
 
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_a_file_without_any_line_is_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(content)
+    (found,) = read(path)
+    assert found.error == f"{path} holds no text."
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+def test_a_byte_order_mark_tells_the_encoding_of_rows_too(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes('{"text": "Größe."}\n{"text": "它来了。"}\n'.encode(encoding))
+    assert [each.text for each in read(path)] == ["Größe.", "它来了。"]
+
+
+def test_a_name_is_not_empty() -> None:
+    (found,) = read("")
+    assert found.error == "A file's name is empty."
+
+
 def test_the_field_can_be_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.ndjson"
     path.write_text(json.dumps({"body": "two", "text": "one"}))

@@ -107,6 +107,7 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
         (["demo", "--seed", "-1"], "--seed must be at least 0"),
         (["keys", "new", "--name", "../a"], "cannot name a key"),
         (["keys", "new", "--name", "a"], "exists"),
+        (["keys", "new", "--softness", "nan"], "between 0 and 10"),
         (["keys", "new", "--bits", "0"], "between 1 and 64"),
         (["keys", "new", "--threshold", "9"], "between 0 and 8"),
         (["keys", "show", "b" * 300], "No key"),
@@ -193,7 +194,7 @@ def test_an_exit_code_that_a_command_asks_for_is_the_programs(
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_note_cannot_steer_the_terminal(run: Callable[..., Outcome], count: int) -> None:
-    note = "\x1b]0;title\x07\x1b[31mred [bold]loud[/bold]"
+    note = "\x1b]0;title\x07\x1b[31mred [bold]loud[/bold]\nstate    forged"
     for number in range(count):
         assert run("keys", "new", "--name", f"k{number}", "--note", note)[0] == 0
     for words in (["keys", "list"], ["keys", "show", "k0"]):
@@ -201,6 +202,7 @@ def test_a_note_cannot_steer_the_terminal(run: Callable[..., Outcome], count: in
         assert code == 0
         assert "\x1b" not in out + err
         assert "[bold]loud[/bold]" in out
+        assert "\nstate    forged" not in out
     assert json.loads(run("keys", "show", "k0", "--json")[1])["note"] == note
 
 
@@ -220,8 +222,8 @@ def test_a_foreign_text_is_warned_of(
     monkeypatch.setattr(CountingEncoder, "name", "minilm")
     run("keys", "new", "--name", "a")
     german = "Der Hund lief über die Straße und sah die Katze. Sie saß auf dem Dach und schlief. "
-    (tmp_path / "de.txt").write_text(german * 3)
-    (tmp_path / "en.txt").write_text("The dog ran over the road and it saw the cat. " * 5)
+    (tmp_path / "de.txt").write_text(german * 5)
+    (tmp_path / "en.txt").write_text("The dog ran over the road and it saw the cat. " * 9)
     code, _, err = run("detect", "de.txt", "en.txt", "-k", "a")
     assert code == 0
     assert "de.txt: this does not look like English" in err

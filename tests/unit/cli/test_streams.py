@@ -76,7 +76,7 @@ def test_files_that_are_opened_do_not_take_the_place_of_closed_streams(tmp_path:
     assert (tmp_path / "x").read_text() == "kept"
 
 
-@pytest.mark.parametrize("words", ["models list --json", "models list", "--help"])
+@pytest.mark.parametrize("words", ["models list --json", "models list", "--help", "keys list"])
 def test_a_reader_that_has_gone_ends_the_program_as_the_signal_would(words: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)

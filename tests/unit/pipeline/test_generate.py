@@ -116,6 +116,49 @@ def test_the_order_of_finishing_decides_nothing(splitter: Splitter) -> None:
     assert many.text == one.text
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "x", None])
+def test_a_seed_is_a_whole_number(splitter: Splitter, seed: object) -> None:
+    with pytest.raises(InputError, match="A seed is a whole number"):
+        writer(splitter, ScriptedBackend()).write(Prompt("It rained."), seed=seed)  # type: ignore[arg-type]
+
+
+def test_prompts_are_texts_chats_and_nothing_else(splitter: Splitter) -> None:
+    made = writer(splitter, ScriptedBackend())
+    assert made.write("It rained.", seed=1).text == made.write(Prompt("It rained."), seed=1).text
+    assert made.write([{"role": "user", "content": "Why?"}], seed=1).text
+    with pytest.raises(InputError, match="takes several prompts"):
+        made.write_many("It rained.", seed=1)
+    with pytest.raises(InputError, match="of the type int"):
+        made.write(5, seed=1)  # type: ignore[arg-type]
+
+
+def test_a_text_that_does_not_fit_is_the_only_one_that_fails(splitter: Splitter) -> None:
+    made = writer(splitter, RefusingBackend())
+    good, bad, other = made.write_many([Prompt("One."), Prompt("LONG"), Prompt("Two.")], seed=1)
+    assert good.error is None
+    assert other.error is None
+    assert good.text
+    assert other.text
+    assert (bad.text, bad.stopped, bad.error) == ("", "error", "The prompt is too long.")
+
+
+class RefusingBackend(ScriptedBackend):
+    """Has no room for one of the prompts."""
+
+    def open(self, sampling: Sampling) -> ScriptedSession:
+        return RefusingSession(self)
+
+
+class RefusingSession(ScriptedSession):
+    def wait(self) -> list[Candidate]:
+        for request in self.asked:
+            if request.prompt.text == "LONG":
+                self.asked.remove(request)
+                trouble = "The prompt is too long."
+                return [Candidate(request.number, (), finished=False, trouble=trouble)]
+        return super().wait()
+
+
 def test_taking_the_first_to_finish_would_have_shown(splitter: Splitter) -> None:
     """The yardstick for the test above: in this set-up the wrong rule gives shorter sentences."""
     backend = ScriptedBackend(width=8, order=shortest_first)

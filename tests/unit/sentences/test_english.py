@@ -23,14 +23,20 @@ FOREIGN = {
 
 @pytest.mark.parametrize("language", FOREIGN)
 def test_other_languages_are_told_apart(language: str) -> None:
-    assert is_english(FOREIGN[language]) is False
+    assert is_english(FOREIGN[language] * 3) is False
 
 
 def test_english_is_english() -> None:
     text = "The dog ran over the road and saw the cat on the roof. It was old, but it tried again."
-    assert is_english(text) is True
+    assert is_english(text * 4) is True
 
 
-@pytest.mark.parametrize("text", ["", "Hello there.", "狗。", "1 2 3 " * 100])
+TERSE = (
+    "We propose HammingMark, a novel sentence-level watermark. Experiments on three datasets show "
+    "strong robustness against paraphrase attacks. Ablation studies confirm each component."
+)
+
+
+@pytest.mark.parametrize("text", ["", "Hello there.", "狗。", "1 2 3 " * 100, TERSE])
 def test_little_text_tells_nothing(text: str) -> None:
     assert is_english(text) is None
