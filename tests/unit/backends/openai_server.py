@@ -31,7 +31,7 @@ class Server(ThreadingHTTPServer):
         keys: the ``Authorization`` of each.
         left: set when a client has gone away in the middle of an answer.
         pause: seconds between two tokens.
-        now, most: candidates under way, and the most there ever were.
+        now: candidates under way.
     """
 
     daemon_threads = True
@@ -45,7 +45,7 @@ class Server(ThreadingHTTPServer):
         self.models: Any = {"data": [{"id": "tiny"}]}
         self.left = threading.Event()
         self.pause = 0.0
-        self.now = self.most = 0
+        self.now = 0
         self.lock = threading.Lock()
 
     @property
@@ -75,7 +75,6 @@ class Handler(BaseHTTPRequestHandler):
             server.keys.append(self.headers.get("Authorization"))
             step = server.script.pop(0) if server.script else server.always
             server.now += count
-            server.most = max(server.most, server.now)
         try:
             step(self, body)
         finally:
