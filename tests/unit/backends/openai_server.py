@@ -31,7 +31,6 @@ class Server(ThreadingHTTPServer):
         keys: the ``Authorization`` of each.
         left: set when a client has gone away in the middle of an answer.
         pause: seconds between two tokens.
-        now: candidates under way.
     """
 
     daemon_threads = True
@@ -45,7 +44,6 @@ class Server(ThreadingHTTPServer):
         self.models: Any = {"data": [{"id": "tiny"}]}
         self.left = threading.Event()
         self.pause = 0.0
-        self.now = 0
         self.lock = threading.Lock()
 
     @property
@@ -69,17 +67,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        server, count = self.server, body.get("n", 1)
+        server = self.server
         with server.lock:
             server.seen.append((self.path, body))
             server.keys.append(self.headers.get("Authorization"))
             step = server.script.pop(0) if server.script else server.always
-            server.now += count
-        try:
-            step(self, body)
-        finally:
-            with server.lock:
-                server.now -= count
+        step(self, body)
 
     def plain(self, answer: Any, *, status: int = 200, **headers: str) -> None:
         """A whole answer, as JSON or, if it is a text, as it is."""
