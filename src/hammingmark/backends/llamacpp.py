@@ -12,10 +12,10 @@ import weakref
 from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any
 
 from hammingmark.backends.chat import messages_of
+from hammingmark.backends.closing import Closing
 from hammingmark.backends.context import fitting_context, say_full, say_too_long
 from hammingmark.backends.gguf_header import trained_context
 from hammingmark.backends.llamacpp_process import LlamaCppProcess
@@ -29,7 +29,7 @@ DEFAULT_CONTEXT = 4096
 _STEP = 256  # tokens; llama.cpp takes no other sizes
 
 
-class LlamaCppBackend:
+class LlamaCppBackend(Closing):
     """A GGUF model.
 
     Args:
@@ -62,17 +62,6 @@ class LlamaCppBackend:
         self._process: LlamaCppProcess | None = None
         self._lock = threading.Lock()
         self._owner = os.getpid()
-
-    def __enter__(self) -> LlamaCppBackend:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def open(self, sampling: Sampling) -> LlamaCppSession:
         """Begin to draw; the first call loads the model, and the first after a fork does again."""

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any
 
+from hammingmark.backends.closing import Closing
 from hammingmark.backends.drawing import Draw, Job, Lanes, deal_out
 from hammingmark.backends.wire import blames_n, body_of, names_context, path_of, to_drop
 from hammingmark.endpoint import Endpoint, HungUp, Line, Refused
@@ -18,7 +18,7 @@ from hammingmark.records import Candidate, Prompt, Request, Sampling
 _REFUSING = frozenset({400, 422, 500, 501})
 
 
-class OpenAIBackend:
+class OpenAIBackend(Closing):
     """A language model that somebody else runs.
 
     Fields that a server refuses are left out from then on, and `refused` names them.
@@ -86,17 +86,6 @@ class OpenAIBackend:
         with self._lock:
             self._model = self._model or self._only_model()
         return OpenAISession(self, sampling)
-
-    def __enter__(self) -> OpenAIBackend:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the connections; a later call opens new ones, and it may be called twice."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from hammingmark.backends.chat import assistant_turn
+from hammingmark.backends.closing import Closing
 from hammingmark.backends.context import fitting_context, say_full, say_too_long
 from hammingmark.backends.threads import threads_to_use
 from hammingmark.errors import BackendError
@@ -28,7 +28,7 @@ _KEPT = 64  # texts whose tokens are remembered
 _UNFINISHED = "\ufffd"  # half of a character, until its other tokens come
 
 
-class TransformersBackend:
+class TransformersBackend(Closing):
     """A transformers model in this process.
 
     Args:
@@ -81,17 +81,6 @@ class TransformersBackend:
         self._engines: dict[Sampling, _Engine] = {}
         self._lock = threading.Lock()
         self._owner = os.getpid()
-
-    def __enter__(self) -> TransformersBackend:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def open(self, sampling: Sampling) -> TransformersSession:
         """Begin to draw; the first call loads the model.
