@@ -39,21 +39,27 @@ def run_here(
         encoding: of standard output.
     """
     out, err = _stream(encoding=encoding), _stream()
-    code: object = 0
     with (
-        mock.patch.object(sys, "argv", ["hammingmark", *arguments]),
         mock.patch.object(sys, "stdin", _stream(given)),
         mock.patch.dict(os.environ, variables or {}),
         _within(folder),
         redirect_stdout(out),
         redirect_stderr(err),
     ):
+        code = run_main(*arguments)
+    return CompletedProcess([*arguments], code, _written(out), _written(err))
+
+
+def run_main(*arguments: str) -> int:
+    """Run ``main`` with these arguments and the streams there are; its exit code."""
+    with mock.patch.object(sys, "argv", ["hammingmark", *arguments]):
         try:
             cli.main()
         except SystemExit as stop:
             code = stop.code or 0
-    assert isinstance(code, int), code
-    return CompletedProcess([*arguments], code, _written(out), _written(err))
+            assert isinstance(code, int), code
+            return code
+    return 0
 
 
 def _stream(content: bytes = b"", *, encoding: str = "utf-8") -> io.TextIOWrapper:

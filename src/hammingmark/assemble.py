@@ -84,7 +84,7 @@ def load_encoder(spec: str = DEFAULT_ENCODER, *, store: ModelStore | None = None
     if spec in CATALOGUE:
         return _catalogue_encoder(spec, store or model_store())
     if colon and kind == "sbert":
-        _allow_hub(store)
+        _keep_offline(store)
         encoder = registry.find("encoders", "sbert")(rest)
         return encoder
     if colon and kind == "openai":
@@ -175,7 +175,7 @@ def load_backend(
         )
         return backend
     if colon and kind == "transformers":
-        _allow_hub(store)
+        _keep_offline(store)
         model_path: str | Path = rest
         if rest in CATALOGUE and isinstance(card := CATALOGUE[rest].card, GeneratorCard):
             model_path = (store or model_store()).ensure(rest) / card.file
@@ -192,7 +192,7 @@ def load_backend(
     )
 
 
-def _allow_hub(store: ModelStore | None) -> None:
+def _keep_offline(store: ModelStore | None) -> None:
     """Have the libraries that resolve names on a hub keep to the offline switch too.
 
     They have a switch of their own, read when they are imported; until it is set they ask the hub
@@ -202,7 +202,7 @@ def _allow_hub(store: ModelStore | None) -> None:
         return
     os.environ["HF_HUB_OFFLINE"] = "1"
     if constants := sys.modules.get("huggingface_hub.constants"):
-        constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
+        vars(constants)["HF_HUB_OFFLINE"] = True
 
 
 def check_backend(spec: str) -> None:
@@ -537,7 +537,7 @@ def _load_attack(
     within: str = "",
 ) -> Attack:
     """The same for an attack that is a setting of another, which stands before its settings."""
-    _allow_hub(store)
+    _keep_offline(store)
     part = registry.find("attacks", name)
     known = known_settings(part)
     given = read_settings(attack_settings(name, settings), settings, attack=name)

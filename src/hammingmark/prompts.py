@@ -14,7 +14,8 @@ ROLES = {"system": "system", "developer": "system", "user": "user", "assistant":
 Asked = Prompt | str | Sequence[Message | Mapping[str, Any]]
 """What may be asked: a text, or a chat."""
 
-_LIKE = 'a list like [{"role": "user", "content": "…"}]'
+CHAT = 'a list like [{"role": "user", "content": "…"}]'
+"""What the messages of a chat look like, for errors and help."""
 
 
 def as_prompt(given: object, *, where: str = "The prompt") -> Prompt:
@@ -37,7 +38,7 @@ def as_prompt(given: object, *, where: str = "The prompt") -> Prompt:
         return Prompt(given.rstrip())
     if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
         kind = "nothing" if given is None else f"of the type {type(given).__name__}"
-        raise InputError(f"{where} is {kind}; it should be a text, or a chat: {_LIKE}.")
+        raise InputError(f"{where} is {kind}; it should be a text, or a chat: {CHAT}.")
     if not given:
         raise InputError(f"{where} holds no message.")
     return Prompt(messages=tuple(_as_message(each, where=where) for each in given))
@@ -47,7 +48,7 @@ def _as_message(given: object, *, where: str) -> Message:
     if isinstance(given, Message):
         given = {"role": given.role, "content": given.content}
     if not isinstance(given, Mapping) or not {"role", "content"} <= given.keys():
-        raise InputError(f"{where} is not a chat: it should be {_LIKE}.")
+        raise InputError(f"{where} is not a chat: it should be {CHAT}.")
     role = given["role"]
     if not isinstance(role, str) or role not in ROLES:
         known = ", ".join(ROLES)

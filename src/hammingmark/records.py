@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from hammingmark import report
-from hammingmark.errors import InputError
+from hammingmark.errors import BackendError, InputError
 
 StatisticName = Literal["edge_vote", "global_bits", "soft", "likelihood", "margin"]
 TopicName = Literal["given", "free"]
@@ -172,6 +172,15 @@ class Candidate:
     def text(self) -> str:
         """What it wrote."""
         return "".join(self.pieces)
+
+    def require_text(self) -> None:
+        """Refuse a candidate that the model could not begin.
+
+        Raises:
+            BackendError: saying why.
+        """
+        if self.trouble and not self.pieces:
+            raise BackendError(self.trouble)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.candidates import draw
 from tests.conftest import assert_counted
 from tests.forking import in_a_fork
 from tests.llama_server import model_file, serving
@@ -17,7 +18,7 @@ from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generate import Settings
 from hammingmark.protocols import Backend, Encoder, Splitter
-from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
+from hammingmark.records import Message, Prompt, Request, Sampling
 
 pytestmark = pytest.mark.slow
 
@@ -60,21 +61,6 @@ def ask(
     enough: Callable[[str], bool] = lambda text: False,
 ) -> Request:
     return Request(number, prompt, written, seed, max_tokens, enough)
-
-
-def draw(
-    backend: Backend, *requests: Request, sampling: Sampling | None = None
-) -> dict[int, Candidate]:
-    session = backend.open(sampling or Sampling())
-    try:
-        for request in requests:
-            session.submit(request)
-        found: dict[int, Candidate] = {}
-        while len(found) < len(requests):
-            found.update({candidate.number: candidate for candidate in session.wait()})
-        return found
-    finally:
-        session.close()
 
 
 def greedy(backend: Backend, prompt: Prompt, **changes: Any) -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command import run_main
 
-from hammingmark import cli
 from hammingmark.core.words import words_of
 
 COMMAND = Path(sys.executable).with_name("hammingmark")
@@ -33,13 +33,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
 
     def run(*arguments: str, judge: str | None = "none") -> Outcome:
         judged = ["--judge", judge] if judge else []
-        monkeypatch.setattr("sys.argv", ["hammingmark", "attack", *arguments, *judged])
-        code: object = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        assert isinstance(code, int)
+        code = run_main("attack", *arguments, *judged)
         out, err = capsys.readouterr()
         return code, out, err
 

@@ -174,7 +174,9 @@ def key_file(tmp_path: Path, marking_key: WatermarkKey) -> Path:
     return file
 
 
-def test_the_command_writes_what_detect_then_counts(command: Command, key_file: Path) -> None:
+def test_the_command_writes_what_detect_then_counts(
+    command: Command, key_file: Path, marking_key: WatermarkKey
+) -> None:
     prompt = "The museum opened its doors in May. Its first visitors came by boat."
     made = command("generate", "--key", key_file, "--max-tokens", 90, "--json", "--prompt", prompt)
     assert made.returncode == 0, made.stderr
@@ -187,10 +189,13 @@ def test_the_command_writes_what_detect_then_counts(command: Command, key_file: 
     judged = command("detect", "--key", key_file, "--json", text=record["text"])
     verdict = json.loads(judged.stdout)
     assert verdict["sentences"] == record["sentences"] >= 1
-    # All but the fallbacks and the last, which the limit of tokens may have cut off; a score that
-    # lies on the threshold to five digits may count on one side and not on the other.
-    valid = sum(transition["valid"] for transition in verdict["transitions"])
-    assert valid >= record["sentences"] - 1 - record["fallbacks"] - 2
+    # A score that lies on the threshold to five digits may count on one side and not on the other.
+    refused = [
+        each
+        for each in verdict["transitions"]
+        if not each["valid"] and abs(each["score"] - marking_key.threshold) > 1e-4
+    ]
+    assert len(refused) <= record["fallbacks"]
 
 
 def test_detect_says_of_many_texts_what_the_library_says(

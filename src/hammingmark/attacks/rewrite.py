@@ -183,6 +183,7 @@ class Rewrite:
                     session.submit(waiting.popleft())
                     under_way += 1
                 for candidate in session.wait():
+                    candidate.require_text()
                     found[candidate.number] = candidate
                     under_way -= 1
         finally:

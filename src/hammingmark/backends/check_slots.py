@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from hammingmark.backends.slots import Slots
+from hammingmark.backends.slots import Slots, without_gradients
 from hammingmark.errors import BackendError
 from hammingmark.records import Sampling
 
@@ -39,7 +39,7 @@ def require_equal_logits(model: Any, *, name: str) -> None:
         _refuse(model, name, f"its logits would be off by {difference:.1%}")
 
 
-@torch.inference_mode()  # type: ignore[untyped-decorator,unused-ignore]
+@without_gradients
 def logits_difference(model: Any) -> float:
     """How far the logits in slots are from the model's own, relative to their spread."""
     size = model.config.get_text_config().vocab_size

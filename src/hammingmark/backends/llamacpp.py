@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -21,6 +20,7 @@ from hammingmark.backends.gguf_header import trained_context
 from hammingmark.backends.llamacpp_process import LlamaCppProcess
 from hammingmark.backends.threads import threads_to_use
 from hammingmark.errors import BackendError
+from hammingmark.libraries import require_libraries
 from hammingmark.records import Candidate, Request, Sampling
 
 DEFAULT_CONTEXT = 4096
@@ -86,8 +86,7 @@ class LlamaCppBackend(Closing):
             self._process = None
 
     def _load(self) -> LlamaCppProcess:
-        if not find_spec("xllamacpp"):
-            raise BackendError("llama.cpp is not installed; get it with: pip install xllamacpp")
+        require_libraries(("xllamacpp",), part="llama.cpp", get="")
         if not self._file.is_file():
             raise BackendError(f"There is no model file {self._file}.")
         self._trained = trained_context(self._file)

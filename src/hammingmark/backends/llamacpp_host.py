@@ -73,25 +73,31 @@ def _load(options: Mapping[str, Any]) -> Any:
 
 def _work(server: Any, lane: int, inbox: SimpleQueue[Any], send: Send) -> None:
     while True:
-        asked = inbox.get()
-        failure: list[str] = []
+        failure = _draw(server, lane, inbox, send)
+        send({"lane": lane, "over": True, "error": failure})
 
-        def receive(chunk: Any) -> bool:
-            """Pass one chunk on; True ends the candidate."""
-            if "error" in chunk:
-                failure.append(_words(chunk["error"]))  # noqa: B023 - called before the next turn
-                return True
-            send({"lane": lane, **_piece(chunk)})
-            return bool(inbox.get()["stop"])
 
-        handle = server.handle_chat_completions if asked["chat"] else server.handle_completions
-        try:
-            answer = handle(asked["body"], receive)
-            if isinstance(answer, dict) and "error" in answer:
-                failure.append(_words(answer["error"]))
-        except Exception as error:
-            failure.append(str(error))
-        send({"lane": lane, "over": True, "error": failure[0] if failure else None})
+def _draw(server: Any, lane: int, inbox: SimpleQueue[Any], send: Send) -> Any:
+    """Draw the candidate that is asked for next; what llama.cpp complains of, if it does."""
+    asked = inbox.get()
+    failure: list[Any] = []
+
+    def receive(chunk: Any) -> bool:
+        """Pass one chunk on; True ends the candidate."""
+        if "error" in chunk:
+            failure.append(_words(chunk["error"]))
+            return True
+        send({"lane": lane, **_piece(chunk)})
+        return bool(inbox.get()["stop"])
+
+    handle = server.handle_chat_completions if asked["chat"] else server.handle_completions
+    try:
+        answer = handle(asked["body"], receive)
+        if isinstance(answer, dict) and "error" in answer:
+            failure.append(_words(answer["error"]))
+    except Exception as error:
+        failure.append(str(error))
+    return failure[0] if failure else None
 
 
 def _piece(chunk: Mapping[str, Any]) -> dict[str, Any]:

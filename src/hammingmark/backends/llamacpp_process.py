@@ -131,9 +131,9 @@ class LlamaCppProcess:
     def let_go(self) -> None:
         """Give up the pipes in a forked process, or the model would live as long as that."""
         nothing = os.open(os.devnull, os.O_RDWR)
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in filter(None, (self._process.stdin, self._process.stdout)):
             with suppress(OSError, ValueError):
-                os.dup2(nothing, pipe.fileno())  # type: ignore[union-attr]
+                os.dup2(nothing, pipe.fileno())
         os.close(nothing)
 
     @property

@@ -19,7 +19,7 @@ def attention_masks(model: Any, positions: torch.Tensor, span: int) -> Any:
         span: how many places of the cache are looked at.
 
     Raises:
-        NotImplementedError: the model has a kind of layer that is no attention over earlier tokens.
+        ValueError: the model has a kind of layer that is no attention over earlier tokens.
     """
     config = model.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or ())
@@ -47,7 +47,7 @@ def _allowed(kind: str, reach: torch.Tensor, places: torch.Tensor, config: Any) 
     if kind == "chunked_attention":
         size = config.attention_chunk_size
         return earlier & (reach // size == places // size)
-    raise NotImplementedError(f"layers of the kind {kind}")
+    raise ValueError(f"layers of the kind {kind}")
 
 
 def _prepared(model: Any, allowed: torch.Tensor) -> torch.Tensor:

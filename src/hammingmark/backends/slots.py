@@ -30,7 +30,8 @@ _IGNORED = -1e30
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
-def _without_gradients(step: Step) -> Step:
+def without_gradients(step: Step) -> Step:
+    """Run a step without keeping what gradients would need; typed, as torch's own is not."""
     decorated: Step = torch.inference_mode()(step)
     return decorated
 
@@ -75,7 +76,7 @@ class SlotCache(Cache):  # type: ignore[misc]  # mypy does not read transformers
             found.append(mine[:, :, : self.span])
         return found[0], found[1]
 
-    @_without_gradients
+    @without_gradients
     def copy(self, source: int, target: int, length: int) -> None:
         """Give one slot the first ``length`` places of another."""
         if self._kept is not None:
@@ -201,7 +202,7 @@ class Slots:
         """How many tokens a slot can still take."""
         return self._length - len(self._read[slot]) - len(self._to_feed[slot])
 
-    @_without_gradients
+    @without_gradients
     def logits(self, sequences: Sequence[Sequence[int]], *, last: int) -> torch.Tensor:
         """The logits after each of the ``last`` tokens of idle slots' sequences: (rows, last, V).
 
@@ -240,7 +241,7 @@ class Slots:
                 best = max(best, (known, slot not in self._busy, -self._used[slot], slot))
         return best[3], best[0]
 
-    @_without_gradients
+    @without_gradients
     def _read_together(self, unread: Sequence[tuple[int, list[int]]]) -> None:
         """Read pieces of prompts without drawing anything, a chunk of each at a time."""
         waiting = list(unread)
@@ -269,7 +270,7 @@ class Slots:
                     rest.append((slot, tokens[longest:]))
             waiting = rest + waiting[_ROWS:]
 
-    @_without_gradients
+    @without_gradients
     def _forward(
         self, inputs: torch.Tensor, rows: torch.Tensor, span: int, *, leading: bool
     ) -> torch.Tensor:

@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from hammingmark.backends.closing import Closing
 from hammingmark.backends.context import fitting_context, say_full, say_too_long
 from hammingmark.backends.threads import threads_to_use
 from hammingmark.errors import BackendError
+from hammingmark.libraries import require_libraries
 from hammingmark.records import Candidate, Message, Request, Sampling
 
 _MOST = 256  # candidates drawn together on CUDA
@@ -59,11 +59,7 @@ class TransformersBackend(Closing):
         dtype: str | None = None,
         threads: int | None = None,
     ) -> None:
-        if not (find_spec("torch") and find_spec("transformers")):
-            raise BackendError(
-                "torch or transformers is not installed; get them with: "
-                "pip install 'hammingmark[torch]'"
-            )
+        require_libraries(("torch", "transformers"), part="This backend", get="hammingmark[torch]")
         import torch
 
         self.name = name or str(model)

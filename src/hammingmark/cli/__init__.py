@@ -135,6 +135,7 @@ def _mend_standard_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, mode)
+    # They live as long as the process does, so no ``with`` closes them.
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115

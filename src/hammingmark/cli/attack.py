@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import click
 
 from hammingmark.assemble import (
     attack_settings,
-    check_attack,
     check_encoder,
     load_attack,
     load_splitter,
@@ -37,6 +37,7 @@ from hammingmark.errors import InputError
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.protocols import Attack, Splitter
 from hammingmark.records import Attacked
+from hammingmark.report import counted
 
 _LINES = {".jsonl", ".ndjson"}
 _LONGEST_SHOWN = 200
@@ -115,7 +116,6 @@ def attack(
     typed = _typed(pairs, share)
     known = attack_settings(name, typed)
     given = read_settings(known, _with_files(typed, known=known, splitter=cutter), attack=name)
-    check_attack(name, given)
     check_encoder(judge)
     run: dict[str, object] = {
         "attack": name,
@@ -284,7 +284,7 @@ def _load(name: str, *, splitter: Splitter, given: Mapping[str, object]) -> Atta
         )
 
 
-def _summary(rows: Sequence[Row]) -> dict[str, object]:
+def _summary(rows: Sequence[Row]) -> dict[str, Any]:
     def mean(key: str) -> float | None:
         values = [float(row[key]) for row in rows if row.get(key) is not None]
         return fmean(values) if values else None
@@ -293,15 +293,14 @@ def _summary(rows: Sequence[Row]) -> dict[str, object]:
     return {"texts": len(rows), **{key: mean(key) for key in keys}}
 
 
-def _told(summary: Mapping[str, object]) -> str:
+def _told(summary: Mapping[str, Any]) -> str:
     def figure(key: str) -> str:
         value = summary[key]
         return f"{value:.3f}" if isinstance(value, float) else "not judged"
 
-    counted = "1 text" if summary["texts"] == 1 else f"{summary['texts']} texts"
     return (
-        f"[{counted}: words changed {figure('words_changed')}, sentences touched "
-        f"{figure('sentences_touched')}, similarity {figure('similarity')}, kept "
+        f"[{counted(summary['texts'], 'text')}: words changed {figure('words_changed')}, "
+        f"sentences touched {figure('sentences_touched')}, similarity {figure('similarity')}, kept "
         f"{figure('kept')}]"
     )
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,12 +19,10 @@ from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.errors import InputError
 from hammingmark.pipeline.generate import Writer
 from hammingmark.pipeline.writing import suited
-from hammingmark.prompts import as_prompt
+from hammingmark.prompts import CHAT, as_prompt
 from hammingmark.records import Draft, Prompt
 from hammingmark.report import counted
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
-
-_CHAT = 'a list like [{"role": "user", "content": "…"}]'
 
 
 @click.command()
@@ -37,7 +36,7 @@ _CHAT = 'a list like [{"role": "user", "content": "…"}]'
 @click.option(
     "--chat",
     type=click.Path(dir_okay=False, path_type=Path),
-    help=f"JSON file of messages: {_CHAT}.",
+    help=f"JSON file of messages: {CHAT}.",
 )
 @click.option(
     "--prompts",
@@ -105,11 +104,9 @@ def generate(
     if not key and not no_watermark:
         raise InputError("Name a key with --key, or use --no-watermark.")
     chosen = PRESETS[preset]
-    told = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    sampling = replace(
-        chosen.sampling or suited(asked),
-        **{name: value for name, value in told.items() if value is not None},  # type: ignore[arg-type]
-    )
+    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    told: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    sampling = replace(chosen.sampling or suited(asked), **told)
     loaded = None if no_watermark or key is None else load_key(key)
     made = writer(
         loaded,
@@ -126,7 +123,7 @@ def generate(
         else:
             _write_one(made, asked[0], seed=seed, as_json=as_json)
     finally:
-        if ignored := sorted({*told} & getattr(made.backend, "refused", frozenset())):
+        if ignored := sorted({*options} & getattr(made.backend, "refused", frozenset())):
             click.echo(f"Warning: the server does not take {', '.join(ignored)}.", err=True)
 
 
@@ -216,7 +213,7 @@ def _read_chat(path: Path) -> Prompt:
     try:
         return as_prompt(json.loads(read_text(path)), where=str(path))
     except (ValueError, RecursionError):
-        raise InputError(f"{path} is not JSON; a chat is {_CHAT}.") from None
+        raise InputError(f"{path} is not JSON; a chat is {CHAT}.") from None
 
 
 def _read_many(path: Path) -> list[Prompt]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hammingmark.errors import InputError
+from hammingmark.report import counted
 
 Row = dict[str, Any]
 
@@ -39,7 +40,8 @@ def read_done(path: Path, texts: Sequence[str], *, run: Mapping[str, object]) ->
     whole = content.rfind(b"\n") + 1
     lines = content[:whole].splitlines()
     if len(lines) > len(texts):
-        raise _refusal(f"{path} holds {len(lines)} rows and the input {len(texts)} texts")
+        held, given = counted(len(lines), "row"), counted(len(texts), "text")
+        raise _refusal(f"{path} holds {held} and the input {given}")
     rows = [
         _check(line, text, run=run, where=f"{path}:{number}")
         for number, (line, text) in enumerate(zip(lines, texts, strict=False), start=1)

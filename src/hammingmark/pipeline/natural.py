@@ -126,6 +126,7 @@ def draw_pools(
             if tick:
                 tick(len(arrived))
             for candidate in arrived:
+                candidate.require_text()
                 addition = pages[asked[candidate.number]].read(candidate, cut=False)
                 if addition and addition.sentence:
                     found[candidate.number] = addition.sentence

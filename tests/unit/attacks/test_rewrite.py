@@ -224,6 +224,21 @@ def test_versions_do_not_change() -> None:
     assert hashlib.sha256(content).hexdigest()[:16] == "438fb2d8993010d8"
 
 
+class Full(Chat):
+    """Has no room for any prompt."""
+
+    def wait(self) -> list[Candidate]:
+        number = self.waiting.pop().number
+        return [Candidate(number, (), finished=False, trouble="The prompt is too long.")]
+
+
+def test_a_prompt_that_does_not_fit_is_told_and_not_taken_for_an_answer(splitter: Splitter) -> None:
+    chat = Full()
+    with pytest.raises(BackendError, match="The prompt is too long"):
+        Rewrite(chat, splitter=splitter).apply([TEXT], rng=dice())
+    assert chat.closed == 1
+
+
 def test_a_broken_model_is_told_and_the_session_closed(splitter: Splitter) -> None:
     def fail(asked: str) -> str:
         raise BackendError("The model is gone.")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.candidates import draw
 from tests.unit.backends.openai_server import (
     KEY,
     Server,
@@ -81,24 +82,6 @@ def ask(
     enough: Callable[[str], bool] = lambda text: False,
 ) -> Request:
     return Request(number, prompt, written, seed or 10 * number, max_tokens, enough)
-
-
-def draw(
-    backend: OpenAIBackend, *requests: Request, sampling: Sampling | None = None
-) -> dict[int, Candidate]:
-    """All the candidates, by their numbers; fails if one comes twice."""
-    session = backend.open(sampling or Sampling())
-    try:
-        for request in requests:
-            session.submit(request)
-        found: dict[int, Candidate] = {}
-        while len(found) < len(requests):
-            for candidate in session.wait():
-                assert candidate.number not in found
-                found[candidate.number] = candidate
-        return found
-    finally:
-        session.close()
 
 
 def test_a_text_goes_to_completions(server: Server, make: Maker) -> None:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.command import run_main
 from tests.unit.cli.test_main import CountingEncoder
 
-from hammingmark import cli
 from hammingmark.cli import calibrate as calibrate_module
 from hammingmark.cli import keys as keys_module
 from hammingmark.cli import threshold as threshold_module
@@ -45,13 +45,7 @@ def run(
     (tmp_path / "many.jsonl").write_text("\n".join(ROWS))
 
     def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr("sys.argv", ["hammingmark", *arguments])
-        code: object = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        assert isinstance(code, int)
+        code = run_main(*arguments)
         out, err = capsys.readouterr()
         return code, out, err
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from tests.command import run_main
 
 from hammingmark import cli
 from hammingmark.cli import detect as detect_module
@@ -50,13 +51,7 @@ def run(
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr("sys.argv", ["hammingmark", *arguments])
-        code: object = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        assert isinstance(code, int)
+        code = run_main(*arguments)
         out, err = capsys.readouterr()
         return code, out, err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from hammingmark.encoders.onnx import OnnxEncoder
+from hammingmark.encoders.onnx import OnnxEncoder, _uninterrupted
 from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.sbert import SbertEncoder
 from hammingmark.encoders.static import StaticEncoder
@@ -137,3 +138,18 @@ def test_sbert_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert encoder.name == "some-model"
     with pytest.raises(EncoderError, match=r"pip install 'hammingmark\[torch\]'"):
         encoder.encode(["a"])
+
+
+def test_an_interrupt_waits_until_a_library_is_imported() -> None:
+    done = []
+
+    def work() -> None:
+        with _uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done
+    with pytest.raises(KeyboardInterrupt):  # and afterwards it does not wait any more
+        signal.raise_signal(signal.SIGINT)

@@ -12,6 +12,7 @@ import pytest
 from hammingmark.errors import BackendError, InputError
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.generate import PAPER, Run, Settings, Writer
+from hammingmark.pipeline.natural import draw_pools
 from hammingmark.protocols import Splitter
 from hammingmark.records import Candidate, Choice, Prompt, Request, Sampling
 from hammingmark.watermarks.sentence.hamming import HammingMark
@@ -142,8 +143,20 @@ def test_a_text_that_does_not_fit_is_the_only_one_that_fails(splitter: Splitter)
     assert (bad.text, bad.stopped, bad.error) == ("", "error", "The prompt is too long.")
 
 
+def test_natural_candidates_are_not_drawn_from_a_prompt_that_does_not_fit(
+    splitter: Splitter,
+) -> None:
+    class Refusing(RefusingBackend):
+        refused = "A prompt that ends here."
+
+    with pytest.raises(BackendError, match="too long"):
+        draw_pools([Refusing.refused], backend=Refusing(), splitter=splitter, count=2, seed=0)
+
+
 class RefusingBackend(ScriptedBackend):
     """Has no room for one of the prompts."""
+
+    refused = "LONG"
 
     def open(self, sampling: Sampling) -> ScriptedSession:
         return RefusingSession(self)
@@ -151,8 +164,9 @@ class RefusingBackend(ScriptedBackend):
 
 class RefusingSession(ScriptedSession):
     def wait(self) -> list[Candidate]:
+        assert isinstance(self.backend, RefusingBackend)
         for request in self.asked:
-            if request.prompt.text == "LONG":
+            if request.prompt.text == self.backend.refused:
                 self.asked.remove(request)
                 trouble = "The prompt is too long."
                 return [Candidate(request.number, (), finished=False, trouble=trouble)]
