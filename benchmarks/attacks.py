@@ -43,7 +43,7 @@ from hammingmark.core.theory import match_probability
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.keys import Secret
 from hammingmark.pipeline.attack import AttackRunner
-from hammingmark.pipeline.generate import Settings as WritingSettings
+from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Attack, Encoder, Splitter
 from hammingmark.records import Attacked, Prompt, TopicName
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
@@ -101,12 +101,14 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1, help="texts attacked at once")
     parser.add_argument("--versions", type=int, default=16, help="to choose among (16)")
     parser.add_argument("--rounds", type=int, default=1, help="of choosing (1)")
-    parser.add_argument("--keeps", type=float, nargs="+", default=[0.8], help="their bounds (0.8)")
+    parser.add_argument(
+        "--min-similarity", type=float, nargs="+", default=[0.8], help="their bounds (0.8)"
+    )
     options = parser.parse_args()
     bench = Bench(options)
     rows = [bench.untouched()]
     for name in options.attacks:
-        bounds = options.keeps if name in SEEKING else [None]
+        bounds = options.min_similarity if name in SEEKING else [None]
         rows += [bench.run(name, bound) for bound in bounds]
     print("| " + " | ".join(rows[-1]) + " |")
     for row in rows:
@@ -126,7 +128,7 @@ class Bench:
         secret = Secret(hashlib.sha256(f"benchmarks/attacks{number}".encode()).digest())
         self.key = replace(new_key(self.encoder, preset=options.preset), secret=secret)
         # What was made with another encoder, rule or length lies elsewhere.
-        rule = f"{self.key.bits}-{self.key.threshold:g}-{self.key.softness:g}-{self.key.fresh}"
+        rule = f"{self.key.bits}-{self.key.threshold:g}-{self.key.softness:g}-{self.key.residual}"
         written = "" if options.together == 1 else f"-{options.backend.replace(':', '-')}"
         written += f"-key{options.key}" if options.key else ""
         self.cache = options.cache / (
@@ -162,17 +164,17 @@ class Bench:
         known = read(file)
         if len(known) < self.options.texts:
             backend = load_backend(self.options.backend)
-            limits = WritingSettings(max_tokens=self.options.tokens)
+            limits = GenerationConfig(max_tokens=self.options.tokens)
             made = writer(self.key, backend=backend, encoder=self.encoder, settings=limits)
             prompts = [Prompt(p) for p in (self.prompts * self.options.texts)[: self.options.texts]]
             while (first := len(known)) < len(prompts):
                 if self.options.together == 1:
-                    drafts = [made.write(prompts[first], seed=first)]
+                    generations = [made.write(prompts[first], seed=first)]
                 else:
                     some = prompts[first : first + self.options.together]
-                    drafts = made.write_many(some, seed=0, first=first)
-                for draft in drafts:
-                    known.append({"text": draft.text})
+                    generations = made.write_many(some, seed=0, first=first)
+                for generation in generations:
+                    known.append({"text": generation.text})
                     append(file, known[-1])
         return [row["text"] for row in known[: self.options.texts]]
 
@@ -198,7 +200,7 @@ class Bench:
         kept = [row for row in done if row["kept"] is not False]
         return {
             "attack": name,
-            "keeps": bound,
+            "min_similarity": bound,
             "texts": len(done),
             "similarity": float(np.mean([row["similarity"] for row in done])),
             "words_changed": float(np.mean([row["words_changed"] for row in done])),
@@ -241,7 +243,7 @@ class Bench:
                 judge=self.judge,
                 versions=self.options.versions,
                 rounds=self.options.rounds,
-                keeps=bound,
+                min_similarity=bound,
             )
         name, _, share = name.partition("@")
         attack, variant = VARIANTS.get(name, (name, {}))
@@ -302,7 +304,7 @@ class Remembered:
     name: str
     load: Callable[[], Attack]
     folder: Path
-    keeps: float = -1.0
+    min_similarity: float = -1.0
     saved: float = 0.0
     """Seconds that outcomes would have taken, had they not been kept."""
 
@@ -321,9 +323,9 @@ class Remembered:
             made = self.attack.apply(texts, rng=rng)
             seconds, dice = perf_counter() - began, rng.bit_generator.state
             self.folder.mkdir(parents=True, exist_ok=True)
-            draft = file.with_suffix(".partial")
-            draft.write_text(json.dumps({"texts": made, "seconds": seconds, "dice": dice}))
-            draft.replace(file)
+            generation = file.with_suffix(".partial")
+            generation.write_text(json.dumps({"texts": made, "seconds": seconds, "dice": dice}))
+            generation.replace(file)
         kept = json.loads(file.read_text())
         rng.bit_generator.state = kept["dice"]
         self.saved += kept["seconds"] if known else 0.0

@@ -38,9 +38,9 @@ from hammingmark.core.statistics import natural_acceptance
 from hammingmark.evaluation.cost import account
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.generate import PAPER, Settings, Writer
+from hammingmark.pipeline.generate import PAPER, GenerationConfig, Writer
 from hammingmark.protocols import Backend, Encoder, Splitter
-from hammingmark.records import Draft, Prompt
+from hammingmark.records import Generation, Prompt
 from hammingmark.watermarks.sentence.hamming import HammingMark
 
 PAPER_FIGURES = {"samples": 2.2, "tokens": 41.6, "acceptance": 0.58, "fallback": 0.013}
@@ -82,32 +82,34 @@ class Bench:
         self.backend = load_backend(options.backend, parallel=options.parallel)
         self.wide = options.width or max(4, self.backend.width)
         self.prompts = read_prompts(options.prompts, self.splitter)
-        self.settings = Settings(max_tokens=options.tokens)
-        self.write(self.prompts[:1], key=None, settings=Settings(max_tokens=8))  # loads, warms up
-        self.write(self.prompts[:1], key=self.key, settings=Settings(max_tokens=30))
+        self.config = GenerationConfig(max_tokens=options.tokens)
+        self.write(
+            self.prompts[:1], key=None, config=GenerationConfig(max_tokens=8)
+        )  # loads, warms up
+        self.write(self.prompts[:1], key=self.key, config=GenerationConfig(max_tokens=30))
 
     def write(
         self,
         prompts: Sequence[Prompt],
         *,
         key: WatermarkKey | None,
-        settings: Settings | None = None,
+        config: GenerationConfig | None = None,
         width: int | None = None,
         one_by_one: bool = True,
-    ) -> tuple[list[Draft], float]:
+    ) -> tuple[list[Generation], float]:
         """Drafts, and the seconds they took."""
         mark = HammingMark(key) if key else None
         backend = Resized(self.backend, width or self.backend.width)
-        made = Writer(backend, self.splitter, self.encoder, mark, settings or self.settings)
+        made = Writer(backend, self.splitter, self.encoder, mark, config or self.config)
         began = perf_counter()
         if one_by_one:
-            drafts = [
+            generations = [
                 made.write(prompt, seed=self.options.seed + number)
                 for number, prompt in enumerate(prompts)
             ]
         else:
-            drafts = made.write_many(prompts, seed=self.options.seed)
-        return drafts, perf_counter() - began
+            generations = made.write_many(prompts, seed=self.options.seed)
+        return generations, perf_counter() - began
 
     def stream(self) -> Result:
         """One text at a time: what a reader waits for."""
@@ -120,12 +122,12 @@ class Bench:
             ("one candidate at a time", self.key, 1),
             (f"{self.wide} at once", self.key, self.wide),
         ):
-            drafts, seconds = self.write(prompts, key=key, width=width)
-            pace[name] = seconds / max(1, sum(draft.cost.tokens for draft in drafts))
+            generations, seconds = self.write(prompts, key=key, width=width)
+            pace[name] = seconds / max(1, sum(generation.cost.tokens for generation in generations))
             if key is not None:
-                costs[name] = account(drafts)
+                costs[name] = account(generations)
             if key is not None and width == 1:
-                evidence = limit(drafts, self.key, self.encoder, self.splitter)
+                evidence = limit(generations, self.key, self.encoder, self.splitter)
         base = pace["unmarked"]
         return {
             "tokens_per_second": {name: 1.0 / value for name, value in pace.items()},
@@ -149,9 +151,11 @@ class Bench:
             ("one candidate at a time", self.key, 1),
             (f"{self.wide} at once", self.key, self.wide),
         ):
-            drafts, seconds = self.write(asked, key=key, width=width, one_by_one=False)
-            rates[name] = sum(draft.cost.tokens for draft in drafts) / seconds
-            embedding[name] = sum(draft.cost.encoder_seconds for draft in drafts) / seconds
+            generations, seconds = self.write(asked, key=key, width=width, one_by_one=False)
+            rates[name] = sum(generation.cost.tokens for generation in generations) / seconds
+            embedding[name] = (
+                sum(generation.cost.encoder_seconds for generation in generations) / seconds
+            )
         base = rates["unmarked"]
         return {
             "texts": len(asked),
@@ -165,23 +169,23 @@ class Bench:
         prompts = self.prompts[: self.options.texts]
         report: Result = {}
         plain, _ = self.write(prompts, key=None, one_by_one=False)
-        yardstick = mean_repetition([draft.text for draft in plain])
+        yardstick = mean_repetition([generation.text for generation in plain])
         report["unmarked"] = {"rep-4": yardstick}
-        for name, settings in {
+        for name, config in {
             "paper": replace(PAPER, max_tokens=self.options.tokens),
-            "no guard": replace(self.settings, most_repeated=1.0),
-            "guard 0.3": replace(self.settings, most_repeated=0.3),
-            "guard 0.15": replace(self.settings, most_repeated=0.15),
-            "guard 0": replace(self.settings, most_repeated=0.0),
-            "last": replace(self.settings, fallback="last"),
+            "no guard": replace(self.config, most_repeated=1.0),
+            "guard 0.3": replace(self.config, most_repeated=0.3),
+            "guard 0.15": replace(self.config, most_repeated=0.15),
+            "guard 0": replace(self.config, most_repeated=0.0),
+            "last": replace(self.config, fallback="last"),
         }.items():
-            drafts, _ = self.write(prompts, key=self.key, settings=settings, one_by_one=False)
-            repeated = mean_repetition([draft.text for draft in drafts])
+            generations, _ = self.write(prompts, key=self.key, config=config, one_by_one=False)
+            repeated = mean_repetition([generation.text for generation in generations])
             report[name] = {
                 "rep-4": repeated,
                 "over_unmarked": repeated / yardstick if yardstick else None,
-                **account(drafts),
-                **limit(drafts, self.key, self.encoder, self.splitter),
+                **account(generations),
+                **limit(generations, self.key, self.encoder, self.splitter),
             }
         return report
 
@@ -195,12 +199,12 @@ class Resized:
 
 
 def limit(
-    drafts: Sequence[Draft], key: WatermarkKey, encoder: Encoder, splitter: Splitter
+    generations: Sequence[Generation], key: WatermarkKey, encoder: Encoder, splitter: Splitter
 ) -> Result:
     """Evidence found, mean log2(1 / p), against what the same transitions could give at most."""
     found, most = [], []
     judge = detector(key, encoder=encoder, splitter=splitter, topic="free", references=16_000)
-    for verdict in judge.judge_many(draft.text for draft in drafts):
+    for verdict in judge.judge_many(generation.text for generation in generations):
         if verdict.p_value is None:
             continue
         cosines = np.array([each.cosine for each in verdict.evidence.transitions])

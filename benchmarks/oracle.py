@@ -20,7 +20,7 @@ from attacks import INNER, Bench, arguments
 
 from hammingmark.assemble import detector
 from hammingmark.attacks.adaptive import OracleGuided, score_of
-from hammingmark.attacks.pieces import Tally, change_prose
+from hammingmark.attacks.segments import Tally, change_prose
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.pipeline.detect import Detector
 from hammingmark.protocols import Attack
@@ -41,7 +41,9 @@ def main() -> None:
     parser.add_argument("--answers", nargs="*", default=list(ORACLES), choices=list(ORACLES))
     parser.add_argument("--versions", type=int, default=16, help="of a sentence (16)")
     parser.add_argument("--queries", type=int, default=160, help="most questions a text (160)")
-    parser.add_argument("--keeps", type=float, default=0.8, help="bound of a version (0.8)")
+    parser.add_argument(
+        "--min-similarity", type=float, default=0.8, help="bound of a version (0.8)"
+    )
     parser.add_argument("--until", type=float, default=LEVEL, help="p-value to get above (0.01)")
     options = parser.parse_args()
     bench = Bench(options)
@@ -150,7 +152,7 @@ def guided(
         encoder=bench.encoder,
         judge=bench.judge,
         versions=bank.size,
-        keeps=options.keeps,
+        min_similarity=options.min_similarity,
         oracle=ORACLES[answers](judge),
         queries=options.queries,
         # Just below what the p-value asks for, or below yes.

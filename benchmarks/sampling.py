@@ -34,7 +34,7 @@ from hammingmark.assemble import (
 from hammingmark.evaluation.metrics import bootstrap
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.generate import Settings
+from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.prompts import as_prompt
 from hammingmark.records import Sampling
 
@@ -103,11 +103,11 @@ def answer(
             backend=backend,
             encoder=encoder,
             splitter=splitter,
-            settings=Settings(max_tokens=options.tokens, sampling=sampling),
+            config=GenerationConfig(max_tokens=options.tokens).with_sampling(sampling),
         )
         prompts = [as_prompt([{"role": "user", "content": each}]) for each in asked]
-        drafts = made.write_many(prompts, seed=number)
-        texts = [draft.text for draft in drafts]
+        generations = made.write_many(prompts, seed=number)
+        texts = [generation.text for generation in generations]
         free, given = (
             list(detector(key, encoder=encoder, topic=topic).judge_many(texts))
             for topic in ("free", "given")
@@ -115,14 +115,16 @@ def answer(
         rows += [
             {
                 "question": question,
-                "text": draft.text,
-                "sentences": len(draft.sentences),
-                "stopped": draft.stopped,
+                "text": generation.text,
+                "sentences": len(generation.sentences),
+                "stopped": generation.stopped,
                 "p_free": one.p_value or 1.0,
                 "p_given": other.p_value or 1.0,
-                **asdict(draft.cost),
+                **asdict(generation.cost),
             }
-            for question, draft, one, other in zip(asked, drafts, free, given, strict=True)
+            for question, generation, one, other in zip(
+                asked, generations, free, given, strict=True
+            )
         ]
     return rows
 

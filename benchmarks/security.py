@@ -31,8 +31,8 @@ from hammingmark.assemble import load_encoder, load_splitter, model_store
 from hammingmark.core.presets import SHARES, ball
 from hammingmark.core.soft import soft_acceptance, threshold_for
 from hammingmark.core.theory import match_probability
-from hammingmark.evaluation import recovery
-from hammingmark.evaluation.recovery import Guess, neighbours, pass_rate, strangers
+from hammingmark.cryptanalysis import recovery
+from hammingmark.cryptanalysis.recovery import Guess, neighbours, pass_rate, strangers
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.detect import Detector
 from hammingmark.protocols import Encoder, FloatArray, Splitter
@@ -167,7 +167,7 @@ def make_mark(world: World, number: int, options: argparse.Namespace) -> Hamming
         bits=rule.bits,
         threshold=rule.threshold,
         softness=rule.softness,
-        fresh=rule.fresh,
+        residual=rule.residual,
     )
     return HammingMark(key)
 
@@ -176,7 +176,7 @@ def recover(
     world: World, marks: Sequence[HammingMark], counts: Sequence[int], *, judged: int, seed: int
 ) -> tuple[list[Result], list[dict[int, Guess]]]:
     """How well the key is known after so many marked texts, and what a forger does with it."""
-    fresh = marks[0].key.fresh
+    fresh = marks[0].key.residual
     moments = recovery.second_moment(np.concatenate(world.attacker))
     say(f"sentences differ in about {directions(moments):.0f} directions")
     if fresh:
@@ -227,9 +227,9 @@ def recover(
         for count in counts:
             progress(f"key {number + 1}: learning from {count:,} texts")
             near, far = neighbours(marked[:count]), strangers(marked[:count])
-            span = recovery.estimate_span(near, far, m, fresh=fresh)
+            span = recovery.estimate_span(near, far, m, residual=fresh)
             rng = np.random.default_rng([seed, 5, number, count])
-            guess = recovery.learn(near, far, m, fresh=fresh, rng=rng)
+            guess = recovery.learn(near, far, m, residual=fresh, rng=rng)
             found[count] = guess
             row = judge(str(count), recovery.by_guess(guess), mark, [6, number, count])
             row["span"] = recovery.span_overlap(span.planes, true.planes, moments=moments)

@@ -22,7 +22,7 @@ from hammingmark.assemble import DEFAULT_GENERATOR, model_store
 from hammingmark.backends.llamacpp import LlamaCppBackend
 from hammingmark.backends.threads import available_cores
 from hammingmark.encoders.onnx import OnnxEncoder
-from hammingmark.records import Prompt, Request, Sampling
+from hammingmark.records import Prompt, Request
 
 TEXT = Prompt("The lighthouse had been dark for a year. Nobody in the village knew why.")
 SENTENCES = [f"Sentence number {i} says that the boats went out again." for i in range(128)]
@@ -73,7 +73,7 @@ def draw(threads: int, policy: str, tokens: int) -> float:
     os.environ["OMP_WAIT_POLICY"] = policy
     (file,) = model_store().ensure(DEFAULT_GENERATOR).glob("*.gguf")
     with LlamaCppBackend(file, name=DEFAULT_GENERATOR, threads=threads, context=1024) as backend:
-        session = backend.open(Sampling())
+        session = backend.open()
         seconds = []
         for number in range(2):  # the first one warms up
             began = perf_counter()

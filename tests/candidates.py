@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hammingmark.protocols import Backend
 from hammingmark.records import Candidate, Request, Sampling
 
@@ -10,10 +12,10 @@ def draw(
     backend: Backend, *requests: Request, sampling: Sampling | None = None
 ) -> dict[int, Candidate]:
     """All the candidates, by their numbers; fails if one comes twice."""
-    session = backend.open(sampling or Sampling())
+    session = backend.open()
     try:
         for request in requests:
-            session.submit(request)
+            session.submit(replace(request, sampling=sampling) if sampling else request)
         found: dict[int, Candidate] = {}
         while len(found) < len(requests):
             for candidate in session.wait():

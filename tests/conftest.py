@@ -13,7 +13,7 @@ import pytest
 
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.protocols import Backend, Encoder, Splitter
-from hammingmark.records import Draft, Prompt
+from hammingmark.records import Generation, Prompt
 from hammingmark.watermarks.sentence.hamming import HammingMark
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -126,8 +126,8 @@ class Texts:
     """Texts written by the embedded model for the same prompts."""
 
     prompts: list[Prompt]
-    marked: list[Draft]
-    plain: list[Draft]
+    marked: list[Generation]
+    plain: list[Generation]
 
 
 def write_texts(
@@ -154,7 +154,7 @@ def write_texts(
     assert len(prompts) == marked
     (file,) = model_store().ensure("smollm2").glob("*.gguf")
 
-    def half(which: int) -> tuple[list[Draft], list[Draft]]:
+    def half(which: int) -> tuple[list[Generation], list[Generation]]:
         backend = LlamaCppBackend(file, name="smollm2", threads=1)
         made = (
             writer(each, backend=backend, encoder=encoder, splitter=splitter).write_many(
@@ -199,7 +199,7 @@ def openings(articles: list[str], splitter: Splitter) -> list[list[str]]:
 
 
 def assert_counted(
-    draft: Draft, key: WatermarkKey, *, encoder: Encoder, splitter: Splitter
+    generation: Generation, key: WatermarkKey, *, encoder: Encoder, splitter: Splitter
 ) -> list[bool]:
     """The text splits into what was written, and what was accepted counts, and nothing else does.
 
@@ -210,10 +210,10 @@ def assert_counted(
     Returns:
         Whether each sentence was accepted, of those of which something was asked.
     """
-    sentences = splitter.split(draft.text).carrying
-    assert tuple(sentences) == draft.sentences
+    sentences = splitter.split(generation.text).carrying
+    assert tuple(sentences) == generation.sentences
     transitions = HammingMark(key).evidence(encoder.encode(sentences)).transitions
-    asked = [step for step in draft.steps if step.sentence][1:]
+    asked = [step for step in generation.steps if step.sentence][1:]
     for step, transition in zip(asked, transitions, strict=True):
         near = key.softness > 0 and abs(transition.score - key.threshold) < 1e-4
         assert step.accepted is transition.valid or near

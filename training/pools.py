@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from hammingmark.assemble import load_backend, load_splitter
 from hammingmark.backends.transformers import TransformersBackend
 from hammingmark.core import theory
-from hammingmark.core.fresh import fresh_part
+from hammingmark.core.residual import residual_of
 from hammingmark.core.statistics import Rule, Scoring, cosines, natural_acceptance
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.pipeline.natural import draw_pools
@@ -92,7 +92,7 @@ def describe(pools: list[Pool], rewriters: Iterable[str]) -> dict[str, object]:
 
     def new_parts(before: Floats, after: Floats) -> Floats:
         cosine = np.clip(after.astype(np.float64) @ before, -1.0, 1.0)
-        return fresh_part(before, after, cosine)
+        return residual_of(before, after, cosine)
 
     parts = [new_parts(pool.before, pool.after) for pool in pools]
     among = [(part @ part.T)[~np.eye(len(part), dtype=bool)].mean() for part in parts]

@@ -29,9 +29,9 @@ from hammingmark.core.statistics import cosines as cosines_of
 from hammingmark.evaluation.cost import account
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.generate import Settings, Writer
+from hammingmark.pipeline.generate import GenerationConfig, Writer
 from hammingmark.protocols import Backend, Encoder
-from hammingmark.records import Draft, Prompt
+from hammingmark.records import Generation, Prompt
 from hammingmark.watermarks.sentence.hamming import HammingMark
 from training.encoder import SentenceEncoder
 from training.measure import load_encoder
@@ -65,7 +65,7 @@ def numbered_key(number: int, encoder: Encoder, demand: Ball) -> WatermarkKey:
         bits=demand.bits,
         threshold=demand.threshold,
         softness=demand.softness,
-        fresh=demand.fresh,
+        residual=demand.residual,
     )
 
 
@@ -100,34 +100,36 @@ def write(
     *,
     point: Ball | None,
     keys: int,
-    settings: Settings,
-) -> list[tuple[str, int, Draft]]:
-    """A draft for each prompt, the prompts dealt out over the keys."""
-    drafts: list[tuple[str, int, Draft]] = []
+    config: GenerationConfig,
+) -> list[tuple[str, int, Generation]]:
+    """A generation for each prompt, the prompts dealt out over the keys."""
+    generations: list[tuple[str, int, Generation]] = []
     splitter = load_splitter()
     for number in range(keys):
         part = asked[number::keys]
         mark = None
         if point is not None:
             mark = HammingMark(numbered_key(number, encoder, point))
-        made = Writer(backend, splitter, encoder, mark, settings)
+        made = Writer(backend, splitter, encoder, mark, config)
         texts = made.write_many([prompt for _, prompt in part], seed=number)
-        drafts += [(name, number, text) for (name, _), text in zip(part, texts, strict=True)]
-    return drafts
+        generations += [(name, number, text) for (name, _), text in zip(part, texts, strict=True)]
+    return generations
 
 
-def save(path: Path, drafts: list[tuple[str, int, Draft]], head: dict[str, object]) -> None:
+def save(
+    path: Path, generations: list[tuple[str, int, Generation]], head: dict[str, object]
+) -> None:
     """One line for what was asked, then one a text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
         file.write(json.dumps(head) + "\n")
-        for name, number, draft in drafts:
+        for name, number, generation in generations:
             row = {
                 "id": name,
                 "key": number,
-                "text": draft.text,
-                "sentences": list(draft.sentences),
-                "accepted": [step.accepted for step in draft.steps if step.sentence],
+                "text": generation.text,
+                "sentences": list(generation.sentences),
+                "accepted": [step.accepted for step in generation.steps if step.sentence],
             }
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
@@ -161,9 +163,9 @@ def main() -> None:
     name = given.run.name if given.run else "base"
     encoder = TrainedEncoder(trained, name)
     asked = prompts(given.passages, given.genres, given.texts)
-    settings = Settings(max_tokens=200, max_sentences=14)
+    config = GenerationConfig(max_tokens=200, max_sentences=14)
     if given.guard is not None:
-        settings = replace(settings, most_repeated=given.guard)
+        config = replace(config, most_repeated=given.guard)
     human: list[NDArray[np.float64]] = []
     for passage in read_passages(given.passages, split="heldout"):
         if passage["genre"] in given.genres and len(human) < 200:
@@ -177,18 +179,18 @@ def main() -> None:
         points["unmarked"] = None
     for label, point in points.items():
         began = time.perf_counter()
-        drafts = write(backend, encoder, asked, point=point, keys=given.keys, settings=settings)
+        generations = write(backend, encoder, asked, point=point, keys=given.keys, config=config)
         head: dict[str, object] = {
             "encoder": name,
             "point": astuple(point) if point else None,
             "seconds": time.perf_counter() - began,
-            "texts": len(drafts),
-            "sentences": sum(len(draft.sentences) for _, _, draft in drafts),
-            "rep-4": mean_repetition([draft.text for _, _, draft in drafts]),
-            **account([draft for _, _, draft in drafts]),
+            "texts": len(generations),
+            "sentences": sum(len(generation.sentences) for _, _, generation in generations),
+            "rep-4": mean_repetition([generation.text for _, _, generation in generations]),
+            **account([generation for _, _, generation in generations]),
         }
         print(label, json.dumps(head), flush=True)
-        save(given.out / f"{name}.{label}.jsonl", drafts, head)
+        save(given.out / f"{name}.{label}.jsonl", generations, head)
 
 
 if __name__ == "__main__":

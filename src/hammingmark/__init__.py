@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     )
     from hammingmark.errors import HammingMarkError
     from hammingmark.keys import WatermarkKey
-    from hammingmark.records import Draft, Evidence, Passage, Transition, Verdict
+    from hammingmark.records import Evidence, Generation, Passage, Transition, Verdict
 
 __all__ = [
-    "Draft",
     "Evidence",
+    "Generation",
     "HammingMarkError",
     "Passage",
     "Transition",
@@ -48,10 +48,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Draft": "records",
     "HammingMarkError": "errors",
     "WatermarkKey": "keys",
     "Evidence": "records",
+    "Generation": "records",
     "Passage": "records",
     "Transition": "records",
     "Verdict": "records",

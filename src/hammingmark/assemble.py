@@ -26,41 +26,42 @@ from hammingmark.attacks.settings import (
 from hammingmark.core.calibration import Calibration
 from hammingmark.core.presets import PresetName, ball
 from hammingmark.core.statistics import Alternative
+from hammingmark.environment import Environment, read_environment
 from hammingmark.errors import CalibrationError, EncoderError, InputError, KeyMismatch
 from hammingmark.keyring import Keyring
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.libraries import require_libraries
 from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
-from hammingmark.pipeline.generate import PAPER, Writer
-from hammingmark.pipeline.generate import Settings as WritingSettings
+from hammingmark.pipeline.generate import PAPER, GenerationConfig, Writer
 from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 from hammingmark.records import (
-    Draft,
+    Generation,
     Sampling,
     StatisticName,
     TopicName,
     Verdict,
 )
-from hammingmark.settings import Settings, from_environment
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.store.models import EncoderCard, GeneratorCard
 from hammingmark.store.store import ModelStore, Report
 
 DEFAULT_SPLITTER = "sentencex"
-PRESETS = {"default": WritingSettings(), "paper": PAPER}
+PROCEDURES = {"default": GenerationConfig(), "paper": PAPER}
 
 
-def settings_now() -> Settings:
+def environment_now() -> Environment:
     """What the environment says."""
-    return from_environment(os.environ)
+    return read_environment(os.environ)
 
 
-def model_store(settings: Settings | None = None, *, progress: Report | None = None) -> ModelStore:
+def model_store(
+    environment: Environment | None = None, *, progress: Report | None = None
+) -> ModelStore:
     """The store of model files on this machine."""
-    settings = settings or settings_now()
-    return ModelStore(settings.cache, offline=settings.offline, progress=progress)
+    environment = environment or environment_now()
+    return ModelStore(environment.cache, offline=environment.offline, progress=progress)
 
 
 def load_splitter(name: str = DEFAULT_SPLITTER, *, language: str = "en") -> Splitter:
@@ -232,7 +233,7 @@ def writer(
     backend: Backend | str = DEFAULT_GENERATOR,
     encoder: Encoder | str | None = None,
     splitter: Splitter | None = None,
-    settings: WritingSettings | None = None,
+    config: GenerationConfig | None = None,
 ) -> Writer:
     """A writer of marked text; without a key, of unmarked text by the same means.
 
@@ -254,7 +255,7 @@ def writer(
         splitter=splitter or load_splitter(),
         encoder=encoder,
         watermark=registry.find("sentence_watermarks", "hamming")(loaded) if loaded else None,
-        settings=settings or WritingSettings(),
+        config=config or GenerationConfig(),
     )
 
 
@@ -266,7 +267,7 @@ def generate(
     seed: int = 0,
     backend: Backend | str = DEFAULT_GENERATOR,
     sampling: Sampling | None = None,
-) -> Draft:
+) -> Generation:
     """Continue a text, or answer a chat, with marked text. For many, make one `writer`.
 
     Args:
@@ -277,8 +278,10 @@ def generate(
         backend: the language model.
         sampling: how it draws; by default what suits a text or a chat.
     """
-    settings = WritingSettings(max_tokens=max_tokens, sampling=sampling)
-    return writer(key, backend=backend, settings=settings).write(as_prompt(prompt), seed=seed)
+    config = GenerationConfig(max_tokens=max_tokens)
+    if sampling is not None:
+        config = config.with_sampling(sampling)
+    return writer(key, backend=backend, config=config).write(as_prompt(prompt), seed=seed)
 
 
 def new_key(
@@ -288,7 +291,7 @@ def new_key(
     bits: int | None = None,
     threshold: float | None = None,
     softness: float | None = None,
-    fresh: bool | None = None,
+    residual: bool | None = None,
     note: str = "",
 ) -> WatermarkKey:
     """A key for an encoder, by a preset; other arguments override it.
@@ -300,11 +303,11 @@ def new_key(
         bits: m.
         threshold: T.
         softness: s.
-        fresh: whether the residual of the next sentence is compared, or the whole sentence.
+        residual: whether the residual of the next sentence is compared, or the whole sentence.
         note: what the key is for.
     """
     fitted = load_encoder(encoder) if isinstance(encoder, str) else encoder
-    demand = ball(preset, bits=bits, threshold=threshold, softness=softness, fresh=fresh)
+    demand = ball(preset, bits=bits, threshold=threshold, softness=softness, residual=residual)
     return WatermarkKey(
         secret=Secret.fresh(),
         encoder=fitted.name,
@@ -313,14 +316,14 @@ def new_key(
         bits=demand.bits,
         threshold=demand.threshold,
         softness=demand.softness,
-        fresh=demand.fresh,
+        residual=demand.residual,
         note=note,
     )
 
 
-def load_key(reference: str | Path, *, settings: Settings | None = None) -> WatermarkKey:
+def load_key(reference: str | Path, *, environment: Environment | None = None) -> WatermarkKey:
     """A key by its file, or by its name or id in the keyring."""
-    return Keyring((settings or settings_now()).keyring).find(str(reference)).key
+    return Keyring((environment or environment_now()).keyring).find(str(reference)).key
 
 
 def require_fit(key: WatermarkKey, encoder: Encoder) -> None:
@@ -361,7 +364,7 @@ def detector(
     loaded = [key if isinstance(key, WatermarkKey) else load_key(key) for key in given]
     if not loaded:
         raise InputError("At least one key is needed.")
-    rules = {(key.id, key.bits, key.threshold, key.softness, key.fresh): key for key in loaded}
+    rules = {(key.id, key.bits, key.threshold, key.softness, key.residual): key for key in loaded}
     distinct = list(rules.values())
     if encoder is None or isinstance(encoder, str):
         encoder = load_encoder(encoder or distinct[0].encoder)

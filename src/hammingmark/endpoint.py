@@ -36,7 +36,7 @@ _ADVICE = {
 _UNREACHED = "Check that the server runs and can be reached."
 
 
-class HungUp(Exception):
+class Cancelled(Exception):
     """Another thread ended the request."""
 
 
@@ -86,7 +86,7 @@ class _Trouble(Exception):
         self.wait = wait
 
 
-class Line:
+class CancelToken:
     """One request under way, which another thread may end at any moment."""
 
     def __init__(self) -> None:
@@ -94,11 +94,11 @@ class Line:
         self._socket: socket.socket | None = None
 
     @property
-    def hung_up(self) -> bool:
+    def cancelled(self) -> bool:
         """Whether somebody ended it."""
         return self._ended.is_set()
 
-    def hang_up(self) -> None:
+    def cancel(self) -> None:
         """End the request, whatever it waits for: its turn, the first byte or the next one."""
         self._ended.set()
         self._shut()
@@ -111,7 +111,7 @@ class Line:
         """Told by the HTTP library what it does; remembers the socket that it opens."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._socket = info["return_value"].get_extra_info("socket")
-            if self.hung_up:
+            if self.cancelled:
                 self._shut()
 
     def _shut(self) -> None:
@@ -202,7 +202,7 @@ class Endpoint:
         body: Mapping[str, Any],
         read: Callable[[httpx.Response], T],
         *,
-        line: Line,
+        token: CancelToken,
         is_final: Callable[[str], bool] = lambda reason: False,
     ) -> T:
         """Post JSON and read the answer while it comes.
@@ -214,19 +214,19 @@ class Endpoint:
             body: what to post.
             read: given the open response; called again, with another, if the connection is lost
                 or it raises `Interrupted`.
-            line: by which another thread may end it.
+            token: by which another thread may cancel it.
             is_final: told the server's reason, says that trying again is no use although the
                 status would allow it.
 
         Raises:
-            HungUp: the line was hung up.
+            Cancelled: the request was cancelled.
             Refused: the server does not want this body.
             HammingMarkError: of the kind asked for, when the tries are used up.
         """
-        return self._talk("POST", path, body, read, line=line, is_final=is_final, close=True)
+        return self._talk("POST", path, body, read, token=token, is_final=is_final, close=True)
 
     def tell(self, words: object) -> str:
-        """Words from elsewhere, on one line, short, without the key and without an end."""
+        """Words from elsewhere, on one token, short, without the key and without an end."""
         line = " ".join(str(words).split())
         line = line.replace(self._key, "[key]") if self._key else line
         return line[:300].rstrip(". ")
@@ -245,16 +245,16 @@ class Endpoint:
         body: Mapping[str, Any] | None,
         read: Callable[[httpx.Response], T],
         *,
-        line: Line | None = None,
+        token: CancelToken | None = None,
         is_final: Callable[[str], bool] = lambda reason: False,
         close: bool = False,
     ) -> T:
-        line = line or Line()
+        token = token or CancelToken()
         for attempt in range(self._retries + 1):
-            if line.hung_up:
-                raise HungUp
+            if token.cancelled:
+                raise Cancelled
             try:
-                return self._try(method, path, body, read, line=line, close=close)
+                return self._try(method, path, body, read, token=token, close=close)
             except _Trouble as trouble:
                 found = trouble
             if found.status is not None and (
@@ -264,9 +264,9 @@ class Endpoint:
                 raise Refused(message, status=found.status, reason=found.reason)
             wait = self._backoff * 2**attempt if found.wait is None else found.wait
             if attempt < self._retries:
-                line.sleep(min(wait, LONGEST_WAIT))
-        if line.hung_up:
-            raise HungUp
+                token.sleep(min(wait, LONGEST_WAIT))
+        if token.cancelled:
+            raise Cancelled
         tries = f"after {self._retries + 1} tries" if self._retries else "at the first try"
         # The cause is left out: it holds the request, and the request holds the key.
         raise self._error(f"{found.problem}, {tries}. {found.advice}")
@@ -278,14 +278,14 @@ class Endpoint:
         body: Mapping[str, Any] | None,
         read: Callable[[httpx.Response], T],
         *,
-        line: Line,
+        token: CancelToken,
         close: bool,
     ) -> T:
         """One request; whatever is wrong with it is raised as `_Trouble`."""
         url = self.url(path)
         # A connection that is used once is one whose socket the line gets to know.
         headers = {"Connection": "close"} if close else {}
-        extensions = {"trace": line.trace}
+        extensions = {"trace": token.trace}
         try:
             with self._open().stream(
                 method, self._at(path), json=body, headers=headers, extensions=extensions

@@ -47,7 +47,7 @@ def to_json(key: WatermarkKey, *, with_secret: bool) -> dict[str, Any]:
         "bits": key.bits,
         "threshold": key.threshold,
         "softness": key.softness,
-        "fresh": key.fresh,
+        "fresh": key.residual,
     }
     if with_secret:
         data["secret"] = key.secret.reveal().hex()
@@ -84,7 +84,7 @@ def from_json(data: object) -> WatermarkKey:
             bits=_whole(data["bits"]),
             threshold=_number(data["threshold"]),
             softness=_number(data.get("softness", 0.0)),
-            fresh=_truth(data.get("fresh", False)),
+            residual=_truth(data.get("fresh", False)),
             note=_text(data["note"]),
             created=_time(data["created"]),
             retired=_time(data["retired"]) if data.get("retired") else None,

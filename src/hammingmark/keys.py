@@ -96,8 +96,8 @@ class WatermarkKey:
         bits: m, the number of rows of R.
         threshold: T, the number of bits that must match; an integer for a hard Hamming ball.
         softness: s, by which bits near their hyperplane count less; 0 is a hard Hamming ball.
-        fresh: whether a sentence is compared with the residual of the next, its embedding with the
-            previous one projected out, or, as in the paper, with the whole of it.
+        residual: whether a sentence is compared with the residual of the next, its embedding with
+            the previous one projected out, or, as in the paper, with the whole of it.
         note: what the owner wrote down about it.
         created: when it was made.
         retired: when it was rotated out; such a key still detects and no longer marks.
@@ -111,7 +111,7 @@ class WatermarkKey:
     bits: int = 8
     threshold: float = 6
     softness: float = 0.0
-    fresh: bool = False
+    residual: bool = False
     note: str = ""
     created: datetime = field(default_factory=lambda: _now())
     retired: datetime | None = None

@@ -6,7 +6,7 @@ A part implements one method and a few properties; the conveniences are derived 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 from hammingmark.records import (
     Candidate,
     Choice,
+    EditHypotheses,
     Evidence,
-    Parts,
-    Prompt,
     Request,
-    Sampling,
     Sentences,
     StatisticName,
     TopicName,
 )
+
+if TYPE_CHECKING:
+    import torch
 
 FloatArray = NDArray[np.float32]
 DoubleArray = NDArray[np.float64]
@@ -96,8 +97,8 @@ class Backend(Protocol):
     def width(self) -> int:
         """How many candidates of one text are worth drawing at once."""
 
-    def open(self, sampling: Sampling) -> Session:
-        """Begin to draw.
+    def open(self) -> Session:
+        """Begin to draw; each request says how.
 
         Raises:
             BackendError: the model cannot be had.
@@ -111,15 +112,63 @@ class Backend(Protocol):
         """
 
 
+class LogitsProcessor(Protocol):
+    """What a watermark does to the logits of the next token, for many texts at once.
+
+    It runs on the model's device, and inside a recorded graph where there is one: it works on
+    tensors alone, and decides nothing by their values in Python.
+    """
+
+    @property
+    def width(self) -> int:
+        """How many tokens before the next one it looks at."""
+
+    def process(self, scores: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
+        """The new logits.
+
+        Args:
+            scores: logits of the next token, (B, V), float32.
+            contexts: the ``width`` tokens before it, oldest first, (B, width); -1 where a text
+                has not begun. The prompt's tokens are among them.
+
+        Returns:
+            (B, V).
+        """
+
+
 @runtime_checkable
-class SteerableBackend(Backend, Protocol):
-    """A backend whose next-token logits can be biased, which token watermarks need."""
+class LogitsBackend(Backend, Protocol):
+    """A backend that lets a watermark change the logits of each step."""
 
-    def steer(self, prompt: Prompt, *, bias: TokenWatermark, max_tokens: int, seed: int) -> str:
-        """Continue one prompt while ``bias`` shifts the logits of each step."""
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What makes tokens of texts for its model; loads what it needs."""
 
 
-class Trial(Protocol):
+@runtime_checkable
+class Tokenizer(Protocol):
+    """Text to tokens, as a model reads it."""
+
+    @property
+    def name(self) -> str:
+        """What a user types to get it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of everything that decides a token."""
+
+    @property
+    def size(self) -> int:
+        """V, the number of logits: tokens are 0 ... V - 1."""
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without any that only begin or end one."""
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """What each token adds to the text; together they make it."""
+
+
+class KeyRandomizationTest(Protocol):
     """One text under the secret key and under reference keys, by one function for both.
 
     The increments under all of them are exchangeable when the text does not know the secret key.
@@ -168,8 +217,8 @@ class SentenceWatermark(Protocol):
         *,
         statistic: StatisticName,
         topic: TopicName = "given",
-        parts: Parts | None = None,
-    ) -> Trial:
+        parts: EditHypotheses | None = None,
+    ) -> KeyRandomizationTest:
         """One text, ready to be compared under this key and under reference keys.
 
         Args:
@@ -181,18 +230,6 @@ class SentenceWatermark(Protocol):
 
 
 @runtime_checkable
-class TokenWatermark(Protocol):
-    """A mark in the choice of tokens."""
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-
-    def bias(self, context: Sequence[int], logits: FloatArray) -> FloatArray:
-        """Shift the logits (V,) of the next token, given the tokens before it."""
-
-
-@runtime_checkable
 class Attack(Protocol):
     """A change to a text that tries to hurt the mark and keep the meaning."""
 
@@ -201,7 +238,7 @@ class Attack(Protocol):
         """The registered name."""
 
     @property
-    def keeps(self) -> float:
+    def min_similarity(self) -> float:
         """The least similarity at which its outcome still counts as the same text."""
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from hammingmark import report
 from hammingmark.errors import BackendError, InputError
+
+if TYPE_CHECKING:
+    from hammingmark.protocols import LogitsProcessor
 
 StatisticName = Literal["edge_vote", "global_bits", "soft", "likelihood", "margin"]
 TopicName = Literal["given", "free"]
@@ -56,7 +59,7 @@ class Sentences:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class EditHypotheses:
     """Sentences, and what they may have been before they were joined or split.
 
     Attributes:
@@ -140,6 +143,9 @@ class Request:
         seed: decides the draw.
         max_tokens: at most so many tokens.
         enough: told the candidate's text so far, says whether it need not go on.
+        sampling: how its tokens are drawn.
+        logits: what is done to the logits of each step, where the backend can
+            (`protocols.LogitsBackend`).
     """
 
     number: int
@@ -148,6 +154,8 @@ class Request:
     seed: int
     max_tokens: int
     enough: Callable[[str], bool]
+    sampling: Sampling = Sampling()
+    logits: LogitsProcessor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +331,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class GenerationStep:
     """One step of writing: a sentence, with whatever stood before it that cannot carry a mark.
 
     Attributes:
@@ -386,7 +394,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class Generation:
     """A finished text and how it was generated.
 
     Attributes:
@@ -400,7 +408,7 @@ class Draft:
 
     text: str
     sentences: tuple[str, ...]
-    steps: tuple[Written, ...]
+    steps: tuple[GenerationStep, ...]
     cost: Cost
     stopped: str
     error: str | None = None
@@ -411,7 +419,7 @@ class Draft:
     def __repr__(self) -> str:
         shown = self.text if len(self.text) <= 40 else f"{self.text[:39]}…"
         return (
-            f"Draft({shown!r}, sentences={len(self.sentences)}, tokens={self.cost.tokens}, "
+            f"Generation({shown!r}, sentences={len(self.sentences)}, tokens={self.cost.tokens}, "
             f"stopped={self.stopped!r})"
         )
 
@@ -426,7 +434,7 @@ class Attacked:
         sentences_touched: share of the original sentences that are not there word for word.
         similarity: mean over the original sentences of the cosine to what became of them; None
             if nobody judged it or there was none to compare.
-        keeps: least similarity at which the attack's outcome counts as the same text.
+        min_similarity: least similarity at which the attack's outcome counts as the same text.
         kept: whether the similarity is at least that; None if nobody judged it.
     """
 
@@ -434,5 +442,5 @@ class Attacked:
     words_changed: float
     sentences_touched: float
     similarity: float | None = None
-    keeps: float = 0.0
+    min_similarity: float = 0.0
     kept: bool | None = None

@@ -79,7 +79,7 @@ def _tiny(kind: str, **more: object) -> Callable[[Path], Settings]:
 
 
 def _seeking(folder: Path) -> Settings:
-    return {"inner": "typos", "encoder": Letters(), "keeps": -1.0}
+    return {"inner": "typos", "encoder": Letters(), "min_similarity": -1.0}
 
 
 GIVEN: Mapping[str, Callable[[Path], Settings]] = {

@@ -98,7 +98,7 @@ def test_it_is_what_it_says(build: Build, name: str) -> None:
     made = build(name)
     assert isinstance(made, Attack)
     assert made.name == name
-    assert -1.0 <= made.keeps <= 1.0
+    assert -1.0 <= made.min_similarity <= 1.0
     brief, _ = describe_attack(name)
     assert brief.endswith(".")
     assert len(brief) < 100

@@ -16,7 +16,7 @@ from hammingmark.assemble import writer
 from hammingmark.backends.llamacpp import LlamaCppBackend
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.generate import Settings
+from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Message, Prompt, Request, Sampling
 
@@ -101,15 +101,13 @@ def test_a_begun_answer_is_written_to_its_end(
     """Sentence after sentence, in the message in which it was begun."""
     story = Message("user", "Tell me a long story about a lighthouse.")
     chat = Prompt(messages=(story, answer("Once upon a time there was a tall lighthouse.")))
-    settings = Settings(max_sentences=2, max_tokens=100)
-    made = writer(
-        marking_key, backend=backend, encoder=encoder, splitter=splitter, settings=settings
-    )
+    config = GenerationConfig(max_sentences=2, max_tokens=100)
+    made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, config=config)
     for seed in range(2, 8):
-        draft = made.write(chat, seed=seed)
-        assert draft.error is None
-        assert_counted(draft, marking_key, encoder=encoder, splitter=splitter)
-        if len(draft.sentences) == 2:
+        generation = made.write(chat, seed=seed)
+        assert generation.error is None
+        assert_counted(generation, marking_key, encoder=encoder, splitter=splitter)
+        if len(generation.sentences) == 2:
             return
     pytest.fail("the story always ends after a sentence")
 
@@ -160,7 +158,7 @@ def test_only_the_likeliest_is_drawn_if_nothing_else_is_left(
 
 
 def test_one_of_several_is_cancelled(backend: Backend) -> None:
-    session = backend.open(Sampling())
+    session = backend.open()
     for number in range(3):
         session.submit(ask(number, seed=number, max_tokens=8 if number else 300))
     session.cancel(0)
@@ -173,7 +171,7 @@ def test_one_of_several_is_cancelled(backend: Backend) -> None:
 def test_closing_with_candidates_under_way_leaves_no_thread(backend: Backend) -> None:
     draw(backend, ask(0))
     before = set(threading.enumerate())
-    session = backend.open(Sampling())
+    session = backend.open()
     for number in range(6):
         session.submit(ask(number, seed=number, max_tokens=300))
     session.cancel(0)

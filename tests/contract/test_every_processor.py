@@ -36,9 +36,9 @@ def digest_of_scores() -> str:
     """
     rng = np.random.default_rng(0)
     digest = hashlib.sha256()
-    for variant in ("", "soft", "fresh", "soft-fresh"):
+    for variant in ("", "soft", "residual", "soft-residual"):
         for _ in range(5):
-            key = key_of(rng, soft="soft" in variant, fresh="fresh" in variant, d=DIMENSION)
+            key = key_of(rng, soft="soft" in variant, residual="residual" in variant, d=DIMENSION)
             mark = HammingMark(key)
             text = unit(rng.standard_normal((40, DIMENSION)) + 0.5)
             candidates = unit(rng.standard_normal((16, DIMENSION)) + 0.5)

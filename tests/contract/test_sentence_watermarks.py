@@ -11,7 +11,7 @@ import pytest
 from hammingmark import registry
 from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
 from hammingmark.pipeline.compare import compare
-from hammingmark.protocols import FloatArray, SentenceWatermark, Trial
+from hammingmark.protocols import FloatArray, KeyRandomizationTest, SentenceWatermark
 from hammingmark.records import STATISTICS, StatisticName, TopicName
 
 DIMENSION = 48
@@ -20,7 +20,8 @@ LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 # A method by its name, and HammingMark with other balls beside the paper's.
 METHODS = (
-    *registry.names("sentence_watermarks"), "hamming/soft", "hamming/fresh", "hamming/soft-fresh"
+    *registry.names("sentence_watermarks"),
+    "hamming/soft", "hamming/residual", "hamming/soft-residual"
 )  # fmt: skip
 every_method = pytest.mark.parametrize("method", METHODS)
 every_statistic = pytest.mark.parametrize("statistic", STATISTICS)
@@ -28,22 +29,22 @@ every_topic = pytest.mark.parametrize("topic", TOPICS)
 
 
 def key_of(
-    rng: np.random.Generator, *, soft: bool = False, fresh: bool = False, d: int = DIMENSION
+    rng: np.random.Generator, *, soft: bool = False, residual: bool = False, d: int = DIMENSION
 ) -> WatermarkKey:
     return WatermarkKey(
         secret=Secret(rng.bytes(32)),
         encoder="test",
         fingerprint="ab" * 32,
         dimension=d,
-        threshold=(4.3 if fresh else 5.3) if soft else (5 if fresh else 6),
+        threshold=(4.3 if residual else 5.3) if soft else (5 if residual else 6),
         softness=0.5 if soft else 0.0,
-        fresh=fresh,
+        residual=residual,
     )
 
 
 def build(method: str, rng: np.random.Generator) -> SentenceWatermark:
     name, _, variant = method.partition("/")
-    key = key_of(rng, soft="soft" in variant, fresh="fresh" in variant)
+    key = key_of(rng, soft="soft" in variant, residual="residual" in variant)
     watermark: SentenceWatermark = registry.find("sentence_watermarks", name)(key)
     return watermark
 
@@ -169,7 +170,7 @@ def test_a_trial_keeps_its_shapes_and_its_ceiling(
 ) -> None:
     rng = np.random.default_rng(8)
     watermark = build(method, rng)
-    trial: Trial = watermark.trial(chain(n, rng), statistic=statistic, topic=topic)
+    trial: KeyRandomizationTest = watermark.trial(chain(n, rng), statistic=statistic, topic=topic)
     for part in (trial.own, trial.best, trial.centre):
         assert part.shape == (n - 1,)
         assert part.dtype == np.float64
@@ -338,7 +339,7 @@ def test_marked_texts_are_told_apart(
 def test_no_repr_shows_the_secret(method: str) -> None:
     rng = np.random.default_rng(14)
     name, _, variant = method.partition("/")
-    key = key_of(rng, soft="soft" in variant, fresh="fresh" in variant)
+    key = key_of(rng, soft="soft" in variant, residual="residual" in variant)
     watermark = registry.find("sentence_watermarks", name)(key)
     trial = watermark.trial(chain(4, rng), statistic="margin")
     raw = key.secret.reveal()

@@ -112,10 +112,10 @@ def test_rows_say_all_that_decided_them(run: Run) -> None:
     for row in rows:
         assert 0 < row["words_changed"] < 0.3
         assert 0 < row["sentences_touched"] <= 1
-        assert (row["similarity"], row["kept"], row["keeps"]) == (None, None, 0.7)
+        assert (row["similarity"], row["kept"], row["min_similarity"]) == (None, None, 0.7)
         assert row["run"] == {
             "attack": "typos",
-            "settings": {"share": 0.1, "keeps": 0.7},
+            "settings": {"share": 0.1, "min_similarity": 0.7},
             "seed": 3,
             "batch": 32,
             "judge": "none",

@@ -19,7 +19,7 @@ from hammingmark.assemble import detector, load_backend, writer
 from hammingmark.errors import InputError, KeyMismatch
 from hammingmark.keyring import save
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.generate import Settings
+from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Message, Prompt
 
@@ -27,19 +27,19 @@ pytestmark = pytest.mark.slow
 
 
 def test_what_is_emitted_splits_into_what_was_accepted(texts: Texts, splitter: Splitter) -> None:
-    for draft in [*texts.marked, *texts.plain]:
-        assert tuple(splitter.split(draft.text).carrying) == draft.sentences
-        assert "".join(step.text for step in draft.steps).strip() == draft.text.strip()
+    for generation in [*texts.marked, *texts.plain]:
+        assert tuple(splitter.split(generation.text).carrying) == generation.sentences
+        assert "".join(step.text for step in generation.steps).strip() == generation.text.strip()
 
 
 def test_what_generation_accepts_detection_counts(
     texts: Texts, encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey, tmp_path: Path
 ) -> None:
     """Through text, a file and JSON."""
-    for draft in texts.marked:
-        file = tmp_path / "draft.txt"
-        file.write_text(json.loads(json.dumps(draft.text)), encoding="utf-8")
-        again = replace(draft, text=file.read_text(encoding="utf-8"))
+    for generation in texts.marked:
+        file = tmp_path / "generation.txt"
+        file.write_text(json.loads(json.dumps(generation.text)), encoding="utf-8")
+        again = replace(generation, text=file.read_text(encoding="utf-8"))
         assert_counted(again, marking_key, encoder=encoder, splitter=splitter)
 
 
@@ -47,12 +47,14 @@ def judged(texts: Texts, encoder: Encoder, key: WatermarkKey) -> dict[str, npt.N
     """P-values of marked text under its key and a wrong one, and of plain text."""
     wrong = replace(key, secret=Secret(bytes(32)))
     found = {}
-    for name, each, drafts in (
+    for name, each, generations in (
         ("right", key, texts.marked),
         ("wrong", wrong, texts.marked),
         ("plain", key, texts.plain),
     ):
-        verdicts = detector(each, encoder=encoder).judge_many(draft.text for draft in drafts)
+        verdicts = detector(each, encoder=encoder).judge_many(
+            generation.text for generation in generations
+        )
         p = np.array([verdict.p_value for verdict in verdicts if verdict.p_value is not None])
         found[name] = p
         print(f"{name}: {(p <= 0.01).mean():.2f} at 1 %, {(p <= 0.05).mean():.2f} at 5 %")
@@ -77,8 +79,8 @@ def test_the_right_key_finds_the_mark_and_a_wrong_key_does_not(
 
 def cost_of(texts: Texts) -> tuple[float, float, float]:
     """Samples a sentence, the share of candidates accepted, and of sentences not marked."""
-    costs = [draft.cost for draft in texts.marked]
-    sentences = sum(len(draft.sentences) for draft in texts.marked)
+    costs = [generation.cost for generation in texts.marked]
+    sentences = sum(len(generation.sentences) for generation in texts.marked)
     samples = sum(cost.candidates for cost in costs) / sentences
     acceptance = sum(cost.passed for cost in costs) / sum(cost.tried for cost in costs)
     fallback = sum(cost.fallbacks for cost in costs) / sentences
@@ -119,7 +121,7 @@ def test_the_same_seed_gives_the_same_text(encoder: Encoder, marking_key: Waterm
             marking_key,
             backend=load_backend("smollm2"),
             encoder=encoder,
-            settings=Settings(max_tokens=80),
+            config=GenerationConfig(max_tokens=80),
         )
         return made.write(prompt, seed=seed).text
 
@@ -127,11 +129,13 @@ def test_the_same_seed_gives_the_same_text(encoder: Encoder, marking_key: Waterm
 
 
 def test_a_chat_is_answered(backend: Backend, encoder: Encoder, marking_key: WatermarkKey) -> None:
-    made = writer(marking_key, backend=backend, encoder=encoder, settings=Settings(max_tokens=80))
+    made = writer(
+        marking_key, backend=backend, encoder=encoder, config=GenerationConfig(max_tokens=80)
+    )
     chat = Prompt(messages=(Message("user", "Why is the sky blue? Answer in four sentences."),))
-    draft = made.write(chat, seed=3)
-    assert draft.sentences
-    assert draft.steps[0].score is None  # in a chat the first sentence is free
+    generation = made.write(chat, seed=3)
+    assert generation.sentences
+    assert generation.steps[0].score is None  # in a chat the first sentence is free
 
 
 def test_a_retired_key_does_not_mark(marking_key: WatermarkKey, encoder: Encoder) -> None:
@@ -201,13 +205,15 @@ def test_the_command_writes_what_detect_then_counts(
 def test_detect_says_of_many_texts_what_the_library_says(
     texts: Texts, command: Command, key_file: Path, encoder: Encoder, marking_key: WatermarkKey
 ) -> None:
-    drafts = texts.marked[:8]
-    rows = "".join(json.dumps({"text": draft.text}) + "\n" for draft in drafts)
-    (key_file.parent / "drafts.jsonl").write_text(rows)
-    done = command("detect", "--key", key_file, "--json", "drafts.jsonl")
+    generations = texts.marked[:8]
+    rows = "".join(json.dumps({"text": generation.text}) + "\n" for generation in generations)
+    (key_file.parent / "generations.jsonl").write_text(rows)
+    done = command("detect", "--key", key_file, "--json", "generations.jsonl")
     assert done.returncode == 0, done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines()]
-    verdicts = detector(marking_key, encoder=encoder).judge_many(draft.text for draft in drafts)
+    verdicts = detector(marking_key, encoder=encoder).judge_many(
+        generation.text for generation in generations
+    )
     for row, verdict in zip(told, verdicts, strict=True):
         assert row["sentences"] == len(verdict.sentences)
         assert row["watermarked"] is verdict.watermarked

@@ -17,7 +17,7 @@ from tests.forking import in_a_fork
 from hammingmark.assemble import load_backend, model_store
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Backend
-from hammingmark.records import Prompt, Request, Sampling
+from hammingmark.records import Prompt, Request
 
 pytestmark = [
     pytest.mark.slow,
@@ -87,7 +87,7 @@ def test_loading_holds_nobody_up() -> None:
 
     ticking = threading.Thread(target=tick)
     ticking.start()
-    backend.open(Sampling()).close()
+    backend.open().close()
     over.set()
     ticking.join()
     backend.close()
@@ -95,7 +95,7 @@ def test_loading_holds_nobody_up() -> None:
 
 
 def draw(backend: Backend) -> str:
-    session = backend.open(Sampling())
+    session = backend.open()
     try:
         session.submit(Request(0, TEXT, "", 1, 6, lambda text: False))
         return session.wait()[0].text
@@ -118,7 +118,7 @@ def test_a_model_whose_process_dies_is_told_and_loaded_again() -> None:
     with load_backend("smollm2") as backend:  # type: ignore[attr-defined]
         here = draw(backend)
         (host,) = set(children(os.getpid())) - set(others)
-        session = backend.open(Sampling())
+        session = backend.open()
         session.submit(Request(0, TEXT, "", 1, 2000, lambda text: False))
         os.kill(host, signal.SIGKILL)
         with pytest.raises(BackendError, match="ended unexpectedly, with status -9"):
@@ -130,9 +130,9 @@ def test_a_model_whose_process_dies_is_told_and_loaded_again() -> None:
 
 def test_contexts() -> None:
     with pytest.raises(InputError, match="trained for 8192 tokens"):
-        load_backend("smollm2", context=8193).open(Sampling())
+        load_backend("smollm2", context=8193).open()
     with pytest.raises(InputError, match="at least 1"):
-        load_backend("smollm2", context=0).open(Sampling())
+        load_backend("smollm2", context=0).open()
     with pytest.raises(InputError, match="where its server runs"):
         load_backend("openai:@http://127.0.0.1:9/v1", context=512)
 
@@ -141,9 +141,9 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "nonsense.gguf"
     file.write_bytes(b"nonsense" * 100)
     with pytest.raises(BackendError, match=r"cannot load nonsense\.gguf"):
-        load_backend(str(file)).open(Sampling())
+        load_backend(str(file)).open()
     with pytest.raises(BackendError, match="no model file"):
-        load_backend(str(tmp_path / "absent.gguf")).open(Sampling())
+        load_backend(str(tmp_path / "absent.gguf")).open()
 
 
 def test_a_folder_in_which_a_command_runs_cannot_put_code_in(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_candidate_that_cannot_be_read_costs_no_lane() -> None:
 
     with load_backend("smollm2") as backend:  # type: ignore[attr-defined]
         for _ in range(backend.parallel + 1):
-            session = backend.open(Sampling())
+            session = backend.open()
             session.submit(Request(0, TEXT, "", 1, 20, broken))
             with pytest.raises(BackendError, match="the splitter broke"):
                 session.wait()
@@ -197,7 +197,7 @@ def test_a_forked_process_does_not_keep_the_model_alive() -> None:
         "import os, signal, time\n"
         "from hammingmark.assemble import load_backend\n"
         "from hammingmark.records import Sampling\n"
-        "backend = load_backend('smollm2'); backend.open(Sampling()).close()\n"
+        "backend = load_backend('smollm2'); backend.open().close()\n"
         "host = backend._process._process.pid\n"
         "child = os.fork()\n"
         "if child == 0:\n"

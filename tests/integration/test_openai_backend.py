@@ -11,15 +11,15 @@ from tests.llama_server import Server, serving
 from hammingmark.assemble import load_backend, writer
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.generate import Settings
+from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Encoder, Splitter
-from hammingmark.records import Message, Prompt, Request, Sampling
+from hammingmark.records import Message, Prompt, Request
 
 pytestmark = pytest.mark.slow
 
 TEXT = Prompt("The lighthouse had been dark for a year. Nobody in the village knew why.")
 CHAT = Prompt(messages=(Message("user", "Tell me a story about a lighthouse, in many sentences."),))
-FEW = Settings(max_tokens=80)
+FEW = GenerationConfig(max_tokens=80)
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,11 @@ def test_what_is_accepted_is_counted(
     """Several candidates of a sentence come in one request, and the model need not be named."""
     backend = load_backend(f"openai:@{server.url}")
     assert isinstance(backend, OpenAIBackend)
-    made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, settings=FEW)
-    draft = made.write(prompt, seed=3)
-    assert draft.error is None
-    assert 20 <= draft.cost.tokens <= 80
-    assert any(assert_counted(draft, marking_key, encoder=encoder, splitter=splitter))
+    made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, config=FEW)
+    generation = made.write(prompt, seed=3)
+    assert generation.error is None
+    assert 20 <= generation.cost.tokens <= 80
+    assert any(assert_counted(generation, marking_key, encoder=encoder, splitter=splitter))
     assert backend.refused == frozenset()
     backend.close()
 
@@ -49,16 +49,16 @@ def test_the_same_seed_gives_the_same_text(
 ) -> None:
     # What llama.cpp keeps of earlier prompts changes the last digits of what it computes.
     backend = OpenAIBackend(server.url, "any", width=1, extra={"cache_prompt": False})
-    two = Settings(max_tokens=60, max_sentences=2)
-    made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, settings=two)
-    drafts = [made.write(TEXT, seed=seed) for seed in (5, 5, 6)]
-    assert drafts[0].text == drafts[1].text
-    assert drafts[0].text != drafts[2].text
+    two = GenerationConfig(max_tokens=60, max_sentences=2)
+    made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, config=two)
+    generations = [made.write(TEXT, seed=seed) for seed in (5, 5, 6)]
+    assert generations[0].text == generations[1].text
+    assert generations[0].text != generations[2].text
 
 
 def test_candidates_of_one_request_differ(server: Server) -> None:
     backend = OpenAIBackend(server.url, "any")
-    session = backend.open(Sampling())
+    session = backend.open()
     for number in range(4):
         session.submit(Request(number, TEXT, "", 100 + number, 8, lambda text: False))
     found: dict[int, str] = {}
@@ -85,10 +85,10 @@ def test_a_server_that_dies_leaves_what_was_accepted(
             if len(steps) == 2:
                 server.process.kill()
                 server.process.wait()
-    (draft,) = run.drafts()
+    (generation,) = run.generations()
     assert len(steps) >= 2
-    assert draft.stopped == "error"
-    assert draft.error is not None
-    assert "Check that the server runs" in draft.error
-    assert draft.text == "".join(step.text for step in steps).strip()
-    assert tuple(splitter.split(draft.text).carrying) == draft.sentences
+    assert generation.stopped == "error"
+    assert generation.error is not None
+    assert "Check that the server runs" in generation.error
+    assert generation.text == "".join(step.text for step in steps).strip()
+    assert tuple(splitter.split(generation.text).carrying) == generation.sentences

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hammingmark.assemble import settings_now
+from hammingmark.assemble import environment_now
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ def run(home: Path, script: str, *before: str, **variables: str) -> str:
     """Run Python with a home of its own and the models that are here; its output."""
     unset = {"ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
-    cache = str(settings_now().cache)
+    cache = str(environment_now().cache)
     done = subprocess.run(
         [*before, sys.executable, "-c", script],
         env={**environment, "HOME": str(home), "HAMMINGMARK_CACHE": cache, **variables},
@@ -102,7 +102,7 @@ else:
     "name",
     [
         'load_encoder("sbert:nobody/no-such-encoder").encode(["One."])',
-        'load_backend("transformers:nobody/no-such-model").open(Sampling())',
+        'load_backend("transformers:nobody/no-such-model").open()',
         'load_attack("parrot", splitter=load_splitter(), settings={"model": "nobody/no-such"})'
         '.apply(["One here. Two here."], rng=np.random.default_rng(0))',
     ],

@@ -100,9 +100,9 @@ def evidence(
     edits: bool = False,
 ) -> float:
     edited = [
-        edit(list(draft.sentences), prompt.text)
-        for draft, prompt in zip(texts.marked, texts.prompts, strict=True)
-        if len(draft.sentences) >= 6
+        edit(list(generation.sentences), prompt.text)
+        for generation, prompt in zip(texts.marked, texts.prompts, strict=True)
+        if len(generation.sentences) >= 6
     ]
     verdicts = detector(key, encoder=encoder, edits=edits).judge_many(edited)
     p = np.array([verdict.p_value for verdict in verdicts], float)

@@ -20,7 +20,7 @@ from tests.conftest import Texts, embed, passages, shared_texts
 from hammingmark.core.presets import PresetName, ball
 from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
 from hammingmark.pipeline.compare import compare
-from hammingmark.pipeline.parts import read_parts
+from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
 from hammingmark.protocols import Encoder, Splitter
 from hammingmark.records import STATISTICS, StatisticName, TopicName
 from hammingmark.watermarks.sentence.hamming import HammingMark
@@ -53,7 +53,7 @@ def mark(dice: np.random.Generator, preset: PresetName = "default") -> HammingMa
         bits=demand.bits,
         threshold=demand.threshold,
         softness=demand.softness,
-        fresh=demand.fresh,
+        residual=demand.residual,
     )
     return HammingMark(key)
 
@@ -130,7 +130,7 @@ def test_human_text_of_any_length(beginnings: list[np.ndarray], length: int) -> 
 def test_human_text_that_may_have_been_edited(
     articles: list[str], splitter: Splitter, encoder: Encoder
 ) -> None:
-    parts = [read_parts(run) for run in passages(articles, splitter, each=1, most=12)]
+    parts = [edit_hypotheses(run) for run in passages(articles, splitter, each=1, most=12)]
     rows = embed([list(each.texts) for each in parts], encoder)
     dice = np.random.default_rng(9)
     p = [

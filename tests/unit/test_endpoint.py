@@ -9,7 +9,7 @@ import time
 import pytest
 from tests.unit.backends.openai_server import KEY, running, stall, status
 
-from hammingmark.endpoint import Endpoint, HungUp, Line, Refused
+from hammingmark.endpoint import Cancelled, CancelToken, Endpoint, Refused
 from hammingmark.errors import BackendError, InputError
 
 
@@ -41,7 +41,9 @@ def test_what_is_asked_too_much_is_refused_to_whoever_streams() -> None:
         made = endpoint(server.url, backoff=30.0)
         server.always = status(503, "full")
         with pytest.raises(Refused, match=r"answered 503: full\. See") as caught:
-            made.stream("/x", {}, len, line=Line(), is_final=lambda reason: reason == "full")
+            made.stream(
+                "/x", {}, len, token=CancelToken(), is_final=lambda reason: reason == "full"
+            )
         assert (caught.value.status, caught.value.reason) == (503, "full")
 
 
@@ -49,18 +51,18 @@ def test_what_is_asked_too_much_is_refused_to_whoever_streams() -> None:
 def test_another_thread_may_hang_up(step: object) -> None:
     with running() as server:
         server.always = step  # type: ignore[assignment]
-        made, line = endpoint(server.url, backoff=30.0), Line()
+        made, token = endpoint(server.url, backoff=30.0), CancelToken()
 
-        def hang_up() -> None:
+        def cancel() -> None:
             while not server.seen:
                 time.sleep(0.005)
-            line.hang_up()
+            token.cancel()
 
-        threading.Thread(target=hang_up).start()
+        threading.Thread(target=cancel).start()
         began = time.monotonic()
         for _ in range(2):
-            with pytest.raises(HungUp):
-                made.stream("/x", {}, len, line=line)
+            with pytest.raises(Cancelled):
+                made.stream("/x", {}, len, token=token)
         assert time.monotonic() - began < 20  # not the 30 seconds of the back-off
         assert len(server.seen) == 1
 

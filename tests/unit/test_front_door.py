@@ -10,8 +10,8 @@ import pytest
 import hammingmark
 
 PUBLIC = [
-    "Draft",
     "Evidence",
+    "Generation",
     "HammingMarkError",
     "Passage",
     "Transition",

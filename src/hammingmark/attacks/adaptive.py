@@ -74,7 +74,7 @@ class _Versions:
         encoder: the watermark's, if the attacker knows it, otherwise one like it.
         judge: says how similar a version still is; by default the encoder itself.
         versions: how many versions per sentence are asked for at a time.
-        keeps: least cosine of a version to its original sentence, by the judge.
+        min_similarity: least cosine of a version to its original sentence, by the judge.
     """
 
     inner: Attack
@@ -82,13 +82,15 @@ class _Versions:
     encoder: Encoder
     judge: Encoder | None = None
     versions: int = 8
-    keeps: float = 0.7
+    min_similarity: float = 0.7
 
     def __post_init__(self) -> None:
         if self.versions < 1:
             raise InputError(f"At least 1 version is needed, not {self.versions}.")
-        if not -1.0 <= self.keeps <= 1.0:
-            raise InputError(f"keeps is a cosine, from -1 to 1, not {self.keeps:g}.")
+        if not -1.0 <= self.min_similarity <= 1.0:
+            raise InputError(
+                f"min_similarity is a cosine, from -1 to 1, not {self.min_similarity:g}."
+            )
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all randomness drawn from ``rng``."""
@@ -144,7 +146,7 @@ class _Versions:
                 version
                 for rank, version in enumerate(offer)
                 # What stands there has passed before: a bound that rounding misses changes nothing.
-                if rank == 0 or float(rows[version] @ rows[original]) >= self.keeps
+                if rank == 0 or float(rows[version] @ rows[original]) >= self.min_similarity
             ]
             for offer, original in zip(offers, originals, strict=True)
         ]

@@ -10,8 +10,8 @@ import numpy as np
 
 from hammingmark.attacks.each import how_many, pick, require_share
 from hammingmark.attacks.joints import JOINTS, Family
-from hammingmark.attacks.prose import listed
 from hammingmark.attacks.sentences import SentenceAttack
+from hammingmark.attacks.word_spans import listed
 from hammingmark.core.words import words_of
 from hammingmark.records import Unit
 
@@ -42,13 +42,13 @@ class MergeSentences(SentenceAttack):
             brackets, or a comma and "because", "since", "as" or "which means that". ``unseen``:
             others, which the detector's rule was not chosen on. ``bare``: a conjunction without a
             comma.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "merge-sentences"
     share: float = 0.2
     joints: Family = "known"
-    keeps: float = 0.8
+    min_similarity: float = 0.8
 
     def __post_init__(self) -> None:
         require_share(self.share)
@@ -90,13 +90,13 @@ class SplitSentences(SentenceAttack):
     Attributes:
         share: of the sentences; fewer are cut where fewer have such a place.
         anywhere: cut a sentence without such a place in its middle, whatever that does to it.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "split-sentences"
     share: float = 0.2
     anywhere: bool = False
-    keeps: float = 0.8
+    min_similarity: float = 0.8
 
     def __post_init__(self) -> None:
         require_share(self.share)

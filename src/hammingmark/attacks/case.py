@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from hammingmark.attacks.each import EachText, pick, require_share
-from hammingmark.attacks.prose import prose_words, replace_words
+from hammingmark.attacks.word_spans import prose_words, replace_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,13 +18,13 @@ class Case(EachText):
     Attributes:
         share: of the words.
         style: what becomes of a word; ``flip`` turns its first letter round.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "case"
     share: float = 1.0
     style: Literal["lower", "upper", "title", "flip"] = "lower"
-    keeps: float = 0.8
+    min_similarity: float = 0.8
 
     def __post_init__(self) -> None:
         require_share(self.share)

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from hammingmark.attacks.each import EachText, pick, require_share
-from hammingmark.attacks.prose import like, listed, may_touch
+from hammingmark.attacks.word_spans import like, listed, may_touch
 
 _VERBS = listed("are could did do does had has have is might must need should was were would")
 # Each verb with its contracted negative. "ain't" stands for too many things to be written out.
@@ -73,13 +73,13 @@ class Contractions(EachText):
     Attributes:
         share: of the places where a text can be written otherwise.
         way: to ``expand``, to ``contract``, or ``both``, whichever a place allows.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "contractions"
     share: float = 1.0
     way: Literal["expand", "contract", "both"] = "both"
-    keeps: float = 0.9
+    min_similarity: float = 0.9
 
     def __post_init__(self) -> None:
         require_share(self.share)

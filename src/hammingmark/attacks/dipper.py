@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from hammingmark.attacks.decoding import Decoding
-from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose, one_line
+from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose, one_line
 from hammingmark.attacks.seq2seq import Seq2Seq
 from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import InputError
@@ -49,7 +49,7 @@ class Dipper:
     """
 
     libraries: ClassVar[tuple[str, ...]] = LIBRARIES
-    keeps: float = 0.7
+    min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
     def __init__(

@@ -22,13 +22,13 @@ class Truncate(SentenceAttack):
     Attributes:
         share: of the sentences, to be cut off.
         side: where.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "truncate"
     share: float = 0.5
     side: Literal["front", "back"] = "back"
-    keeps: float = 0.7
+    min_similarity: float = 0.7
 
     def __post_init__(self) -> None:
         require_share(self.share)
@@ -50,13 +50,13 @@ class CopyPaste(EachText):
     Attributes:
         pool: sentences that people wrote, in order; a run of them is taken, beginning anywhere.
         share: of the words of the outcome, to be those of the text.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "copy-paste"
     pool: tuple[str, ...]
     share: float = 0.5
-    keeps: float = 0.9
+    min_similarity: float = 0.9
 
     def __post_init__(self) -> None:
         require_share(self.share)
@@ -90,13 +90,13 @@ class LeftPrompt(EachText):
     Attributes:
         prompt: what the model had been asked.
         gap: what stands between the two.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "prompt"
     prompt: str
     gap: str = " "
-    keeps: float = 0.9
+    min_similarity: float = 0.9
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from hammingmark.attacks.each import EachText, pick, require_share
-from hammingmark.attacks.prose import prose_words
+from hammingmark.attacks.word_spans import prose_words
 
 CYRILLIC = dict(zip("aceijopsxyABCEHIJKMOPSTXY", "асеіјорѕхуАВСЕНІЈКМОРЅТХУ", strict=True))
 GREEK = dict(zip("ovABEHIKMNOPTXYZ", "ονΑΒΕΗΙΚΜΝΟΡΤΧΥΖ", strict=True))
@@ -24,13 +24,13 @@ class Homoglyphs(EachText):
     Attributes:
         share: of the letters that have a look-alike.
         alphabet: where the look-alikes come from.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "homoglyphs"
     share: float = 0.1
     alphabet: Literal["cyrillic", "greek", "both"] = "cyrillic"
-    keeps: float = -1.0
+    min_similarity: float = -1.0
 
     def __post_init__(self) -> None:
         require_share(self.share)

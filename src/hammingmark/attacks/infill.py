@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.pieces import Piece, Tally, change_prose
+from hammingmark.attacks.segments import Piece, Tally, change_prose
 from hammingmark.attacks.vocabulary import whole_words
 from hammingmark.attacks.weights import LIBRARIES, Loaded, Task, load
 from hammingmark.errors import BackendError, InputError
@@ -46,7 +46,7 @@ class _Infill(ABC):
     """What both kinds share: which words go, one per round in every sentence at once."""
 
     libraries: ClassVar[tuple[str, ...]] = LIBRARIES
-    keeps: float = 0.7
+    min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
     _task: Task

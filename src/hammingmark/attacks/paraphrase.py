@@ -23,7 +23,7 @@ import numpy as np
 
 from hammingmark.attacks.bigrams import Similarity, Tokens, fewest_shared, similarity_by, words
 from hammingmark.attacks.decoding import Decoding
-from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose
+from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
 from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import InputError
@@ -41,7 +41,7 @@ class _Paraphraser(ABC):
     """What both share: sentence by sentence, several paraphrases, one of them chosen."""
 
     libraries: ClassVar[tuple[str, ...]] = LIBRARIES
-    keeps: float = 0.7
+    min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
     def __init__(

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from hammingmark.attacks.answers import clean
-from hammingmark.attacks.pieces import Grain, Kept, Piece, Tally, change_prose
+from hammingmark.attacks.response_cleanup import clean
+from hammingmark.attacks.segments import Grain, Kept, Piece, Tally, change_prose
 from hammingmark.errors import InputError
 from hammingmark.protocols import Backend, Splitter
 from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
@@ -80,7 +80,7 @@ class Rewrite:
         max_tokens: of an answer; by default about twice what the original takes.
     """
 
-    keeps: float = 0.7
+    min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
     def __init__(
@@ -169,6 +169,7 @@ class Rewrite:
             seed=seed,
             max_tokens=self._max_tokens or 64 + len(piece.text) // 2,
             enough=_never,
+            sampling=self._sampling,
         )
 
     def _draw(self, requests: list[Request]) -> dict[int, Candidate]:
@@ -176,7 +177,7 @@ class Rewrite:
         found: dict[int, Candidate] = {}
         waiting = deque(requests)
         under_way = 0
-        session = self._backend.open(self._sampling)
+        session = self._backend.open()
         try:
             while len(found) < len(requests):
                 while waiting and under_way < self._backend.parallel:

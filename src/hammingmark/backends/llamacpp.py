@@ -21,7 +21,7 @@ from hammingmark.backends.llamacpp_process import LlamaCppProcess
 from hammingmark.backends.threads import threads_to_use
 from hammingmark.errors import BackendError
 from hammingmark.libraries import require_libraries
-from hammingmark.records import Candidate, Request, Sampling
+from hammingmark.records import Candidate, Request
 
 DEFAULT_CONTEXT = 4096
 """Tokens, as far as the model goes. Each costs memory four times over, once for each lane."""
@@ -63,7 +63,7 @@ class LlamaCppBackend(Closing):
         self._lock = threading.Lock()
         self._owner = os.getpid()
 
-    def open(self, sampling: Sampling) -> LlamaCppSession:
+    def open(self) -> LlamaCppSession:
         """Begin to draw; the first call loads the model, and the first after a fork does again."""
         if self._owner != os.getpid():
             self._owner, self._lock = os.getpid(), threading.Lock()
@@ -73,7 +73,6 @@ class LlamaCppBackend(Closing):
                 weakref.finalize(self, self._process.close)
             return LlamaCppSession(
                 self._process,
-                sampling,
                 workers=self.parallel,
                 context=self._context,
                 trained=self._trained,
@@ -113,14 +112,12 @@ class LlamaCppSession:
     def __init__(
         self,
         process: LlamaCppProcess,
-        sampling: Sampling,
         *,
         workers: int,
         context: int,
         trained: int | None,
     ) -> None:
         self._process = process
-        self._sampling = sampling
         self._context = context
         self._trained = trained
         self._asked: SimpleQueue[Request | None] = SimpleQueue()
@@ -194,7 +191,7 @@ class LlamaCppSession:
             except Empty:
                 continue  # another session's candidates are being drawn
             failure = lane.draw(
-                body_of(request, self._sampling),
+                body_of(request),
                 chat=bool(request.prompt.messages),
                 receive=receive,
                 is_given_up=is_given_up,
@@ -218,8 +215,9 @@ class LlamaCppSession:
         return f"llama.cpp refused the prompt: {failure}"
 
 
-def body_of(request: Request, sampling: Sampling) -> dict[str, Any]:
+def body_of(request: Request) -> dict[str, Any]:
     """What llama.cpp is asked for."""
+    sampling = request.sampling
     body: dict[str, Any] = {
         "max_tokens": request.max_tokens,
         "seed": request.seed,

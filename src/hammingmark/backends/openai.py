@@ -9,9 +9,9 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from hammingmark.backends.closing import Closing
-from hammingmark.backends.drawing import Draw, Job, Lanes, deal_out
-from hammingmark.backends.wire import blames_n, body_of, names_context, path_of, to_drop
-from hammingmark.endpoint import Endpoint, HungUp, Line, Refused
+from hammingmark.backends.inflight import Draw, Job, Lanes, deal_out
+from hammingmark.backends.openai_schema import blames_n, body_of, names_context, path_of, to_drop
+from hammingmark.endpoint import Cancelled, CancelToken, Endpoint, Refused
 from hammingmark.errors import BackendError, InputError
 from hammingmark.records import Candidate, Prompt, Request, Sampling
 
@@ -81,11 +81,11 @@ class OpenAIBackend(Closing):
         """The fields of a request that this server would not have, so far."""
         return self._refused
 
-    def open(self, sampling: Sampling) -> OpenAISession:
+    def open(self) -> OpenAISession:
         """Begin to draw; without a model's name, the first call asks which there are."""
         with self._lock:
             self._model = self._model or self._only_model()
-        return OpenAISession(self, sampling)
+        return OpenAISession(self)
 
     def close(self) -> None:
         """Let go of the connections; a later call opens new ones, and it may be called twice."""
@@ -94,9 +94,8 @@ class OpenAIBackend(Closing):
     def draw(
         self,
         draws: Sequence[Draw],
-        sampling: Sampling,
         *,
-        line: Line,
+        token: CancelToken,
         receive: Callable[[Draw], None],
     ) -> None:
         """Ask for candidates of one place, and hand over each as soon as it is over.
@@ -104,23 +103,23 @@ class OpenAIBackend(Closing):
         Those that the server gave no choice for are left as they were.
 
         Raises:
-            HungUp: the line was hung up.
+            Cancelled: the request was cancelled.
             BackendError: the server cannot be brought to answer.
         """
         first = draws[0].request
         path = path_of(first.prompt)
         where = self._endpoint.url(path)
         without = self._refused
-        with self._lanes.take(len(draws), line):
+        with self._lanes.take(len(draws), token):
             while True:
                 asked = draws[:1] if "n" in without else draws
-                own = body_of(first, sampling, model=self._model, count=len(asked), without=without)
+                own = body_of(first, model=self._model, count=len(asked), without=without)
                 try:
                     self._endpoint.stream(
                         path,
                         {**own, **self._extra},
                         partial(deal_out, draws=asked, receive=receive, where=where),
-                        line=line,
+                        token=token,
                         is_final=blames_n if len(asked) > 1 else _never,
                     )
                 except Refused as refused:
@@ -135,7 +134,7 @@ class OpenAIBackend(Closing):
                     without |= more
                 else:
                     break
-        if not line.hung_up and not all(draw.begun or draw.over for draw in asked):
+        if not token.cancelled and not all(draw.begun or draw.over for draw in asked):
             if len(asked) == 1:
                 raise BackendError(f"{where} answered without any choice. Check the model.")
             without |= {"n"}
@@ -164,9 +163,8 @@ class OpenAIBackend(Closing):
 class OpenAISession:
     """Worker threads, each reading one answer at a time."""
 
-    def __init__(self, backend: OpenAIBackend, sampling: Sampling) -> None:
+    def __init__(self, backend: OpenAIBackend) -> None:
         self._backend = backend
-        self._sampling = sampling
         self._waiting: list[Request] = []
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._live: dict[int, Job] = {}
@@ -220,7 +218,7 @@ class OpenAISession:
             self._closed = True
             jobs = list(self._live.values())
         for job in jobs:
-            job.line.hang_up()
+            job.token.cancel()
         for _ in self._workers:
             self._jobs.put(None)
         for worker in self._workers:
@@ -228,9 +226,9 @@ class OpenAISession:
 
     def _send(self) -> None:
         """Send what was submitted, one request for each place in a text."""
-        places: dict[tuple[Prompt, str, int], list[Draw]] = {}
+        places: dict[tuple[Prompt, str, int, Sampling], list[Draw]] = {}
         for request in self._waiting:
-            place = (request.prompt, request.written, request.max_tokens)
+            place = (request.prompt, request.written, request.max_tokens, request.sampling)
             places.setdefault(place, []).append(Draw(request))
         self._waiting.clear()
         most = 1 if "n" in self._backend.refused else self._backend.parallel
@@ -250,10 +248,10 @@ class OpenAISession:
                 continue
             try:
                 self._draw(job)
-            except HungUp:
+            except Cancelled:
                 pass
             except Exception as error:
-                if not job.line.hung_up:
+                if not job.token.cancelled:
                     self._done.put(error)
                     continue
             for draw in job.draws:
@@ -263,7 +261,7 @@ class OpenAISession:
         draws = [draw for draw in job.draws if not draw.over]
         known = "n" in self._backend.refused  # found out, perhaps, since this was put together
         if draws and not (known and len(draws) > 1):
-            self._backend.draw(draws, self._sampling, line=job.line, receive=self._tell)
+            self._backend.draw(draws, token=job.token, receive=self._tell)
         self._split([draw for draw in draws if not draw.over])
 
     def _split(self, draws: Sequence[Draw]) -> None:

@@ -1,7 +1,7 @@
 """Language models of transformers, on CPU or CUDA, batched over texts and candidates.
 
 Which models run is found out when one is loaded: those whose logits are the same side by side as
-alone (`check_slots`).
+alone (`check_batching`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hammingmark.backends.context import fitting_context, say_full, say_too_long
 from hammingmark.backends.threads import threads_to_use
 from hammingmark.errors import BackendError
 from hammingmark.libraries import require_libraries
-from hammingmark.records import Candidate, Message, Request, Sampling
+from hammingmark.records import Candidate, Message, Request
 
 _MOST = 256  # candidates drawn together on CUDA
 _AGAIN = 4  # tokens that are read again to know the text of the next
@@ -74,11 +74,11 @@ class TransformersBackend(Closing):
         self._dtype = dtype or ("bfloat16" if on_cuda else "float32")
         self._threads = None if on_cuda else threads or threads_to_use()
         self._loaded: tuple[Any, Any] | None = None
-        self._engines: dict[Sampling, _Engine] = {}
+        self._engine: _Engine | None = None
         self._lock = threading.Lock()
         self._owner = os.getpid()
 
-    def open(self, sampling: Sampling) -> TransformersSession:
+    def open(self) -> TransformersSession:
         """Begin to draw; the first call loads the model.
 
         Raises:
@@ -95,13 +95,13 @@ class TransformersBackend(Closing):
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._load()
-            if sampling not in self._engines:
-                self._engines = {sampling: self._engine(sampling)}
-            return TransformersSession(self._engines[sampling])
+            if self._engine is None:
+                self._engine = self._make_engine()
+            return TransformersSession(self._engine)
 
     def close(self) -> None:
         """Forget the model, so that its memory comes back; may be called twice."""
-        self._engines = {}
+        self._engine = None
         self._loaded = None
         if self.device.startswith("cuda"):
             import torch
@@ -111,7 +111,7 @@ class TransformersBackend(Closing):
     def _load(self) -> tuple[Any, Any]:
         import torch
 
-        from hammingmark.backends.check_slots import require_equal_logits
+        from hammingmark.backends.check_batching import require_equal_logits
 
         if self._threads is not None:
             torch.set_num_threads(self._threads)
@@ -119,8 +119,8 @@ class TransformersBackend(Closing):
         require_equal_logits(model, name=self.name)
         return model, tokenizer
 
-    def _engine(self, sampling: Sampling) -> _Engine:
-        from hammingmark.backends.slots import Slots
+    def _make_engine(self) -> _Engine:
+        from hammingmark.backends.batch_engine import BatchEngine
 
         assert self._loaded is not None
         model, tokenizer = self._loaded
@@ -130,7 +130,7 @@ class TransformersBackend(Closing):
         )
         if self._may_shrink:
             self.parallel = min(_MOST, max(4, _room(model, length)))
-        slots = Slots(model, slots=self.parallel, length=length, sampling=sampling)
+        slots = BatchEngine(model, slots=self.parallel, length=length)
         ends = _end_tokens(model, tokenizer)
         return _Engine(slots, tokenizer, length=length, trained=trained, ends=ends)
 
@@ -198,6 +198,14 @@ class _Lane:
     text: str = ""
     told: int = 0  # of the drawn tokens, those whose text is known
 
+    @property
+    def continuation(self) -> Any:
+        """What the engine is asked for."""
+        from hammingmark.backends.batch_engine import Continuation
+
+        asked = self.request
+        return Continuation(self.tokens, asked.seed, asked.sampling, asked.logits)
+
     def finish(self, *, finished: bool, cut: bool, trouble: str | None = None) -> None:
         """Hand the candidate over."""
         number, pieces = self.request.number, tuple(self.pieces)
@@ -251,7 +259,7 @@ class _Engine:
         beginning = [
             self.waiting.popleft() for _ in range(min(len(self.waiting), self._slots.free))
         ]
-        slots = self._slots.begin([(lane.tokens, lane.request.seed) for lane in beginning])
+        slots = self._slots.begin([lane.continuation for lane in beginning])
         for lane, slot in zip(beginning, slots, strict=True):
             lane.slot = slot
             self._lanes[slot] = lane

@@ -12,13 +12,13 @@ def key_names(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> list[CompletionItem]:
     """The keys of the keyring whose name or id begins as typed; otherwise a file may be meant."""
-    from hammingmark.assemble import settings_now
+    from hammingmark.assemble import environment_now
     from hammingmark.errors import KeyFileError
     from hammingmark.keyring import Keyring
     from hammingmark.report import on_one_line
 
     try:
-        entries = Keyring(settings_now().keyring).entries()
+        entries = Keyring(environment_now().keyring).entries()
     except KeyFileError:
         entries = []
     found = [

@@ -8,9 +8,9 @@ from hammingmark.assemble import detector, new_key, writer
 from hammingmark.cli.options import seed_option
 from hammingmark.cli.progress import fetch_backend, fetch_encoder
 from hammingmark.cli.tables import echo_table
-from hammingmark.pipeline.generate import Settings
+from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.prompts import as_prompt
-from hammingmark.records import Draft, Verdict
+from hammingmark.records import Generation, Verdict
 from hammingmark.report import counted
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 
@@ -29,29 +29,29 @@ def demo(max_tokens: int, seed: int) -> None:
     key, other = new_key(encoder), new_key(encoder)
     click.echo(f"Two new keys, kept in memory only: {key.id} and {other.id}.\n")
     click.echo(click.style("Question. ", bold=True) + _QUESTION + "\n")
-    drafts: dict[str, Draft] = {}
+    generations: dict[str, Generation] = {}
     for title, marked in (("Marked answer", True), ("Plain answer", False)):
         made = writer(
             key if marked else None,
             backend=backend,
             encoder=encoder,
-            settings=Settings(max_tokens=max_tokens),
+            config=GenerationConfig(max_tokens=max_tokens),
         )
         click.echo(click.style(f"{title}. ", bold=True), nl=False)
         run = made.stream(as_prompt([{"role": "user", "content": _QUESTION}]), seed=seed)
         for step in run:
             click.echo(step.text, nl=False)
-        drafts[title] = run.drafts()[0]
+        generations[title] = run.generations()[0]
         click.echo("\n")
     _table(
         {
-            (title, name): detector(which, encoder=encoder).judge(draft.text)
-            for title, draft in drafts.items()
+            (title, name): detector(which, encoder=encoder).judge(generation.text)
+            for title, generation in generations.items()
             for name, which in (("the right key", key), ("a wrong key", other))
         }
     )
-    cost = drafts["Marked answer"].cost
-    sentences = max(1, len(drafts["Marked answer"].sentences))
+    cost = generations["Marked answer"].cost
+    sentences = max(1, len(generations["Marked answer"].sentences))
     click.echo(
         f"\nThe mark took {cost.candidates / sentences:.1f} candidates per sentence; "
         f"{counted(cost.fallbacks, 'sentence')} could not be marked."

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from hammingmark import report
-from hammingmark.assemble import detector, load_splitter, settings_now
+from hammingmark.assemble import detector, environment_now, load_splitter
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import Source, read_sources
@@ -146,7 +146,7 @@ def detect(
 
 
 def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey]:
-    ring = Keyring(settings_now().keyring)
+    ring = Keyring(environment_now().keyring)
     chosen = [ring.find(name).key for name in names]
     if all_keys:
         entries, wrong = ring.survey()

@@ -11,16 +11,15 @@ from typing import Any
 
 import click
 
-from hammingmark.assemble import PRESETS, load_key, load_splitter, writer
+from hammingmark.assemble import PROCEDURES, load_key, load_splitter, writer
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import read_text
 from hammingmark.cli.options import language_option, seed_option, splitter_option
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.errors import InputError
 from hammingmark.pipeline.generate import Writer
-from hammingmark.pipeline.writing import suited
 from hammingmark.prompts import CHAT, as_prompt
-from hammingmark.records import Draft, Prompt
+from hammingmark.records import Generation, Prompt
 from hammingmark.report import counted
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 
@@ -57,11 +56,11 @@ from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
     "model.",
 )
 @click.option(
-    "--preset",
-    type=click.Choice(list(PRESETS)),
+    "--procedure",
+    type=click.Choice(list(PROCEDURES)),
     default="default",
     show_default=True,
-    help="Settings of the rejection sampling: ours, or exactly the paper's.",
+    help="Procedure of the rejection sampling: ours, or exactly the paper's.",
 )
 @click.option("--temperature", type=float, help="1 is the model's own distribution.")
 @click.option("--top-k", type=int, help="Sample from the k most likely tokens; 0 for all.")
@@ -89,7 +88,7 @@ def generate(
     backend: str,
     width: int | None,
     context: int | None,
-    preset: str,
+    procedure: str,
     temperature: float | None,
     top_k: int | None,
     top_p: float | None,
@@ -103,18 +102,21 @@ def generate(
     asked = _read_prompts(prompt, prompt_file, chat, prompts)
     if not key and not no_watermark:
         raise InputError("Name a key with --key, or use --no-watermark.")
-    chosen = PRESETS[preset]
+    chosen = PROCEDURES[procedure]
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     told: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    sampling = replace(chosen.sampling or suited(asked), **told)
     loaded = None if no_watermark or key is None else load_key(key)
     made = writer(
         loaded,
         backend=fetch_backend(backend, width=width, context=context),
         encoder=fetch_encoder(loaded.encoder if loaded else DEFAULT_ENCODER),
         splitter=load_splitter(splitter, language=language),
-        settings=replace(
-            chosen, max_tokens=max_tokens, max_sentences=max_sentences, sampling=sampling
+        config=replace(
+            chosen,
+            max_tokens=max_tokens,
+            max_sentences=max_sentences,
+            text_sampling=replace(chosen.text_sampling, **told),
+            chat_sampling=replace(chosen.chat_sampling, **told),
         ),
     )
     try:
@@ -136,14 +138,14 @@ def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None
             advance(1)
             if not as_json:
                 click.echo(step.text, nl=False)
-    (draft,) = run.drafts()
+    (generation,) = run.generations()
     if as_json:
-        click.echo(json.dumps(as_record(draft)))
+        click.echo(json.dumps(as_record(generation)))
     else:
         click.echo()
-        click.echo(_summary(draft), err=True)
-    if draft.error:
-        raise InputError(draft.error)
+        click.echo(_summary(generation), err=True)
+    if generation.error:
+        raise InputError(generation.error)
 
 
 def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
@@ -152,24 +154,26 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
     failed = 0
     with counting("texts", shown=sys.stderr.isatty()) as advance:
         for first in range(0, len(asked), part):
-            drafts = made.write_many(asked[first : first + part], seed=seed, first=first)
-            for number, draft in enumerate(drafts, start=first):
-                click.echo(json.dumps({"prompt": number, **as_record(draft)}))
-                failed += draft.error is not None
-            advance(len(drafts))
-            if drafts and all(draft.error and not draft.text for draft in drafts):
-                raise InputError(f"No text could be written: {drafts[0].error}")
+            generations = made.write_many(asked[first : first + part], seed=seed, first=first)
+            for number, generation in enumerate(generations, start=first):
+                click.echo(json.dumps({"prompt": number, **as_record(generation)}))
+                failed += generation.error is not None
+            advance(len(generations))
+            if generations and all(
+                generation.error and not generation.text for generation in generations
+            ):
+                raise InputError(f"No text could be written: {generations[0].error}")
     if failed:
         raise InputError(f"{failed} of {counted(len(asked), 'text')} failed; their lines say why.")
 
 
-def as_record(draft: Draft) -> dict[str, object]:
-    """A draft as plain data."""
-    cost = draft.cost
-    sentences = max(1, len(draft.sentences))
+def as_record(generation: Generation) -> dict[str, object]:
+    """A generation as plain data."""
+    cost = generation.cost
+    sentences = max(1, len(generation.sentences))
     return {
-        "text": draft.text,
-        "sentences": len(draft.sentences),
+        "text": generation.text,
+        "sentences": len(generation.sentences),
         "tokens": cost.tokens,
         "candidates": cost.candidates,
         "samples_per_sentence": cost.candidates / sentences,
@@ -182,17 +186,17 @@ def as_record(draft: Draft) -> dict[str, object]:
         "seconds": cost.seconds,
         "encoder_seconds": cost.encoder_seconds,
         "model_seconds": cost.model_seconds,
-        "stopped": draft.stopped,
-        "error": draft.error,
+        "stopped": generation.stopped,
+        "error": generation.error,
     }
 
 
-def _summary(draft: Draft) -> str:
-    cost = draft.cost
+def _summary(generation: Generation) -> str:
+    cost = generation.cost
     return (
-        f"[{counted(len(draft.sentences), 'sentence')}, {counted(cost.tokens, 'token')}, "
+        f"[{counted(len(generation.sentences), 'sentence')}, {counted(cost.tokens, 'token')}, "
         f"{counted(cost.candidates, 'candidate')}, {counted(cost.fallbacks, 'fallback')}, "
-        f"{cost.seconds:.1f} s; stopped: {draft.stopped}]"
+        f"{cost.seconds:.1f} s; stopped: {generation.stopped}]"
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hammingmark.assemble import new_key, settings_now
+from hammingmark.assemble import environment_now, new_key
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.progress import fetch_encoder
 from hammingmark.cli.tables import echo_table
@@ -59,7 +59,8 @@ def keys() -> None:
     help="Let bits near their hyperplane count less; 0 is the paper's rule; overrides the preset.",
 )
 @click.option(
-    "--fresh/--whole",
+    "--residual/--whole",
+    "residual",
     default=None,
     help="Compare the residual of the next sentence, or the whole sentence; overrides the preset.",
 )
@@ -73,7 +74,7 @@ def new(
     bits: int | None,
     threshold: float | None,
     softness: float | None,
-    fresh: bool | None,
+    residual: bool | None,
     as_json: bool,
 ) -> None:
     """Make a key for an encoder."""
@@ -85,7 +86,7 @@ def new(
         bits=bits,
         threshold=threshold,
         softness=softness,
-        fresh=fresh,
+        residual=residual,
         note=note,
     )
     if out:
@@ -164,7 +165,7 @@ def rotate(key: str, name: str | None, as_json: bool) -> None:
 
 
 def _ring() -> Keyring:
-    return Keyring(settings_now().keyring)
+    return Keyring(environment_now().keyring)
 
 
 def _reference(entry: Entry) -> str:
@@ -203,5 +204,5 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
 
 def _rule(key: WatermarkKey) -> str:
     softly = f" (soft matching, softness {key.softness:g})" if key.softness else ""
-    what = "residual of the next sentence" if key.fresh else "next sentence"
+    what = "residual of the next sentence" if key.residual else "next sentence"
     return f"{key.threshold:g} of {key.bits} bits of the {what} must match{softly}"

@@ -70,16 +70,16 @@ def write_output(path: Path, text: str, *, overwrite: bool) -> None:
             with path.open("wb", buffering=0) as stream:
                 stream.write(content)
             return
-        draft = target.with_name(f".{secrets.token_hex(8)}.partial")
+        generation = target.with_name(f".{secrets.token_hex(8)}.partial")
         try:
-            _write_new(draft, content)
+            _write_new(generation, content)
             if overwrite:
-                _keep_mode(draft, target)
-                draft.replace(target)
+                _keep_mode(generation, target)
+                generation.replace(target)
             else:
-                _link(draft, target, content)
+                _link(generation, target, content)
         finally:
-            draft.unlink(missing_ok=True)
+            generation.unlink(missing_ok=True)
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
@@ -140,14 +140,14 @@ def _write_new(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _keep_mode(draft: Path, target: Path) -> None:
+def _keep_mode(generation: Path, target: Path) -> None:
     if target.exists():
-        draft.chmod(stat.S_IMODE(target.stat().st_mode))
+        generation.chmod(stat.S_IMODE(target.stat().st_mode))
 
 
-def _link(draft: Path, target: Path, content: bytes) -> None:
+def _link(generation: Path, target: Path, content: bytes) -> None:
     try:
-        os.link(draft, target)
+        os.link(generation, target)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise

@@ -36,13 +36,13 @@ class Ball:
         bits: m.
         threshold: T.
         softness: s, 0 for whole bits.
-        fresh: whether the residual of the next sentence is compared, or the whole sentence.
+        residual: whether the residual of the next sentence is compared, or the whole sentence.
     """
 
     bits: int
     threshold: float
     softness: float
-    fresh: bool
+    residual: bool
 
 
 def ball(
@@ -51,7 +51,7 @@ def ball(
     bits: int | None = None,
     threshold: float | None = None,
     softness: float | None = None,
-    fresh: bool | None = None,
+    residual: bool | None = None,
 ) -> Ball:
     """A preset, with what is given put in its place.
 
@@ -68,7 +68,7 @@ def ball(
         raise InputError(f"There is no preset {preset!r}; there are {known}.")
     paper = preset == "paper"
     m = BITS if bits is None else bits
-    new = not paper if fresh is None else fresh
+    new = not paper if residual is None else residual
     s = (SOFTNESS if new and not paper else 0.0) if softness is None else softness
     if not 0.0 <= s <= 10.0:
         raise InputError(f"The softness must lie between 0 and 10, not {s}.")

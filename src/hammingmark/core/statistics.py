@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import theory
-from hammingmark.core.fresh import fresh_part
 from hammingmark.core.hashing import hash_bits
 from hammingmark.core.matching import match_counts
+from hammingmark.core.residual import residual_of
 from hammingmark.core.soft import (
     accepted_before,
     agreement,
@@ -71,14 +71,14 @@ class Rule:
         threshold: T; whole for a hard ball.
         alternative: what marked text should look like.
         softness: s of a soft ball, 0 for a hard one.
-        fresh: whether a sentence is compared with the residual of the next or with the whole of it.
+        residual: whether a sentence is compared with the residual of the next or all of it.
     """
 
     bits: int
     threshold: float
     alternative: Alternative
     softness: float = 0.0
-    fresh: bool = False
+    residual: bool = False
 
 
 def cosines(embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -98,7 +98,7 @@ def pair_cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDA
 
 def natural_match(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
     """Probability over keys that one bit matches at these cosines; 1/2 for all residuals."""
-    return theory.match_probability(np.zeros_like(similarity) if rule.fresh else similarity)
+    return theory.match_probability(np.zeros_like(similarity) if rule.residual else similarity)
 
 
 def natural_acceptance(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
@@ -195,11 +195,11 @@ class Pairs:
         self._projections = projections
         self._neighbours = second is None
         self._second = second
-        if rule.fresh:
+        if rule.residual:
             first, behind = (
                 (projections[:-1], projections[1:]) if second is None else (projections, second)
             )
-            self._second = fresh_part(first, behind, similarity)
+            self._second = residual_of(first, behind, similarity)
 
     def matches(self) -> NDArray[np.uint8]:
         """M, the number of matching bits: (n - 1, k)."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hammingmark.records import Draft
+from hammingmark.records import Generation
 
 
-def account(drafts: Sequence[Draft]) -> dict[str, float]:
+def account(generations: Sequence[Generation]) -> dict[str, float]:
     """Samples, tokens and refusals a sentence, and the shares accepted and spent on embedding."""
-    costs = [draft.cost for draft in drafts]
-    sentences = max(1, sum(len(draft.sentences) for draft in drafts))
+    costs = [generation.cost for generation in generations]
+    sentences = max(1, sum(len(generation.sentences) for generation in generations))
     tried = sum(cost.tried for cost in costs)
     seconds = sum(cost.seconds for cost in costs)
     return {

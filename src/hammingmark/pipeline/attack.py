@@ -71,14 +71,14 @@ class AttackRunner:
             for old, new in zip(texts, after, strict=True)
         ]
         likenesses = self._likenesses(pairs)
-        bound = self.attack.keeps
+        bound = self.attack.min_similarity
         return [
             Attacked(
                 text=new,
                 words_changed=share_changed(words_of(old), words_of(new)),
                 sentences_touched=pair.touched,
                 similarity=likeness,
-                keeps=bound,
+                min_similarity=bound,
                 kept=None if likeness is None else likeness >= bound,
             )
             for old, new, pair, likeness in zip(texts, after, pairs, likenesses, strict=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hammingmark.core import references
 from hammingmark.core.passages import WindowScan, best_windows
 from hammingmark.core.references import SequentialTest
-from hammingmark.protocols import Trial
+from hammingmark.protocols import KeyRandomizationTest
 from hammingmark.records import Passage
 
 # Rounding may blur a tie by this much a transition. Where every reference key ties with the secret
@@ -41,7 +41,9 @@ class Comparison:
     windows: tuple[Passage, ...]
 
 
-def compare(trial: Trial, *, limit: int, level: float = 0.01, stop_after: int = 0) -> Comparison:
+def compare(
+    trial: KeyRandomizationTest, *, limit: int, level: float = 0.01, stop_after: int = 0
+) -> Comparison:
     """Test a text of at least two sentences.
 
     Args:
@@ -83,7 +85,7 @@ def compare(trial: Trial, *, limit: int, level: float = 0.01, stop_after: int = 
 
 
 def _reference_scores(
-    trial: Trial,
+    trial: KeyRandomizationTest,
 ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """For block after block of reference keys, the whole sum and the best window's: (k,) each."""
     for block in trial.reference_blocks():

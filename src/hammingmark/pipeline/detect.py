@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from hammingmark.core.calibration import Calibration
 from hammingmark.errors import InputError
 from hammingmark.pipeline.compare import Comparison, compare
-from hammingmark.pipeline.parts import read_parts
+from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
 from hammingmark.protocols import Encoder, SentenceWatermark, Splitter
 from hammingmark.records import (
     STATISTICS,
     TOPICS,
+    EditHypotheses,
     Evidence,
-    Parts,
     StatisticName,
     TopicName,
     Verdict,
@@ -45,8 +45,8 @@ class Detector:
             reference keys then project as the secret key does, or not (``free``). Either way the
             level holds over keys; given the topic, false-positive rates on texts of one topic also
             differ little between keys.
-        edits: whether sentences may have been joined, split or inserted (`core.readings`). Finds
-            more in texts that were edited so, and takes a few times as long.
+        edits: whether sentences may have been joined, split or inserted (`core.edit_lattice`).
+            Finds more in texts that were edited so, and takes a few times as long.
         references: K, the least number of reference keys. If the level or the number of keys
             demands more, they are drawn by Besag and Clifford's rule.
         calibration: thresholds to decide by instead of the p-value.
@@ -127,7 +127,7 @@ class Detector:
         sentences: Sequence[str],
         embeddings: NDArray[np.float32],
         *,
-        parts: Parts | None = None,
+        parts: EditHypotheses | None = None,
     ) -> Verdict:
         """Judge n sentences with embeddings (n, d); with ``parts``, those of all parts, (N, d)."""
         seen, embeddings = embeddings, embeddings[: len(sentences)]
@@ -157,7 +157,7 @@ class Detector:
         return verdict
 
     def _judge_batch(self, batch: list[list[str]]) -> Iterator[Verdict]:
-        parts = [read_parts(sentences) if self.edits else None for sentences in batch]
+        parts = [edit_hypotheses(sentences) if self.edits else None for sentences in batch]
         texts = [p.texts if p else s for s, p in zip(batch, parts, strict=True)]
         every = dict.fromkeys(text for some in texts for text in some)
         row = {text: i for i, text in enumerate(every)}

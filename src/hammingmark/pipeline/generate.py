@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 
 from hammingmark.errors import BackendError, InputError
-from hammingmark.pipeline.document import Page, last_sentence
-from hammingmark.pipeline.manuscript import Cancel, Manuscript
-from hammingmark.pipeline.stage import Stage
-from hammingmark.pipeline.writing import PAPER, Settings, suited
+from hammingmark.pipeline.accepted_text import AcceptedText, last_sentence
+from hammingmark.pipeline.generation_config import PAPER, GenerationConfig
+from hammingmark.pipeline.generation_state import Cancel, GenerationState
+from hammingmark.pipeline.sentence_candidates import SentenceCandidates
 from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import Backend, Encoder, SentenceWatermark, Session, Splitter
-from hammingmark.records import Candidate, Draft, Prompt, Written
+from hammingmark.records import Candidate, Generation, GenerationStep, Prompt
 
-__all__ = ["PAPER", "Run", "Settings", "Writer"]
+__all__ = ["PAPER", "GenerationConfig", "Run", "Writer"]
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,26 @@ class Writer:
         splitter: must be the one that detection will use.
         encoder: likewise.
         watermark: decides which candidate to keep; None writes unmarked text by the same loop.
-        settings: limits and habits.
+        config: limits and habits.
     """
 
     backend: Backend
     splitter: Splitter
     encoder: Encoder
     watermark: SentenceWatermark | None
-    settings: Settings = field(default_factory=Settings)
+    config: GenerationConfig = field(default_factory=GenerationConfig)
 
     def __repr__(self) -> str:
         key = self.watermark.key_id if self.watermark else None
         return f"Writer({self.backend.name!r}, encoder={self.encoder.name!r}, key_id={key!r})"
 
-    def write(self, prompt: Asked, *, seed: int) -> Draft:
+    def write(self, prompt: Asked, *, seed: int) -> Generation:
         """Answer one prompt."""
         return self.write_many([prompt], seed=seed)[0]
 
-    def write_many(self, prompts: Sequence[Asked], *, seed: int, first: int = 0) -> list[Draft]:
+    def write_many(
+        self, prompts: Sequence[Asked], *, seed: int, first: int = 0
+    ) -> list[Generation]:
         """Answer several prompts at once; a prompt's text depends on its place and on no other.
 
         Args:
@@ -65,10 +67,10 @@ class Writer:
         run = self.stream(*prompts, seed=seed, first=first)
         for _ in run:
             pass
-        return run.drafts()
+        return run.generations()
 
     def stream(self, *prompts: Asked, seed: int, first: int = 0) -> Run:
-        """Answer prompts, sentence by sentence: iterate, then ask for ``drafts``."""
+        """Answer prompts, sentence by sentence: iterate, then ask for ``generations``."""
         return Run(self, prompts, seed=seed, first=first)
 
 
@@ -86,16 +88,15 @@ class Run:
             _begin(writer, number, prompt, seed=seed)
             for number, prompt in enumerate(prompts, start=first)
         ]
-        self._sampling = writer.settings.sampling or suited(prompts)
         self._numbers = count()
-        self._asked: dict[int, tuple[Manuscript, Stage]] = {}
-        self._given_up: dict[int, Manuscript] = {}
+        self._asked: dict[int, tuple[GenerationState, SentenceCandidates]] = {}
+        self._given_up: dict[int, GenerationState] = {}
         self._error: str | None = None
         self._tried = 0
         self._passed = 0
 
-    def __iter__(self) -> Generator[Written, None, None]:
-        session = self._writer.backend.open(self._sampling)
+    def __iter__(self) -> Generator[GenerationStep, None, None]:
+        session = self._writer.backend.open()
         try:
             yield from self._settle(session, self._active())
             while self._asked:
@@ -110,7 +111,7 @@ class Run:
             for document in self._documents:
                 document.close()
 
-    async def __aiter__(self) -> AsyncIterator[Written]:
+    async def __aiter__(self) -> AsyncIterator[GenerationStep]:
         """The same without holding up an event loop; leaving early ends the run."""
         steps = iter(self)
         try:
@@ -119,24 +120,24 @@ class Run:
         finally:
             await asyncio.to_thread(steps.close)
 
-    def drafts(self) -> list[Draft]:
+    def generations(self) -> list[Generation]:
         """What has been written, finished or not."""
-        return [document.draft(self._error) for document in self._documents]
+        return [document.generation(self._error) for document in self._documents]
 
     @property
     def acceptance(self) -> float:
         """The share of candidates accepted so far, starting from the theory's third."""
         return (self._passed + 1.0) / (self._tried + 3.0)
 
-    def _receive(self, arrived: Sequence[Candidate], waited: float) -> list[Manuscript]:
-        """Hand candidates to their stages, and embed what has to be embedded in one go.
+    def _receive(self, arrived: Sequence[Candidate], waited: float) -> list[GenerationState]:
+        """Hand candidates to their sentences_ahead, and embed what has to be embedded in one go.
 
         Returns:
             The texts that got any.
         """
-        touched: dict[Manuscript, None] = {}
+        touched: dict[GenerationState, None] = {}
         sentences: list[str] = []
-        homes: list[tuple[Manuscript, Stage, int]] = []
+        homes: list[tuple[GenerationState, SentenceCandidates, int]] = []
         active = self._active()
         for document in active:
             document.spend(model_seconds=waited / len(active))
@@ -146,23 +147,25 @@ class Run:
                 self._given_up.pop(candidate.number).spend(spare=1, spare_tokens=wasted)
             if candidate.number not in self._asked:
                 continue
-            document, stage = self._asked.pop(candidate.number)
+            document, candidates = self._asked.pop(candidate.number)
             touched[document] = None
-            draw, sentence = stage.receive(candidate)
+            draw, sentence = candidates.receive(candidate)
             if sentence is not None:
                 sentences.append(sentence)
-                homes.append((document, stage, draw))
+                homes.append((document, candidates, draw))
         if not sentences:
             return list(touched)
         began = time.perf_counter()
         embeddings = self._writer.encoder.encode(sentences)
         share = (time.perf_counter() - began) / len(sentences)
-        for (document, stage, draw), embedding in zip(homes, embeddings, strict=True):
-            stage.place_embedding(draw, embedding)
+        for (document, candidates, draw), embedding in zip(homes, embeddings, strict=True):
+            candidates.place_embedding(draw, embedding)
             document.spend(encoder_seconds=share)
         return list(touched)
 
-    def _settle(self, session: Session, touched: Sequence[Manuscript]) -> Iterator[Written]:
+    def _settle(
+        self, session: Session, touched: Sequence[GenerationState]
+    ) -> Iterator[GenerationStep]:
         """Judge what can be judged, emit what is decided, and ask for what is needed next.
 
         Args:
@@ -185,11 +188,11 @@ class Run:
                 self._writer.backend.width,
                 max(1, self._writer.backend.parallel // len(active)),
             )
-            for stage, request in document.requests(lanes, self._numbers, self.acceptance):
-                self._asked[request.number] = (document, stage)
+            for candidates, request in document.requests(lanes, self._numbers, self.acceptance):
+                self._asked[request.number] = (document, candidates)
                 session.submit(request)
 
-    def _cancel(self, session: Session, document: Manuscript) -> Cancel:
+    def _cancel(self, session: Session, document: GenerationState) -> Cancel:
         def cancel(numbers: Sequence[int]) -> None:
             for number in numbers:
                 session.cancel(number)
@@ -198,21 +201,21 @@ class Run:
 
         return cancel
 
-    def _active(self) -> list[Manuscript]:
+    def _active(self) -> list[GenerationState]:
         """The texts in hand: no more than the backend draws at once and can keep in mind."""
         unfinished = (document for document in self._documents if not document.ended)
         return list(islice(unfinished, self._writer.backend.parallel))
 
 
-def _begin(writer: Writer, number: int, prompt: Prompt, *, seed: int) -> Manuscript:
+def _begin(writer: Writer, number: int, prompt: Prompt, *, seed: int) -> GenerationState:
     sentence = None
-    if writer.watermark is not None and writer.settings.first == "prompt":
+    if writer.watermark is not None and writer.config.first == "prompt":
         sentence = last_sentence(prompt, writer.splitter)
-    return Manuscript(
-        Page(prompt, writer.splitter),
+    return GenerationState(
+        AcceptedText(prompt, writer.splitter),
         None if sentence is None else writer.encoder.encode([sentence])[0],
         watermark=writer.watermark,
-        settings=writer.settings,
+        config=writer.config,
         number=number,
         seed=seed,
     )

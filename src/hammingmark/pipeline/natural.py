@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from hammingmark.core import theory
 from hammingmark.core.statistics import cosines
 from hammingmark.errors import InputError
-from hammingmark.pipeline.document import Page, last_sentence
+from hammingmark.pipeline.accepted_text import AcceptedText, last_sentence
 from hammingmark.protocols import Backend, Encoder, Splitter
-from hammingmark.records import Prompt, Request, Sampling
+from hammingmark.records import Prompt, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,18 @@ def draw_pools(
     A prompt without a whole last sentence gives an empty pool; a candidate without a sentence is
     left out.
     """
-    pages = [Page(Prompt(text.rstrip()), splitter) for text in prompts]
-    centres = [last_sentence(page.prompt, splitter) for page in pages]
-    asked = [i for i in range(len(pages)) if centres[i] for _ in range(count)]
+    texts_so_far = [AcceptedText(Prompt(text.rstrip()), splitter) for text in prompts]
+    centres = [last_sentence(accepted.prompt, splitter) for accepted in texts_so_far]
+    asked = [i for i in range(len(texts_so_far)) if centres[i] for _ in range(count)]
     dice = np.random.default_rng(seed).integers(1 << 31, size=len(asked))
-    session = backend.open(Sampling())
+    session = backend.open()
     found: dict[int, str] = {}
     try:
         for number, i in enumerate(asked):
-            page = pages[i]
-            session.submit(Request(number, page.prompt, "", int(dice[number]), 128, page.enough()))
+            accepted = texts_so_far[i]
+            session.submit(
+                Request(number, accepted.prompt, "", int(dice[number]), 128, accepted.enough())
+            )
         left = len(asked)
         while left:
             arrived = session.wait()
@@ -127,7 +129,7 @@ def draw_pools(
                 tick(len(arrived))
             for candidate in arrived:
                 candidate.require_text()
-                addition = pages[asked[candidate.number]].read(candidate, cut=False)
+                addition = texts_so_far[asked[candidate.number]].read(candidate, cut=False)
                 if addition and addition.sentence:
                     found[candidate.number] = addition.sentence
     finally:

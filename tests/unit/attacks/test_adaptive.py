@@ -103,7 +103,7 @@ INNER = DeleteWords(share=0.25)
 def test_every_sentence_stays_within_the_bound(
     kind: type[DistanceSeeking | BoundarySeeking], text: str, splitter: Splitter
 ) -> None:
-    attack = kind(inner=INNER, splitter=splitter, encoder=Words(), keeps=0.8, rounds=3)
+    attack = kind(inner=INNER, splitter=splitter, encoder=Words(), min_similarity=0.8, rounds=3)
     assert isinstance(attack, Attack)
     (after,) = attack.apply([text], rng=dice())
     old, new = splitter.split(text).carrying, splitter.split(after).carrying
@@ -111,7 +111,7 @@ def test_every_sentence_stays_within_the_bound(
     found = likeness(old, new, Words())
     assert min(found) >= 0.8 - 1e-6
     assert np.mean(found) < 0.95  # it did use its licence
-    (free,) = replace(attack, keeps=-1.0).apply([text], rng=dice())
+    (free,) = replace(attack, min_similarity=-1.0).apply([text], rng=dice())
     assert min(likeness(old, splitter.split(free).carrying, Words())) < 0.8
 
 
@@ -125,7 +125,7 @@ def test_another_judge_is_obeyed(text: str, splitter: Splitter) -> None:
 
     judge = Strict()
     attack = BoundarySeeking(
-        inner=INNER, splitter=splitter, encoder=Words(), judge=judge, keeps=0.9
+        inner=INNER, splitter=splitter, encoder=Words(), judge=judge, min_similarity=0.9
     )
     assert attack.apply([text], rng=dice()) == [text]
     assert len(judge.asked) > 50  # there was something to refuse
@@ -145,14 +145,14 @@ def test_distance_seeking_looks_at_both_sides(splitter: Splitter) -> None:
         """Offers to replace the second sentence by one like the first, or like the third."""
 
         name: str = "either"
-        keeps: float = -1.0
+        min_similarity: float = -1.0
 
         def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
             turns = iter(["River mill stone.", "Copper bread lamp.", "Violin cloud ladder."] * 9)
             return [next(turns) if each == "Garden paper silver." else each for each in texts]
 
     attack = DistanceSeeking(
-        inner=Either(), splitter=splitter, encoder=Words(), versions=3, keeps=-1.0
+        inner=Either(), splitter=splitter, encoder=Words(), versions=3, min_similarity=-1.0
     )
 
     def second(before: str, after: str) -> str:
@@ -173,7 +173,7 @@ def test_boundary_seeking_moves_farther_with_more_versions(text: str, splitter: 
     moved = []
     for versions in (1, 4, 16):
         attack = BoundarySeeking(
-            inner=INNER, splitter=splitter, encoder=Words(), versions=versions, keeps=0.5
+            inner=INNER, splitter=splitter, encoder=Words(), versions=versions, min_similarity=0.5
         )
         (after,) = attack.apply([text], rng=dice())
         moved.append(np.mean(likeness(old, splitter.split(after).carrying, Words())))
@@ -190,7 +190,12 @@ def test_the_oracle_lowers_the_score_and_is_counted(
         return score_of(detector.judge(asked))
 
     attack = OracleGuided(
-        inner=INNER, splitter=splitter, encoder=Words(), oracle=oracle, queries=60, keeps=0.75
+        inner=INNER,
+        splitter=splitter,
+        encoder=Words(),
+        oracle=oracle,
+        queries=60,
+        min_similarity=0.75,
     )
     (after,) = attack.apply([text], rng=dice())
     assert len(calls) == attack.ledger.queries == 60
@@ -216,7 +221,7 @@ def test_the_oracle_is_left_alone_once_it_is_beaten(
         oracle=detector.judge,
         queries=400,
         enough=1.9,
-        keeps=0.5,
+        min_similarity=0.5,
     )
     (after,) = attack.apply([text], rng=dice())
     assert attack.ledger.queries < 400
@@ -240,7 +245,7 @@ def test_a_yes_or_no_needs_ties(text: str, splitter: Splitter) -> None:
         versions=1,
         queries=80,
         enough=0.0,
-        keeps=-1.0,
+        min_similarity=-1.0,
     )
     patient = replace(made, ties=True)
     assert made.apply([text], rng=dice()) == [text]
@@ -256,7 +261,7 @@ class Counting:
     """Leaves words out, and remembers how many texts it was given at once."""
 
     name: str = "counting"
-    keeps: float = -1.0
+    min_similarity: float = -1.0
     batches: list[int] = field(default_factory=list)
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
@@ -281,7 +286,7 @@ def test_texts_are_worked_on_side_by_side(text: str, splitter: Splitter) -> None
         oracle=lambda asked: -float(len(asked)),  # likes less what is longer, and gets no such
         versions=2,
         queries=9,
-        keeps=-1.0,
+        min_similarity=-1.0,
     )
     assert guided.apply(texts, rng=dice()) == texts
     assert inner.batches[:3] == [4, 4, 4]  # two versions of a sentence of either text
@@ -295,7 +300,7 @@ class Listed:
 
     versions: dict[str, list[str]]
     name: str = "listed"
-    keeps: float = -1.0
+    min_similarity: float = -1.0
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         seen: dict[str, int] = {}
@@ -323,7 +328,7 @@ def test_the_farthest_version_is_asked_about_first_and_none_twice(splitter: Spli
         oracle=oracle,
         versions=4,
         queries=50,
-        keeps=-1.0,
+        min_similarity=-1.0,
     )
     text = "River mill stone lamp house. Winter bread copper window garden."
     assert attack.apply([text], rng=dice()) == [text]
@@ -349,7 +354,7 @@ def test_without_a_slope_only_what_moves_on_is_asked_about(splitter: Splitter) -
         versions=2,
         queries=50,
         ties=True,
-        keeps=-1.0,
+        min_similarity=-1.0,
     )
     assert attack.apply(["River mill stone lamp house."], rng=dice()) == [far]
     assert asked == ["River mill stone lamp house.", far]
@@ -371,7 +376,7 @@ def test_a_version_that_no_longer_fits_is_not_asked_about(splitter: Splitter) ->
         oracle=oracle,
         versions=2,
         queries=50,
-        keeps=-1.0,
+        min_similarity=-1.0,
     )
     text = "Winter bread copper. River mill stone."
     assert attack.apply([text], rng=dice()) == [f"Winter bread copper. {small}"]
@@ -393,7 +398,7 @@ def test_a_version_that_runs_into_its_neighbours_is_refused(
         inner=Listed({"River mill stone lamp house.": [version]}),
         splitter=splitter,
         encoder=Words(),
-        keeps=-1.0,
+        min_similarity=-1.0,
     )
     assert attack.apply([page], rng=dice()) == [page]
     accepted = "River mill stone and lamps."
@@ -431,7 +436,7 @@ def test_structure_stays_and_the_seed_decides(
         "# A heading\n\nThe river rose in the winter night. The old mill lost its stone.\n\n"
         "```\ncode stays\n```\n\nThe sailor wrote a letter home."
     )
-    attack = kind(inner=INNER, splitter=splitter, encoder=Words(), keeps=0.3)
+    attack = kind(inner=INNER, splitter=splitter, encoder=Words(), min_similarity=0.3)
     once = attack.apply([page, "", "```\ncode\n```"], rng=dice(3))
     assert once == attack.apply([page, "", "```\ncode\n```"], rng=dice(3))
     assert "# A heading\n\n" in once[0]
@@ -448,7 +453,7 @@ def test_odd_settings_are_refused(splitter: Splitter) -> None:
     with pytest.raises(InputError, match="round"):
         BoundarySeeking(inner=INNER, splitter=splitter, encoder=encoder, rounds=0)
     with pytest.raises(InputError, match="cosine"):
-        BoundarySeeking(inner=INNER, splitter=splitter, encoder=encoder, keeps=1.5)
+        BoundarySeeking(inner=INNER, splitter=splitter, encoder=encoder, min_similarity=1.5)
     with pytest.raises(InputError, match="query"):
         OracleGuided(
             inner=INNER, splitter=splitter, encoder=encoder, oracle=lambda t: 0.0, queries=0

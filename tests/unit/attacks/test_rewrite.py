@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from hammingmark.attacks.answers import clean
-from hammingmark.attacks.pieces import Kept
+from hammingmark.attacks.response_cleanup import clean
 from hammingmark.attacks.rewrite import REWRITE_PROMPTS, Rewrite, RewritePrompt
+from hammingmark.attacks.segments import Kept
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Attack, Backend, Splitter
 from hammingmark.records import Candidate, Request, Sampling
@@ -40,11 +40,9 @@ class Chat:
     requests: list[Request] = field(default_factory=list)
     waiting: list[Request] = field(default_factory=list)
     most: int = 0
-    opened: list[Sampling] = field(default_factory=list)
     closed: int = 0
 
-    def open(self, sampling: Sampling) -> Chat:
-        self.opened.append(sampling)
+    def open(self) -> Chat:
         return self
 
     def submit(self, request: Request) -> None:
@@ -205,7 +203,8 @@ def test_a_prompt_is_named_or_given(splitter: Splitter) -> None:
         ("user", "The rain fell.!"),
     ]
     assert not request.enough("anything")
-    assert chat.opened == [Sampling(temperature=0.5, top_k=9, top_p=0.95)]
+    wanted = Sampling(temperature=0.5, top_k=9, top_p=0.95)
+    assert {request.sampling for request in chat.requests} == {wanted}
     assert attack.describe()["prompt"] == "own"
     assert Rewrite(chat, splitter=splitter).describe()["prompt"] == "v1"
     with pytest.raises(InputError, match="v1"):

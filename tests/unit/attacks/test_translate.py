@@ -47,7 +47,7 @@ def dice(seed: int = 0) -> np.random.Generator:
 def test_it_is_an_attack(folder: Path, splitter: Splitter) -> None:
     attack = MarianRoundTrip(folder, splitter=splitter)
     assert isinstance(attack, Attack)
-    assert 0 < attack.keeps < 1
+    assert 0 < attack.min_similarity < 1
     assert attack.apply([], rng=dice()) == []
     assert attack.apply(["", "```\ncode\n```"], rng=dice()) == ["", "```\ncode\n```"]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hammingmark.attacks.each import EachText
-from hammingmark.attacks.prose import like, prose_words
+from hammingmark.attacks.word_spans import like, prose_words
 from hammingmark.attacks.words import DeleteWords, InsertWords, SwapWords
 from hammingmark.core.words import words_of
 from hammingmark.errors import InputError

@@ -1,4 +1,4 @@
-"""Slots against the library's own logits, on a tiny model of each architecture, made here."""
+"""BatchEngine against the library's own logits, on a tiny model of each architecture, made here."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hammingmark.records import Sampling
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from hammingmark.backends.check_slots import logits_difference, require_equal_logits  # noqa: E402
-from hammingmark.backends.slots import Slots  # noqa: E402
+from hammingmark.backends.batch_engine import BatchEngine, Continuation  # noqa: E402
+from hammingmark.backends.check_batching import logits_difference, require_equal_logits  # noqa: E402
 
 SIZES = {
     "vocab_size": 97,
@@ -85,6 +85,7 @@ def test_slots_give_the_models_own_logits(case: str) -> None:
     require_equal_logits(model, name=case)
 
 
+GREEDY = Sampling(temperature=0.0)
 on_cuda = pytest.param(
     "cuda",
     marks=[
@@ -101,8 +102,8 @@ def test_greedy_slots_write_what_the_library_writes(case: str, device: str) -> N
     model = build(*RUNS[case]).to(device)
     prompts = [list(range(3, 40)), list(range(50, 55))]
     length = SIZES["max_position_embeddings"]
-    slots = Slots(model, slots=2, length=length, sampling=Sampling(temperature=0.0))
-    numbers = slots.begin([(tokens, 0) for tokens in prompts])
+    slots = BatchEngine(model, slots=2, length=length)
+    numbers = slots.begin([Continuation(tokens, 0, GREEDY) for tokens in prompts])
     found: dict[int, list[int]] = {number: [] for number in numbers}
     for _ in range(30):
         for number, token in slots.step().items():

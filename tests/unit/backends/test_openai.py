@@ -34,9 +34,9 @@ from tests.unit.backends.openai_server import (
 )
 
 from hammingmark.assemble import load_backend
-from hammingmark.backends.drawing import Lanes
+from hammingmark.backends.inflight import Lanes
 from hammingmark.backends.openai import OpenAIBackend
-from hammingmark.endpoint import Line
+from hammingmark.endpoint import CancelToken
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Backend
 from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
@@ -377,7 +377,7 @@ def test_enough_ends_the_request(server: Server, make: Maker) -> None:
 def test_a_candidate_comes_as_soon_as_it_is_enough(server: Server, make: Maker) -> None:
     """Whatever the others of its request still wait for; they end it with the last of them."""
     server.always = stall_midway
-    session = make().open(Sampling())
+    session = make().open()
     session.submit(ask(1))
     session.submit(ask(2, enough=lambda text: True))
     assert [each.number for each in session.wait()] == [2]
@@ -390,7 +390,7 @@ def test_a_candidate_comes_as_soon_as_it_is_enough(server: Server, make: Maker) 
 
 def test_cancelling_one_leaves_the_others_of_its_request(server: Server, make: Maker) -> None:
     server.pause = 0.05
-    session = make().open(Sampling())
+    session = make().open()
     for request in (ask(1), ask(2, enough=lambda text: True), ask(3)):
         session.submit(request)
     assert [each.number for each in session.wait()] == [2]
@@ -405,7 +405,7 @@ def test_cancelling_one_leaves_the_others_of_its_request(server: Server, make: M
 @pytest.mark.parametrize("step", [stall, stall_midway])
 def test_cancelling_closes_the_connection(server: Server, make: Maker, step: Step) -> None:
     server.always = step
-    session = make().open(Sampling())
+    session = make().open()
     session.submit(ask(1))
     session.submit(ask(2, enough=lambda text: True))
     if step is stall_midway:
@@ -425,7 +425,7 @@ def test_cancelling_closes_the_connection(server: Server, make: Maker, step: Ste
 @pytest.mark.parametrize("step", [stall, stall_midway, status(429, Retry_After="30")])
 def test_closing_ends_everything(server: Server, make: Maker, step: Step) -> None:
     server.always = step
-    session = make(parallel=2, use_n=False).open(Sampling())
+    session = make(parallel=2, use_n=False).open()
     for number in range(1, 5):
         session.submit(ask(number))
     session.submit(ask(5, enough=lambda text: True))
@@ -453,8 +453,8 @@ def test_no_more_at_once_than_allowed(
     take = Lanes.take
 
     @contextmanager
-    def counted(self: Lanes, count: int, line: Line) -> Iterator[None]:
-        with take(self, count, line):
+    def counted(self: Lanes, count: int, token: CancelToken) -> Iterator[None]:
+        with take(self, count, token):
             under_way.append(count)
             most.append(sum(under_way))
             try:
@@ -482,7 +482,7 @@ def test_a_large_group_is_sent_in_parts(server: Server, make: Maker) -> None:
 
 
 def test_a_failure_comes_after_what_was_finished(server: Server, make: Maker) -> None:
-    session = make(parallel=1).open(Sampling())
+    session = make(parallel=1).open()
     server.script = [honest, status(401)]
     session.submit(ask(1))
     session.submit(ask(2, written=" Other."))
@@ -519,7 +519,7 @@ def test_a_spec_names_an_endpoint(
     assert isinstance(backend, OpenAIBackend)
     if message:
         with pytest.raises(BackendError, match=message):
-            backend.open(Sampling())
+            backend.open()
     else:
         draw(backend, ask(1))
         assert server.bodies[-1]["model"] == "tiny"

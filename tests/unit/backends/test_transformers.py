@@ -11,7 +11,7 @@ import pytest
 
 from hammingmark.backends.transformers import TransformersBackend
 from hammingmark.errors import BackendError, InputError
-from hammingmark.records import Message, Prompt, Request, Sampling
+from hammingmark.records import Message, Prompt, Request
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -81,7 +81,7 @@ def request(number: int, prompt: Prompt, **changes: object) -> Request:
 
 
 def collect(backend: TransformersBackend, requests: list[Request]) -> dict[int, str]:
-    session = backend.open(Sampling())
+    session = backend.open()
     found: dict[int, str] = {}
     for each in requests:
         session.submit(each)
@@ -109,7 +109,7 @@ def test_single_precision_will_do(folder: Path) -> None:
 
 
 def test_a_candidate_ends_where_it_is_told_to(backend: TransformersBackend) -> None:
-    session = backend.open(Sampling())
+    session = backend.open()
     session.submit(request(1, PROMPT, max_tokens=40, enough=lambda text: len(text.split()) >= 3))
     (candidate,) = session.wait()
     assert candidate.finished or len(candidate.text.split()) == 3
@@ -127,7 +127,7 @@ def test_what_was_written_is_continued(backend: TransformersBackend) -> None:
 
 
 def test_a_cancelled_candidate_frees_its_slot(backend: TransformersBackend) -> None:
-    session = backend.open(Sampling())
+    session = backend.open()
     for number in range(5):
         session.submit(request(number, PROMPT, max_tokens=60))
     for number in range(4):
@@ -160,15 +160,15 @@ def test_a_chat_goes_through_the_models_template(backend: TransformersBackend) -
 
 
 def test_trouble_is_one_sentence(backend: TransformersBackend, tmp_path: Path) -> None:
-    session = backend.open(Sampling())
+    session = backend.open()
     session.submit(request(1, Prompt("the " * 500)))
     (candidate,) = session.wait()
     assert "context" in (candidate.trouble or "")
     session.close()
     with pytest.raises(BackendError, match="cannot load"):
-        TransformersBackend(tmp_path, device="cpu").open(Sampling())
+        TransformersBackend(tmp_path, device="cpu").open()
     with pytest.raises(BackendError, match="no model file"):
-        TransformersBackend(tmp_path / "absent.gguf", device="cpu").open(Sampling())
+        TransformersBackend(tmp_path / "absent.gguf", device="cpu").open()
 
 
 def test_a_begun_answer_is_continued_within_its_message(backend: TransformersBackend) -> None:
@@ -179,15 +179,15 @@ def test_a_begun_answer_is_continued_within_its_message(backend: TransformersBac
 
 
 def test_contexts(folder: Path, backend: TransformersBackend) -> None:
-    session = backend.open(Sampling())
+    session = backend.open()
     session.submit(request(1, Prompt("the " * 500)))
     (candidate,) = session.wait()
     assert re.search(r"context holds 128.*trained for no more", candidate.trouble or "")
     session.close()
     with pytest.raises(InputError, match="trained for 128"):
-        TransformersBackend(folder, device="cpu", context=129).open(Sampling())
+        TransformersBackend(folder, device="cpu", context=129).open()
     small = TransformersBackend(folder, device="cpu", context=20)
-    session = small.open(Sampling())
+    session = small.open()
     for number in range(6):  # some end by themselves
         session.submit(request(number, Prompt("the " * 15), max_tokens=50))
     found = [each for _ in range(6) for each in (session.wait() if session._lanes else [])]
@@ -213,4 +213,4 @@ def test_a_model_loaded_before_a_fork_is_refused(
     collect(backend, [request(3, PROMPT)])  # made before, loaded after
     monkeypatch.setattr(os, "getpid", lambda: here + 2)
     with pytest.raises(BackendError, match="Load it after the fork"):
-        backend.open(Sampling())
+        backend.open()

@@ -46,7 +46,7 @@ class Becomes:
 
     text: str
     name: str = "becomes"
-    keeps: float = 0.7
+    min_similarity: float = 0.7
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         return [self.text] * len(texts)
@@ -56,7 +56,7 @@ class Numbers:
     """Writes down its dice."""
 
     name = "numbers"
-    keeps = 0.5
+    min_similarity = 0.5
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         return [f"{text} {rng.integers(1 << 30)}" for text in texts]
@@ -118,7 +118,7 @@ def test_nothing_left_and_nothing_to_begin_with() -> None:
 
 def test_without_a_judge_nothing_is_decided() -> None:
     (record,) = AttackRunner(Becomes(TWO), SentencexSplitter()).run([ONE])
-    assert (record.similarity, record.kept, record.keeps) == (None, None, 0.7)
+    assert (record.similarity, record.kept, record.min_similarity) == (None, None, 0.7)
 
 
 @given(st.integers(0, 30), st.integers(1, 9), st.integers(0, 5), st.integers(0, 3))

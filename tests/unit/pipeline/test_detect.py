@@ -374,8 +374,8 @@ def test_a_long_edited_text_in_chunks_gives_the_same(
     text = make.text(joined(make.plain(40, seed=9)))
     detector = make.detector(make.watermark(1), edits=True, references=999)
     whole = detector.judge(text)
-    monkeypatch.setattr("hammingmark.watermarks.sentence.trial._STEPS", 7)
-    monkeypatch.setattr("hammingmark.watermarks.sentence.trial._CHUNK", 3)
+    monkeypatch.setattr("hammingmark.watermarks.sentence.randomization_test._STEPS", 7)
+    monkeypatch.setattr("hammingmark.watermarks.sentence.randomization_test._CHUNK", 3)
     again = detector.judge(text)
     assert again.p_value == whole.p_value
     assert again.power == pytest.approx(whole.power)

@@ -11,7 +11,7 @@ import pytest
 
 from hammingmark.errors import BackendError, InputError
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.generate import PAPER, Run, Settings, Writer
+from hammingmark.pipeline.generate import PAPER, GenerationConfig, Run, Writer
 from hammingmark.pipeline.natural import draw_pools
 from hammingmark.protocols import Splitter
 from hammingmark.records import Candidate, Choice, Prompt, Request, Sampling
@@ -58,7 +58,7 @@ class ScriptedBackend:
     drawn: list[int] = field(default_factory=list)
     name: str = "scripted"
 
-    def open(self, sampling: Sampling) -> ScriptedSession:
+    def open(self) -> ScriptedSession:
         return ScriptedSession(self)
 
     def close(self) -> None:
@@ -102,8 +102,8 @@ def shortest_first(asked: list[Request]) -> list[Request]:
 
 def writer(splitter: Splitter, backend: ScriptedBackend, **changes: object) -> Writer:
     key = WatermarkKey(Secret(bytes(32)), "random", fingerprint="random", dimension=64)
-    settings = replace(Settings(max_sentences=20, max_tokens=10_000), **changes)  # type: ignore[arg-type]
-    return Writer(backend, splitter, RandomEncoder(), HammingMark(key), settings)
+    config = replace(GenerationConfig(max_sentences=20, max_tokens=10_000), **changes)  # type: ignore[arg-type]
+    return Writer(backend, splitter, RandomEncoder(), HammingMark(key), config)
 
 
 PROMPT = Prompt("It was late. The harbour slept.")
@@ -158,7 +158,7 @@ class RefusingBackend(ScriptedBackend):
 
     refused = "LONG"
 
-    def open(self, sampling: Sampling) -> ScriptedSession:
+    def open(self) -> ScriptedSession:
         return RefusingSession(self)
 
 
@@ -200,23 +200,23 @@ def test_taking_the_first_to_finish_would_have_shown(splitter: Splitter) -> None
 
 def test_every_accepted_sentence_counts_at_detection(splitter: Splitter) -> None:
     made = writer(splitter, ScriptedBackend())
-    draft = made.write(PROMPT, seed=5)
-    assert tuple(splitter.split(draft.text).carrying) == draft.sentences
+    generation = made.write(PROMPT, seed=5)
+    assert tuple(splitter.split(generation.text).carrying) == generation.sentences
     assert made.watermark is not None
-    evidence = made.watermark.evidence(made.encoder.encode(draft.sentences))
-    steps = draft.steps[1:]
+    evidence = made.watermark.evidence(made.encoder.encode(generation.sentences))
+    steps = generation.steps[1:]
     assert [step.accepted for step in steps] == [each.valid for each in evidence.transitions]
     assert [step.score for step in steps] == [each.match for each in evidence.transitions]
 
 
 def test_the_budget_is_kept_and_the_best_or_the_last_is_taken(splitter: Splitter) -> None:
     tight = writer(splitter, ScriptedBackend(), budget=3)
-    draft = tight.write(PROMPT, seed=1)
-    assert draft.cost.fallbacks > 0
-    assert all(step.candidates <= 3 for step in draft.steps)
-    assert sum(step.accepted is False for step in draft.steps) == draft.cost.fallbacks
+    generation = tight.write(PROMPT, seed=1)
+    assert generation.cost.fallbacks > 0
+    assert all(step.candidates <= 3 for step in generation.steps)
+    assert sum(step.accepted is False for step in generation.steps) == generation.cost.fallbacks
     last = writer(splitter, ScriptedBackend(), budget=3, fallback="last").write(PROMPT, seed=1)
-    for best_step, last_step in zip(draft.steps, last.steps, strict=True):
+    for best_step, last_step in zip(generation.steps, last.steps, strict=True):
         if best_step.text != last_step.text:
             assert best_step.accepted is False
             assert (best_step.score or 0) >= (last_step.score or 0)
@@ -227,12 +227,15 @@ def test_the_budget_is_kept_and_the_best_or_the_last_is_taken(splitter: Splitter
 
 def test_the_cost_adds_up(splitter: Splitter) -> None:
     backend = ScriptedBackend()
-    draft = writer(splitter, backend).write(PROMPT, seed=2)
-    assert draft.cost.candidates == sum(step.candidates for step in draft.steps)
-    assert draft.cost.candidates == len(backend.drawn)
-    assert draft.cost.drawn_tokens >= draft.cost.tokens > 0
-    assert draft.cost.tried == draft.cost.candidates - draft.cost.repeats - draft.cost.misfits
-    assert draft.stopped == "sentences"
+    generation = writer(splitter, backend).write(PROMPT, seed=2)
+    assert generation.cost.candidates == sum(step.candidates for step in generation.steps)
+    assert generation.cost.candidates == len(backend.drawn)
+    assert generation.cost.drawn_tokens >= generation.cost.tokens > 0
+    assert (
+        generation.cost.tried
+        == generation.cost.candidates - generation.cost.repeats - generation.cost.misfits
+    )
+    assert generation.stopped == "sentences"
 
 
 def test_an_error_keeps_what_was_accepted(splitter: Splitter) -> None:
@@ -250,7 +253,7 @@ def test_many_prompts_get_the_texts_they_would_get_in_any_company(splitter: Spli
     wide = writer(splitter, ScriptedBackend(width=4, order=shortest_first)).write_many(
         prompts, seed=9
     )
-    assert [draft.text for draft in together] == [draft.text for draft in wide]
+    assert [generation.text for generation in together] == [generation.text for generation in wide]
     assert together[0].text == writer(splitter, ScriptedBackend()).write(prompts[0], seed=9).text
 
 
@@ -264,7 +267,7 @@ def test_near_copies_are_refused_by_default_and_kept_by_the_papers_rule(splitter
     assert guarded.cost.repeats == 32  # every candidate for the second and third sentence
     paper = replace(PAPER, max_sentences=3)
     made = writer(splitter, ScriptedBackend(sentences=stuck))
-    assert replace(made, settings=paper).write(PROMPT, seed=1).cost.repeats == 0
+    assert replace(made, config=paper).write(PROMPT, seed=1).cost.repeats == 0
 
 
 def test_limits(splitter: Splitter) -> None:
@@ -280,9 +283,9 @@ def test_limits(splitter: Splitter) -> None:
 
 def test_a_model_that_says_nothing_ends_the_text(splitter: Splitter) -> None:
     silent = ScriptedBackend(sentences=lambda request: "")
-    draft = writer(splitter, silent).write(PROMPT, seed=1)
-    assert draft.text == ""
-    assert draft.stopped == "end"
+    generation = writer(splitter, silent).write(PROMPT, seed=1)
+    assert generation.text == ""
+    assert generation.stopped == "end"
 
 
 def test_steps_stream_as_they_are_accepted(splitter: Splitter) -> None:
@@ -293,7 +296,7 @@ def test_steps_stream_as_they_are_accepted(splitter: Splitter) -> None:
     drawn = len(backend.drawn)
     rest = list(steps)
     assert drawn < len(backend.drawn)
-    assert "".join(step.text for step in [first, *rest]) == run.drafts()[0].text
+    assert "".join(step.text for step in [first, *rest]) == run.generations()[0].text
 
 
 class ClockedBackend(ScriptedBackend):
@@ -302,7 +305,7 @@ class ClockedBackend(ScriptedBackend):
     ticks = 0
     most = 0
 
-    def open(self, sampling: Sampling) -> ScriptedSession:
+    def open(self) -> ScriptedSession:
         return ClockedSession(self)
 
 
@@ -337,12 +340,12 @@ def test_with_lanes_to_spare_marked_text_takes_no_longer_than_unmarked(splitter:
     texts = set()
     for width in (1, 6, 24):
         backend = ClockedBackend(width=width, parallel=width)
-        draft = writer(splitter, backend, max_sentences=40).write(PROMPT, seed=1)
-        texts.add(draft.text)
+        generation = writer(splitter, backend, max_sentences=40).write(PROMPT, seed=1)
+        texts.add(generation.text)
         assert backend.most <= width
         # One token a sentence is read beyond its end and is not emitted.
-        ticks[width] = backend.ticks / (draft.cost.tokens + len(draft.steps))
-        assert draft.cost.spare + draft.cost.candidates >= len(backend.drawn)
+        ticks[width] = backend.ticks / (generation.cost.tokens + len(generation.steps))
+        assert generation.cost.spare + generation.cost.candidates >= len(backend.drawn)
     print(ticks)
     assert len(texts) == 1
     assert ticks[1] > 3.0
@@ -365,14 +368,14 @@ class LongestOf:
 
 
 def test_a_method_may_take_the_best_of_n(splitter: Splitter) -> None:
-    settings = Settings(max_sentences=6, max_tokens=10_000)
+    config = GenerationConfig(max_sentences=6, max_tokens=10_000)
     texts = {}
     for width in (1, 5):
         backend = ScriptedBackend(width=width, order=shortest_first)
-        made = Writer(backend, splitter, RandomEncoder(), LongestOf(5), settings)  # type: ignore[arg-type]
-        draft = made.write(PROMPT, seed=3)
-        assert all(step.candidates == 5 for step in draft.steps)
-        texts[width] = draft
+        made = Writer(backend, splitter, RandomEncoder(), LongestOf(5), config)  # type: ignore[arg-type]
+        generation = made.write(PROMPT, seed=3)
+        assert all(step.candidates == 5 for step in generation.steps)
+        texts[width] = generation
     assert texts[1].text == texts[5].text
     encoder = RandomEncoder()
     chosen = encoder.encode(texts[1].sentences)[:, 0].mean()
@@ -406,7 +409,7 @@ class CoarseSession(ScriptedSession):
 
 
 class CoarseBackend(ScriptedBackend):
-    def open(self, sampling: Sampling) -> ScriptedSession:
+    def open(self) -> ScriptedSession:
         return CoarseSession(self)
 
 
@@ -415,21 +418,23 @@ def test_a_text_that_was_cut_does_not_go_on(splitter: Splitter, marked: bool) ->
     made = writer(splitter, CoarseBackend(), max_tokens=50, max_sentences=None)
     if not marked:
         made = replace(made, watermark=None)
-    draft = made.write(PROMPT, seed=1)
-    assert draft.stopped == "tokens"
-    assert len(draft.steps) == 1
-    assert tuple(splitter.split(draft.text).carrying) == draft.sentences
+    generation = made.write(PROMPT, seed=1)
+    assert generation.stopped == "tokens"
+    assert len(generation.steps) == 1
+    assert tuple(splitter.split(generation.text).carrying) == generation.sentences
 
 
 def test_at_temperature_0_one_candidate_per_sentence_is_drawn(splitter: Splitter) -> None:
     """All others would be the same; what the rule refuses is a fallback."""
     backend = ScriptedBackend(width=4)
-    draft = writer(splitter, backend, sampling=Sampling(temperature=0.0)).write(PROMPT, seed=1)
-    assert len(draft.sentences) == 20
-    assert [step.candidates for step in draft.steps] == [1] * 20
+    generation = writer(splitter, backend, text_sampling=Sampling(temperature=0.0)).write(
+        PROMPT, seed=1
+    )
+    assert len(generation.sentences) == 20
+    assert [step.candidates for step in generation.steps] == [1] * 20
     assert len(backend.drawn) == 20
-    refused = sum(step.accepted is False for step in draft.steps)
-    assert draft.cost.fallbacks == refused > 0
+    refused = sum(step.accepted is False for step in generation.steps)
+    assert generation.cost.fallbacks == refused > 0
 
 
 class FullSession(ScriptedSession):
@@ -448,7 +453,7 @@ class FullSession(ScriptedSession):
 
 
 class FullBackend(ScriptedBackend):
-    def open(self, sampling: Sampling) -> ScriptedSession:
+    def open(self) -> ScriptedSession:
         return FullSession(self)
 
 
@@ -457,8 +462,8 @@ def test_a_text_ends_where_the_context_does_and_says_so(splitter: Splitter, mark
     """With the first candidate that has no room: others would only be chosen for being short."""
     long = FullBackend(sentences=lambda request: " ".join(sentence(request) for _ in range(20)))
     made = writer(splitter, FullBackend() if marked else long, max_sentences=None)
-    draft = replace(made, watermark=made.watermark if marked else None).write(PROMPT, seed=1)
-    assert draft.stopped == "error"
-    assert draft.error == "The context is full."
-    assert len(draft.sentences) >= 4
-    assert tuple(splitter.split(draft.text).carrying) == draft.sentences
+    generation = replace(made, watermark=made.watermark if marked else None).write(PROMPT, seed=1)
+    assert generation.stopped == "error"
+    assert generation.error == "The context is full."
+    assert len(generation.sentences) >= 4
+    assert tuple(splitter.split(generation.text).carrying) == generation.sentences

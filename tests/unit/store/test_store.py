@@ -184,7 +184,7 @@ def test_an_interrupted_pull_leaves_nothing(bench: Any) -> None:
 def test_what_a_killed_process_left_is_swept_by_the_next(bench: Any) -> None:
     litter = bench.cache / "models" / "toy" / ".partial-dead"
     litter.mkdir(parents=True)
-    (litter / "draft").write_bytes(b"half")
+    (litter / "generation").write_bytes(b"half")
     bench.store(bench.toy()).pull("toy")
     assert bench.left() == PULLED
 

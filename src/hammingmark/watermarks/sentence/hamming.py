@@ -14,13 +14,13 @@ from hammingmark.keys import ReferenceKeys, WatermarkKey
 from hammingmark.records import (
     STATISTICS,
     Choice,
+    EditHypotheses,
     Evidence,
-    Parts,
     StatisticName,
     TopicName,
     Transition,
 )
-from hammingmark.watermarks.sentence.trial import EditedTrial, HammingTrial
+from hammingmark.watermarks.sentence.randomization_test import EditedHammingTest, HammingTest
 
 
 class HammingMark:
@@ -37,7 +37,7 @@ class HammingMark:
     def __init__(self, key: WatermarkKey, *, alternative: Alternative | None = None) -> None:
         self.key = key
         self.rule = Rule(
-            key.bits, key.threshold, alternative or Alternative(), key.softness, key.fresh
+            key.bits, key.threshold, alternative or Alternative(), key.softness, key.residual
         )
         self._planes = key.planes()
         self._references = ReferenceKeys(key.secret, bits=key.bits)
@@ -106,10 +106,10 @@ class HammingMark:
         *,
         statistic: StatisticName,
         topic: TopicName = "given",
-        parts: Parts | None = None,
-    ) -> HammingTrial:
+        parts: EditHypotheses | None = None,
+    ) -> HammingTest:
         """One text, ready to be compared under this key and under reference keys."""
-        text = HammingTrial if parts is None else partial(EditedTrial, parts=parts)
+        text = HammingTest if parts is None else partial(EditedHammingTest, parts=parts)
         return text(
             embeddings,
             self._planes,

@@ -23,7 +23,7 @@ LEAST = 1e-6
 place, so that no rule accepts it."""
 
 
-def fresh_part(
+def residual_of(
     before: NDArray[np.float32], after: NDArray[np.float32], cosine: NDArray[np.float64]
 ) -> NDArray[np.float32]:
     """f, or the projections of f.

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from hammingmark.backends.wire import Piece, pieces_of
-from hammingmark.endpoint import HungUp, Line
+from hammingmark.backends.openai_schema import Piece, pieces_of
+from hammingmark.endpoint import Cancelled, CancelToken
 from hammingmark.records import Candidate, Request
 
 _FULL = (
@@ -76,11 +76,11 @@ class Job:
 
     Attributes:
         draws: in the order in which they were submitted.
-        line: by which the request can be ended.
+        token: by which the request can be ended.
     """
 
     draws: Sequence[Draw]
-    line: Line = field(default_factory=Line)
+    token: CancelToken = field(default_factory=CancelToken)
 
     def give_up(self, number: int) -> None:
         """Do without one of them; without any of them, there is no need for an answer."""
@@ -88,7 +88,7 @@ class Job:
             if draw.request.number == number:
                 draw.over = True
         if all(draw.over for draw in self.draws):
-            self.line.hang_up()
+            self.token.cancel()
 
 
 def deal_out(
@@ -118,12 +118,12 @@ class Lanes:
         self._change = threading.Condition()
 
     @contextmanager
-    def take(self, count: int, line: Line) -> Iterator[None]:
+    def take(self, count: int, token: CancelToken) -> Iterator[None]:
         """Wait for room, and give it back at the end."""
         with self._change:
             while self._free < count:
-                if line.hung_up:
-                    raise HungUp
+                if token.cancelled:
+                    raise Cancelled
                 self._change.wait(0.1)
             self._free -= count
         try:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from hammingmark.core.presets import ball
-from hammingmark.errors import InputError
-from hammingmark.evaluation.recovery import (
+from hammingmark.cryptanalysis.recovery import (
     Guess,
     Pairs,
     by_nothing,
@@ -30,6 +29,7 @@ from hammingmark.evaluation.recovery import (
     span_overlap,
     strangers,
 )
+from hammingmark.errors import InputError
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.protocols import FloatArray
 from hammingmark.watermarks.sentence.hamming import HammingMark
@@ -76,7 +76,7 @@ def make_new_part_mark(name: str) -> HammingMark:
         bits=M,
         threshold=rule.threshold,
         softness=rule.softness,
-        fresh=rule.fresh,
+        residual=rule.residual,
     )
     return HammingMark(key)
 
@@ -179,7 +179,7 @@ def many_new(new_part_mark: HammingMark) -> list[FloatArray]:
 
 def guess_from(texts: list[FloatArray]) -> Guess:
     rng = np.random.default_rng(13)
-    return learn(neighbours(texts), strangers(texts), M, fresh=True, rng=rng)
+    return learn(neighbours(texts), strangers(texts), M, residual=True, rng=rng)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def learned_new(many_new: list[FloatArray]) -> Guess:
 def test_many_texts_give_the_planes_of_new_parts_away_and_few_do_not(
     new_part_mark: HammingMark, many_new: list[FloatArray], learned_new: Guess
 ) -> None:
-    span = estimate_span(neighbours(many_new), strangers(many_new), M, fresh=True)
+    span = estimate_span(neighbours(many_new), strangers(many_new), M, residual=True)
     true, another = new_part_mark.key.planes(), make_new_part_mark("another").key.planes()
     for guess in (span, learned_new):
         assert span_overlap(guess.planes, true) > 0.85
@@ -223,11 +223,11 @@ def test_the_forger_of_new_parts_passes_after_recovery_and_not_before(
 
     found = passing(learned_new)
     assert found > 0.7
-    assert passing(estimate_span(neighbours(many_new), strangers(many_new), M, fresh=True)) > 0.2
+    assert passing(estimate_span(neighbours(many_new), strangers(many_new), M, residual=True)) > 0.2
     assert passing(guess_from(many_new[:FEW])) < 0.1
     assert passing(Guess.of(make_new_part_mark("another").key)) < 0.1
     # The same planes say less of whole sentences.
-    assert passing(replace(learned_new, fresh=False)) < found - 0.2
+    assert passing(replace(learned_new, residual=False)) < found - 0.2
 
 
 def reworded(text: FloatArray, *, cosine: float, versions: int, seed: int) -> FloatArray:

@@ -9,11 +9,11 @@ from dataclasses import asdict, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.pipeline.document import Page
-from hammingmark.pipeline.stage import Outcome, Place, Stage
-from hammingmark.pipeline.writing import Settings
+from hammingmark.pipeline.accepted_text import AcceptedText
+from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.pipeline.sentence_candidates import Outcome, Place, SentenceCandidates
 from hammingmark.protocols import SentenceWatermark
-from hammingmark.records import Cost, Draft, Request, Written
+from hammingmark.records import Cost, Generation, GenerationStep, Request
 
 _DEEPEST = 6  # sentences ahead on a guess
 
@@ -21,98 +21,98 @@ Cancel = Callable[[Sequence[int]], None]
 """Gives up on requests by their numbers."""
 
 
-class Manuscript:
+class GenerationState:
     """One text in the making.
 
     Args:
-        page: empty but for its prompt.
+        accepted: empty but for its prompt.
         previous: embedding (d,) on which the first sentence is centred, or None.
         watermark: judges the candidates; None writes unmarked text.
-        settings: limits and habits.
+        config: limits and habits.
         number: of the prompt.
         seed: decides every draw, together with its place.
     """
 
     def __init__(
         self,
-        page: Page,
+        accepted: AcceptedText,
         previous: NDArray[np.float32] | None,
         *,
         watermark: SentenceWatermark | None,
-        settings: Settings,
+        config: GenerationConfig,
         number: int,
         seed: int,
     ) -> None:
         self.ended: str | None = None
         self._trouble: str | None = None
         self._watermark = watermark
-        self._settings = settings
+        self._config = config
         self._number = number
         self._seed = seed
-        self._page = page
-        self._steps: list[Written] = []
+        self._accepted = accepted
+        self._steps: list[GenerationStep] = []
         self._cost = Cost()
         self._began: float | None = None
-        self._stages = [self._stage(page, previous, Place(number))]
+        self._ahead = [self._candidates(accepted, previous, Place(number))]
 
     @property
     def is_asked(self) -> bool:
         """Whether candidates for it are under way."""
-        return any(stage.under_way for stage in self._stages)
+        return any(candidates.under_way for candidates in self._ahead)
 
-    def settle(self, cancel: Cancel) -> Iterator[tuple[Written, Cost]]:
+    def settle(self, cancel: Cancel) -> Iterator[tuple[GenerationStep, Cost]]:
         """Every step that has been decided, with what it took."""
         self._began = self._began or time.perf_counter()
         while not self.ended:
-            stage = self._stages[0]
-            outcome, took = stage.decide()
+            candidates = self._ahead[0]
+            outcome, took = candidates.decide()
             if outcome is None:
                 return
-            kept = self._stages[1:] if self._foreseen(0, outcome) else []
-            self._drop(self._stages[1:] if not kept else [], cancel)
-            cancel(stage.abandon())
-            spare = stage.spare(outcome.draw + 1)
+            kept = self._ahead[1:] if self._foreseen(0, outcome) else []
+            self._drop(self._ahead[1:] if not kept else [], cancel)
+            cancel(candidates.abandon())
+            spare = candidates.spare(outcome.draw + 1)
             self.spend(spare=spare[0], spare_tokens=spare[1])
             self.spend(**asdict(took))
             yield self._write(outcome, took), took
-            following, self.ended = self._after(stage, outcome)
+            following, self.ended = self._after(candidates, outcome)
             self._trouble = outcome.trouble
-            self._page = following.page
-            self._stages = kept or [following]
-        self._drop(self._stages, cancel)
+            self._accepted = following.accepted
+            self._ahead = kept or [following]
+        self._drop(self._ahead, cancel)
 
     def look_ahead(self, cancel: Cancel) -> None:
         """Begin the next sentence on the guess that what is under way will be refused."""
         for depth in range(_DEEPEST):
-            stage = self._stages[depth]
-            outcome = stage.guess()
+            candidates = self._ahead[depth]
+            outcome = candidates.guess()
             if outcome is None:
-                self._drop(self._stages[depth + 1 :], cancel)
-                del self._stages[depth + 1 :]
+                self._drop(self._ahead[depth + 1 :], cancel)
+                del self._ahead[depth + 1 :]
                 return
-            cancel(stage.give_up_after(outcome.draw))
+            cancel(candidates.give_up_after(outcome.draw))
             if self._foreseen(depth, outcome):
                 continue
-            self._drop(self._stages[depth + 1 :], cancel)
-            del self._stages[depth + 1 :]
-            following, ended = self._after(stage, outcome)
+            self._drop(self._ahead[depth + 1 :], cancel)
+            del self._ahead[depth + 1 :]
+            following, ended = self._after(candidates, outcome)
             if ended:
                 return
-            self._stages.append(following)
+            self._ahead.append(following)
 
     def requests(
         self, lanes: int, numbers: Iterator[int], acceptance: float
-    ) -> Iterator[tuple[Stage, Request]]:
+    ) -> Iterator[tuple[SentenceCandidates, Request]]:
         """What to ask for, so that no more than ``lanes`` candidates are under way."""
-        free = lanes - sum(len(stage.under_way) for stage in self._stages)
-        for stage in self._stages:
+        free = lanes - sum(len(candidates.under_way) for candidates in self._ahead)
+        for candidates in self._ahead:
             if free <= 0:
                 return
-            here = len(stage.under_way)
-            width = min(stage.wanted(acceptance, lanes), here + free)
-            for request in stage.requests(width, numbers, self._draw_seed):
+            here = len(candidates.under_way)
+            width = min(candidates.wanted(acceptance, lanes), here + free)
+            for request in candidates.requests(width, numbers, self._draw_seed):
                 free -= 1
-                yield stage, request
+                yield candidates, request
 
     def spend(self, **more: float) -> None:
         """Add to the account."""
@@ -123,59 +123,61 @@ class Manuscript:
     def close(self) -> None:
         """Count what the last, undecided sentence took, and stop the clock."""
         if not self.ended:
-            self.spend(**asdict(self._stages[0].decide()[1]))
+            self.spend(**asdict(self._ahead[0].decide()[1]))
         if self._began is not None:
             self.spend(seconds=time.perf_counter() - self._began)
             self._began = None
 
-    def draft(self, error: str | None) -> Draft:
+    def generation(self, error: str | None) -> Generation:
         """What has been written."""
         trouble = error if self.ended is None else None
         if self.ended == "error":
             trouble = self._trouble or (
-                f"No candidate of {self._stages[0].budget} had a sentence that fits; "
+                f"No candidate of {self._ahead[0].budget} had a sentence that fits; "
                 "the model may need another prompt or a larger sentence limit."
             )
-        return Draft(
-            text=self._page.written,
-            sentences=self._page.sentences,
+        return Generation(
+            text=self._accepted.written,
+            sentences=self._accepted.sentences,
             steps=tuple(self._steps),
             cost=self._cost,
             stopped=self.ended or "error",
             error=trouble,
         )
 
-    def _stage(
+    def _candidates(
         self,
-        page: Page,
+        accepted: AcceptedText,
         previous: NDArray[np.float32] | None,
         place: Place,
         after: int | None = None,
-    ) -> Stage:
-        return Stage(
-            page,
+    ) -> SentenceCandidates:
+        return SentenceCandidates(
+            accepted,
             previous,
             watermark=self._watermark,
-            settings=self._settings,
+            config=self._config,
             place=place,
             after=after,
         )
 
-    def _after(self, stage: Stage, outcome: Outcome) -> tuple[Stage, str | None]:
-        """The stage that follows an outcome, and why the text ends with it, if it does."""
-        addition, place = outcome.addition, stage.place
+    def _after(
+        self, candidates: SentenceCandidates, outcome: Outcome
+    ) -> tuple[SentenceCandidates, str | None]:
+        """The candidates that follows an outcome, and why the text ends with it, if it does."""
+        addition, place = outcome.addition, candidates.place
         if addition is None:
-            return stage, "end" if outcome.silent else "error"
-        page = stage.page.with_addition(addition)
+            return candidates, "end" if outcome.silent else "error"
+        accepted = candidates.accepted.with_addition(addition)
         place = Place(
             document=place.document,
             step=place.step + bool(addition.raw.strip()),
             sentences=place.sentences + bool(addition.sentence),
             tokens=place.tokens + addition.tokens,
         )
-        previous = stage.previous if outcome.embedding is None else outcome.embedding
-        following = self._stage(page, previous, place, outcome.draw)
-        limit = self._settings.max_sentences
+        previous = candidates.previous if outcome.embedding is None else outcome.embedding
+        following = self._candidates(accepted, previous, place, outcome.draw)
+        limit = self._config.max_sentences
         ended = None
         if outcome.trouble:
             ended = "error"
@@ -187,12 +189,12 @@ class Manuscript:
             ended = "sentences"
         return following, ended
 
-    def _write(self, outcome: Outcome, took: Cost) -> Written:
+    def _write(self, outcome: Outcome, took: Cost) -> GenerationStep:
         addition = outcome.addition
         raw = "" if addition is None else addition.raw
-        step = Written(
+        step = GenerationStep(
             document=self._number,
-            text=raw if self._page.written else raw.lstrip(),
+            text=raw if self._accepted.written else raw.lstrip(),
             sentence="" if addition is None else addition.sentence,
             accepted=outcome.accepted,
             score=outcome.score,
@@ -210,13 +212,13 @@ class Manuscript:
         return step
 
     def _foreseen(self, depth: int, outcome: Outcome) -> bool:
-        """Whether the stage after ``depth`` was begun on this very outcome."""
-        return len(self._stages) > depth + 1 and self._stages[depth + 1].after == outcome.draw
+        """Whether the candidates after ``depth`` was begun on this very outcome."""
+        return len(self._ahead) > depth + 1 and self._ahead[depth + 1].after == outcome.draw
 
-    def _drop(self, stages: Sequence[Stage], cancel: Cancel) -> None:
-        for stage in stages:
-            cancel(stage.abandon())
-            count, tokens = stage.spare(0)
+    def _drop(self, sentences_ahead: Sequence[SentenceCandidates], cancel: Cancel) -> None:
+        for candidates in sentences_ahead:
+            cancel(candidates.abandon())
+            count, tokens = candidates.spare(0)
             self.spend(spare=count, spare_tokens=tokens)
 
     def _draw_seed(self, step: int, draw: int) -> int:

@@ -13,7 +13,7 @@ import httpx
 from hammingmark.backends.chat import messages_of
 from hammingmark.endpoint import Interrupted, words_of
 from hammingmark.errors import BackendError
-from hammingmark.records import Prompt, Request, Sampling
+from hammingmark.records import Prompt, Request
 
 _CONTINUING = frozenset({"continue_final_message", "add_generation_prompt"})
 _FOREIGN = _CONTINUING | {"top_k", "min_p"}  # known to vLLM, SGLang and llama.cpp, not to OpenAI
@@ -42,10 +42,9 @@ def path_of(prompt: Prompt) -> str:
     return "/chat/completions" if prompt.messages else "/completions"
 
 
-def body_of(
-    request: Request, sampling: Sampling, *, model: str, count: int, without: frozenset[str]
-) -> dict[str, Any]:
+def body_of(request: Request, *, model: str, count: int, without: frozenset[str]) -> dict[str, Any]:
     """The JSON that asks for ``count`` candidates, without the fields that a server refuses."""
+    sampling = request.sampling
     body: dict[str, Any] = {"model": model}
     if request.prompt.messages:
         turns = body["messages"] = messages_of(request.prompt, request.written)

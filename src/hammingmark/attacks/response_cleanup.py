@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hammingmark.attacks.pieces import Kept
+from hammingmark.attacks.segments import Kept
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)

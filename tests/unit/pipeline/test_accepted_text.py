@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hammingmark.pipeline.document import Addition, Page, last_sentence
+from hammingmark.pipeline.accepted_text import AcceptedText, Addition, last_sentence
 from hammingmark.protocols import Splitter
 from hammingmark.records import Candidate, Message, Prompt
 
@@ -14,8 +14,8 @@ def candidate(text: str, *, finished: bool = False) -> Candidate:
     return Candidate(1, pieces, finished)
 
 
-def page(splitter: Splitter, *written: str) -> Page:
-    made = Page(Prompt("A prompt."), splitter)
+def page(splitter: Splitter, *written: str) -> AcceptedText:
+    made = AcceptedText(Prompt("A prompt."), splitter)
     for text in written:
         addition = made.read(candidate(text, finished=True), cut=False)
         assert addition is not None
@@ -23,7 +23,9 @@ def page(splitter: Splitter, *written: str) -> Page:
     return made
 
 
-def read(made: Page, text: str, *, finished: bool = False, cut: bool = False) -> Addition | None:
+def read(
+    made: AcceptedText, text: str, *, finished: bool = False, cut: bool = False
+) -> Addition | None:
     return made.read(candidate(text, finished=finished), cut=cut)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,21 @@ from hammingmark.records import Sampling
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from hammingmark.backends.slots import Slots, draw  # noqa: E402
+from hammingmark.backends.batch_engine import (  # noqa: E402
+    BatchEngine,
+    Continuation,
+    RowSampling,
+    draw,
+)
 
 GREEDY = Sampling(temperature=0.0)
+on_cuda = pytest.param(
+    "cuda",
+    marks=[
+        pytest.mark.cuda,
+        pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +62,19 @@ def alone(model: object, tokens: list[int], count: int) -> list[int]:
     return made[0, len(tokens) :].tolist()
 
 
-def run(slots: Slots, wanted: list[list[int]], count: int, seed: int = 0) -> list[list[int]]:
+def run(
+    slots: BatchEngine,
+    wanted: list[list[int]],
+    count: int,
+    seed: int = 0,
+    sampling: Sampling = GREEDY,
+) -> list[list[int]]:
     """Draw ``count`` tokens for each, side by side, then free the slots."""
-    numbers = slots.begin([(tokens, seed + i) for i, tokens in enumerate(wanted)])
+    asked = [Continuation(tokens, seed + i, sampling) for i, tokens in enumerate(wanted)]
+    return finish(slots, slots.begin(asked), count)
+
+
+def finish(slots: BatchEngine, numbers: list[int], count: int) -> list[list[int]]:
     found: dict[int, list[int]] = {number: [] for number in numbers}
     while min(map(len, found.values())) < count:
         for number, token in slots.step().items():
@@ -61,13 +85,13 @@ def run(slots: Slots, wanted: list[list[int]], count: int, seed: int = 0) -> lis
 
 
 def test_side_by_side_is_as_alone(model: object) -> None:
-    slots = Slots(model, slots=5, length=700, sampling=GREEDY)
+    slots = BatchEngine(model, slots=5, length=700)
     wanted = [prompt(length, length) for length in (1, 3, 40, 300, 560)]
     assert run(slots, wanted, 12) == [alone(model, tokens, 12) for tokens in wanted]
 
 
 def test_what_is_known_already_is_not_read_again_and_changes_nothing(model: object) -> None:
-    slots = Slots(model, slots=4, length=200, sampling=GREEDY)
+    slots = BatchEngine(model, slots=4, length=200)
     start = prompt(50, 1)
     first = run(slots, [start], 20)[0]
     # The same beginning, continued in several ways at once, and one that parts half-way.
@@ -82,30 +106,85 @@ def test_what_is_known_already_is_not_read_again_and_changes_nothing(model: obje
 
 
 def test_a_busy_neighbour_can_be_copied(model: object) -> None:
-    slots = Slots(model, slots=3, length=200, sampling=GREEDY)
+    slots = BatchEngine(model, slots=3, length=200)
     start = prompt(40, 7)
-    (busy,) = slots.begin([(start, 0)])
+    (busy,) = slots.begin([Continuation(start, 0, GREEDY)])
     drawn: list[int] = []
     while len(drawn) < 5:
         drawn += [token for slot, token in slots.step().items() if slot == busy]
-    (copy,) = slots.begin([(start + drawn[:3], 0)])
+    (copied,) = slots.begin([Continuation(start + drawn[:3], 0, GREEDY)])
     later: list[int] = []
     while len(later) < 8:
         for slot, token in slots.step().items():
             (drawn if slot == busy else later).append(token)
-    assert copy != busy
+    assert copied != busy
     assert drawn == alone(model, start, len(drawn))
     assert later == alone(model, start + drawn[:3], len(later))
 
 
 def test_a_seed_decides_and_company_does_not(model: object) -> None:
-    sampling = Sampling(temperature=1.0, top_k=50)
-    one = Slots(model, slots=1, length=100, sampling=sampling)
-    many = Slots(model, slots=4, length=100, sampling=sampling)
+    one = BatchEngine(model, slots=1, length=100)
+    many = BatchEngine(model, slots=4, length=100)
     wanted = [prompt(10 + i, 20 + i) for i in range(4)]
-    together = run(many, wanted, 15, seed=5)
-    assert [run(one, [tokens], 15, seed=5 + i)[0] for i, tokens in enumerate(wanted)] == together
-    assert run(one, [wanted[0]], 15, seed=6)[0] != together[0]
+    together = run(many, wanted, 15, 5, Sampling())
+    single = [run(one, [tokens], 15, 5 + i, Sampling())[0] for i, tokens in enumerate(wanted)]
+    assert single == together
+    assert run(one, [wanted[0]], 15, 6, Sampling())[0] != together[0]
+
+
+@pytest.mark.parametrize("device", ["cpu", on_cuda])
+def test_each_sequence_is_drawn_by_its_own_sampling(model: object, device: str) -> None:
+    model = copy.deepcopy(model).to(device)  # type: ignore[attr-defined]
+    ways = [Sampling(), GREEDY, Sampling(top_k=0, temperature=0.5), Sampling(top_p=0.4, min_p=0.1)]
+    one, many = (BatchEngine(model, slots=slots, length=100) for slots in (1, 4))
+    tokens = prompt(12, 30)
+    asked = [Continuation(tokens, 9, way) for way in ways]
+    together = finish(many, many.begin(asked), 12)
+    assert [run(one, [tokens], 12, 9, way)[0] for way in ways] == together
+    assert together[1] == alone(model, tokens, 12)
+    assert len(set(map(tuple, together))) == len(ways)
+
+
+class Forbid:
+    """Forbids all tokens but those above the sum of the last two, and notes what it was shown."""
+
+    width = 2
+
+    def process(self, scores: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
+        assert contexts.shape == (len(scores), 2)
+        least = contexts.sum(dim=1, keepdim=True) % 200
+        tokens = torch.arange(scores.shape[1], device=scores.device)
+        return scores.masked_fill(tokens != least + 3, -1e9)
+
+
+@pytest.mark.parametrize("device", ["cpu", on_cuda])
+def test_logits_are_processed_for_those_that_ask(model: object, device: str) -> None:
+    model = copy.deepcopy(model).to(device)  # type: ignore[attr-defined]
+    slots = BatchEngine(model, slots=3, length=100)
+    tokens = prompt(9, 31)
+    rule = Forbid()
+    asked = [
+        Continuation(tokens, 1, GREEDY),
+        Continuation(tokens, 1, Sampling(), rule),
+        Continuation(tokens[:1], 1, Sampling(top_k=0), rule),
+    ]
+    free, ruled, short = finish(slots, slots.begin(asked), 10)
+    assert free == alone(model, tokens, 10)
+
+    def expected(known: list[int]) -> list[int]:
+        known = list(known)
+        for _ in range(10):
+            last = ([-1] * 2 + known)[-2:]
+            known.append(sum(last) % 200 + 3)
+        return known[-10:]
+
+    assert ruled == expected(tokens)
+    assert short == expected(tokens[:1])
+
+
+def in_rows(sampling: Sampling, count: int) -> RowSampling:
+    values = (sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p)
+    return RowSampling(*(torch.full((count,), value) for value in values))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +202,11 @@ def test_tokens_are_drawn_with_the_probabilities_asked_for(sampling: Sampling) -
     logits = torch.tensor([2.0, 1.5, 1.0, 0.0, -1.0, -3.0])
     count = 60_000
     drawn = draw(
-        logits.repeat(count, 1), torch.arange(count), torch.zeros(count, dtype=torch.long), sampling
+        logits.repeat(count, 1),
+        torch.arange(count),
+        torch.zeros(count, dtype=torch.long),
+        in_rows(sampling, count),
+        kept=6,
     )
     expected = torch.softmax(logits / sampling.temperature, dim=0)
     if sampling.top_k:
@@ -144,13 +227,14 @@ def test_draws_of_one_row_do_not_depend_on_each_other() -> None:
         logits.repeat(count, 1),
         torch.full((count,), 3),
         torch.arange(count),
-        Sampling(top_k=0),
+        in_rows(Sampling(top_k=0), count),
+        kept=8,
     )
     again = (drawn[1:] == drawn[:-1]).float().mean()
     assert abs(float(again) - 1 / 8) < 0.006
 
 
-def reads(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def reads(slots: BatchEngine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows each pass over pieces of prompts has, as they are made."""
     rows: list[int] = []
     whole = slots._read_together
@@ -166,7 +250,7 @@ def reads(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_prompts_of_many_are_read_together_and_what_they_share_once(
     model: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slots = Slots(model, slots=9, length=200, sampling=GREEDY)
+    slots = BatchEngine(model, slots=9, length=200)
     rows = reads(slots, monkeypatch)
     wanted = [prompt(60, seed) for seed in (1, 2, 3) for _ in range(3)]
     assert run(slots, wanted, 6) == [alone(model, tokens, 6) for tokens in wanted]
@@ -176,12 +260,12 @@ def test_prompts_of_many_are_read_together_and_what_they_share_once(
 def test_a_few_tokens_are_fed_and_hold_nobody_up(
     model: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slots = Slots(model, slots=6, length=200, sampling=GREEDY)
+    slots = BatchEngine(model, slots=6, length=200)
     starts = [prompt(60, seed) for seed in range(5)]
-    slots.begin([(tokens, 0) for tokens in starts])
+    slots.begin([Continuation(tokens, 0, GREEDY) for tokens in starts])
     rows = reads(slots, monkeypatch)
     longer = starts[0] + prompt(9, 9)
-    (number,) = slots.begin([(longer, 0)])
+    (number,) = slots.begin([Continuation(longer, 0, GREEDY)])
     drawn: list[int] = []
     while len(drawn) < 6:
         drawn += [token for slot, token in slots.step().items() if slot == number]
@@ -190,11 +274,11 @@ def test_a_few_tokens_are_fed_and_hold_nobody_up(
 
 
 def test_what_others_go_on_from_is_overwritten_last(model: object) -> None:
-    slots = Slots(model, slots=4, length=200, sampling=GREEDY)
+    slots = BatchEngine(model, slots=4, length=200)
     starts = [prompt(30, seed) for seed in range(4)]
     run(slots, starts, 5)
     # One is new and must go somewhere: not where one of the other three lies.
     wanted = [prompt(30, 99), *starts[1:]]
-    numbers = slots.begin([(tokens, 0) for tokens in wanted])
+    numbers = slots.begin([Continuation(tokens, 0, GREEDY) for tokens in wanted])
     assert len(set(numbers)) == 4
     assert [slots._read[number] for number in numbers[1:]] == [each[:-1] for each in starts[1:]]

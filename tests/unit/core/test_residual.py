@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hammingmark.core import theory
-from hammingmark.core.fresh import fresh_part
 from hammingmark.core.presets import SHARES, ball
+from hammingmark.core.residual import residual_of
 from hammingmark.core.soft import agreement, soft_acceptance
 from hammingmark.core.statistics import Alternative, Pairs, Rule, cosines, natural_acceptance
 from hammingmark.errors import InputError
@@ -31,7 +31,7 @@ def texts(rho: float, count: int, rng: np.random.Generator) -> NDArray[np.float3
 @pytest.mark.parametrize("rho", [-0.6, 0.0, 0.3, 0.9, 0.999])
 def test_the_new_part_has_length_one_and_stands_at_right_angles(rho: float) -> None:
     rows = texts(rho, 50, np.random.default_rng(1))
-    part = fresh_part(rows[::2], rows[1::2], cosines(rows)[::2])
+    part = residual_of(rows[::2], rows[1::2], cosines(rows)[::2])
     assert np.allclose(np.linalg.norm(part, axis=1), 1.0, atol=1e-3)
     assert np.allclose((part * rows[::2]).sum(axis=1), 0.0, atol=1e-4)
 
@@ -41,8 +41,8 @@ def test_it_can_be_taken_before_or_after_projecting() -> None:
     rows = texts(0.4, 20, rng)
     planes = rng.standard_normal((DIMENSION, 8)).astype(np.float32)
     cosine = cosines(rows)[::2]
-    direct = fresh_part(rows[::2], rows[1::2], cosine) @ planes
-    later = fresh_part(rows[::2] @ planes, rows[1::2] @ planes, cosine)
+    direct = residual_of(rows[::2], rows[1::2], cosine) @ planes
+    later = residual_of(rows[::2] @ planes, rows[1::2] @ planes, cosine)
     assert np.allclose(direct, later, atol=1e-5)
 
 
@@ -51,7 +51,7 @@ def test_it_can_be_taken_before_or_after_projecting() -> None:
 def test_no_rule_accepts_a_copy(preset: str, softness: float | None) -> None:
     rng = np.random.default_rng(3)
     made = ball(preset, softness=softness)
-    rule = Rule(made.bits, made.threshold, Alternative(), made.softness, fresh=True)
+    rule = Rule(made.bits, made.threshold, Alternative(), made.softness, residual=True)
     rows = np.repeat(texts(0.4, 5, rng)[:1], 3, axis=0)
     planes = rng.standard_normal((DIMENSION, 8 * 200)).astype(np.float32)
     projections = (rows @ planes).reshape(3, 200, 8)
@@ -64,7 +64,7 @@ def test_no_rule_accepts_a_copy(preset: str, softness: float | None) -> None:
 def test_the_same_share_is_accepted_at_every_similarity(rho: float, softness: float) -> None:
     """Over keys, the law of M is the closed form for unrelated sentences."""
     rng = np.random.default_rng(4)
-    rule = Rule(8, 5 if softness == 0.0 else 4.4, Alternative(), softness, fresh=True)
+    rule = Rule(8, 5 if softness == 0.0 else 4.4, Alternative(), softness, residual=True)
     rows = texts(rho, 40, rng)
     planes = rng.standard_normal((DIMENSION, 8 * 500)).astype(np.float32)
     projections = (rows @ planes).reshape(len(rows), 500, 8)
@@ -90,20 +90,20 @@ def test_a_preset_accepts_its_share(preset: str) -> None:
     made = ball(preset)
     half = theory.match_probability(np.zeros(1))
     got = soft_acceptance(made.bits, made.threshold, half, softness=made.softness)[0]
-    assert made.fresh
+    assert made.residual
     assert got == pytest.approx(SHARES[preset], abs=0.01)
 
 
 def test_what_is_given_takes_the_place_of_a_presets() -> None:
     paper = ball("paper")
-    assert (paper.bits, paper.threshold, paper.softness, paper.fresh) == (8, 6, 0.0, False)
+    assert (paper.bits, paper.threshold, paper.softness, paper.residual) == (8, 6, 0.0, False)
     assert ball("paper", bits=16).threshold == 12
-    assert ball(fresh=False) == paper
+    assert ball(residual=False) == paper
     assert ball(bits=16, threshold=9.5).threshold == 9.5
     assert ball(softness=0.0).threshold == 5
     with pytest.raises(InputError, match="no preset"):
         ball("cheap")
     with pytest.raises(InputError, match="threshold"):
-        ball(fresh=False, softness=1.0)
+        ball(residual=False, softness=1.0)
     with pytest.raises(InputError, match="one in fifty"):
         ball(threshold=6)

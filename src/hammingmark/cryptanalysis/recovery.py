@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.fresh import fresh_part
+from hammingmark.core.residual import residual_of
 from hammingmark.core.soft import agreement
 from hammingmark.errors import InputError
 from hammingmark.keys import WatermarkKey
@@ -49,18 +49,18 @@ class Guess:
 
     Attributes:
         planes: (m, d).
-        fresh: whether the residual of the second sentence is compared, or the whole of it.
+        residual: whether the residual of the second sentence is compared, or the whole of it.
         softness: at which the planes are to be read.
     """
 
     planes: FloatArray
-    fresh: bool
+    residual: bool
     softness: float = 1.0
 
     @classmethod
     def of(cls, key: WatermarkKey) -> Guess:
         """The truth."""
-        return cls(key.planes(), key.fresh, key.softness)
+        return cls(key.planes(), key.residual, key.softness)
 
     def score(self, first: FloatArray, second: FloatArray) -> NDArray[np.float32]:
         """How well second sentences agree with first ones: (n,).
@@ -71,8 +71,8 @@ class Guess:
         """
         first, second = np.atleast_2d(first), np.atleast_2d(second)
         before, after = first @ self.planes.T, second @ self.planes.T
-        if self.fresh:
-            after = fresh_part(before, after, _cosines(first, second))
+        if self.residual:
+            after = residual_of(before, after, _cosines(first, second))
         return agreement(before, after, softness=self.softness)
 
 
@@ -93,11 +93,11 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.before)
 
-    def sides(self, part: slice, *, fresh: bool) -> tuple[FloatArray, FloatArray]:
+    def sides(self, part: slice, *, residual: bool) -> tuple[FloatArray, FloatArray]:
         """What a key looks at in some of the pairs: first sentences, and second ones or f."""
         first, second = self.rows[self.before[part]], self.rows[self.after[part]]
-        if fresh:
-            second = fresh_part(first, second, _cosines(first, second))
+        if residual:
+            second = residual_of(first, second, _cosines(first, second))
         return first, second
 
 
@@ -111,7 +111,9 @@ def strangers(texts: Sequence[FloatArray], *, distances: Sequence[int] = _FAR) -
     return _at_distances(texts, distances)
 
 
-def learn(marked: Pairs, natural: Pairs, m: int, *, fresh: bool, rng: np.random.Generator) -> Guess:
+def learn(
+    marked: Pairs, natural: Pairs, m: int, *, residual: bool, rng: np.random.Generator
+) -> Guess:
     """The best guess at a key: the planes if there is enough to find them, else their span.
 
     Args:
@@ -119,24 +121,24 @@ def learn(marked: Pairs, natural: Pairs, m: int, *, fresh: bool, rng: np.random.
         natural: pairs that no rule tied together: ``strangers`` of the same texts, or neighbours
             in unmarked texts of the same prompts.
         m: how many planes the key has.
-        fresh: whether the key compares residuals.
+        residual: whether the key compares residuals.
         rng: the dice.
     """
     if len(marked) < _ENOUGH * marked.rows.shape[1]:
-        return estimate_span(marked, natural, m, fresh=fresh)
-    return refine_planes(marked, natural, m, fresh=fresh, rng=rng)
+        return estimate_span(marked, natural, m, residual=residual)
+    return refine_planes(marked, natural, m, residual=residual, rng=rng)
 
 
-def estimate_span(marked: Pairs, natural: Pairs, m: int, *, fresh: bool = False) -> Guess:
+def estimate_span(marked: Pairs, natural: Pairs, m: int, *, residual: bool = False) -> Guess:
     """An estimate of the subspace that the secret planes span; arguments as for ``learn``.
 
     Returns:
         m directions, strongest first and longest, to be read as a bilinear form: it scores pairs
         without knowing the planes.
     """
-    frame, strength = _frame(marked, natural, m, fresh=fresh)
+    frame, strength = _frame(marked, natural, m, residual=residual)
     weight = np.float32(np.maximum(strength, 0.0) / max(strength[0], 1e-12))[:, None]
-    return Guess(weight * frame, fresh, softness=_STRAIGHT)
+    return Guess(weight * frame, residual, softness=_STRAIGHT)
 
 
 def span_overlap(
@@ -167,7 +169,7 @@ def refine_planes(
     m: int,
     *,
     rng: np.random.Generator,
-    fresh: bool = False,
+    residual: bool = False,
     restarts: int = 4,
     steps: int = 400,
     wide: int = 2,
@@ -183,7 +185,7 @@ def refine_planes(
         natural: likewise.
         m: likewise.
         rng: the dice.
-        fresh: likewise.
+        residual: likewise.
         restarts: how many random starts.
         steps: of the optimiser, a start.
         wide: how many times m directions the planes may use.
@@ -191,8 +193,8 @@ def refine_planes(
     Returns:
         Planes to be read at softness 1. Their order and their signs mean nothing.
     """
-    frame, _ = _frame(marked, natural, min(wide * m, marked.rows.shape[1]), fresh=fresh)
-    yes, no = (_reduced(pairs, frame, fresh=fresh) for pairs in (marked, natural))
+    frame, _ = _frame(marked, natural, min(wide * m, marked.rows.shape[1]), residual=residual)
+    yes, no = (_reduced(pairs, frame, residual=residual) for pairs in (marked, natural))
     best: tuple[float, FloatArray] | None = None
     for _ in range(restarts):
         start = np.zeros((m, len(frame)), np.float32)
@@ -201,7 +203,7 @@ def refine_planes(
         if best is None or loss < best[0]:
             best = (loss, fitted)
     assert best is not None
-    return Guess(best[1] @ frame, fresh)
+    return Guess(best[1] @ frame, residual)
 
 
 def compose(
@@ -347,7 +349,7 @@ def changes_needed(
 def new_moment(pairs: Pairs) -> NDArray[np.float64]:
     """E[f fᵀ] of pairs: (d, d)."""
     total = np.zeros((pairs.rows.shape[1], pairs.rows.shape[1]))
-    for _, f in _blocks(pairs, fresh=True):
+    for _, f in _blocks(pairs, residual=True):
         total += f.T @ f
     return total / max(1, len(pairs))
 
@@ -376,7 +378,7 @@ def _at_distances(texts: Sequence[FloatArray], distances: Sequence[int]) -> Pair
 
 
 def _frame(
-    marked: Pairs, natural: Pairs, size: int, *, fresh: bool
+    marked: Pairs, natural: Pairs, size: int, *, residual: bool
 ) -> tuple[FloatArray, NDArray[np.float64]]:
     """Directions of the greatest surplus, of variance 1 or less, (size, d), and their strengths."""
     d = marked.rows.shape[1]
@@ -384,8 +386,8 @@ def _frame(
         raise InputError(f"A span has from 1 to d directions, not {size}.")
     if not len(marked) or not len(natural):
         raise InputError("Both kinds of pairs are needed to see a difference.")
-    surplus = _cross_moment(marked, fresh=fresh) - _cross_moment(natural, fresh=fresh)
-    moments = new_moment(natural) if fresh else second_moment(natural.rows)
+    surplus = _cross_moment(marked, residual=residual) - _cross_moment(natural, residual=residual)
+    moments = new_moment(natural) if residual else second_moment(natural.rows)
     # The fewer the pairs, the less they say of directions in which sentences hardly differ.
     whiten = _inverse_root(moments, ridge=_RIDGE * d / len(marked))
     values, vectors = np.linalg.eigh(whiten @ (surplus + surplus.T) @ whiten)
@@ -399,15 +401,15 @@ def _cosines(first: FloatArray, second: FloatArray) -> NDArray[np.float64]:
     return clipped
 
 
-def _blocks(pairs: Pairs, *, fresh: bool) -> Iterator[tuple[FloatArray, FloatArray]]:
+def _blocks(pairs: Pairs, *, residual: bool) -> Iterator[tuple[FloatArray, FloatArray]]:
     for first in range(0, len(pairs), _BLOCK):
-        yield pairs.sides(slice(first, first + _BLOCK), fresh=fresh)
+        yield pairs.sides(slice(first, first + _BLOCK), residual=residual)
 
 
-def _cross_moment(pairs: Pairs, *, fresh: bool) -> NDArray[np.float64]:
+def _cross_moment(pairs: Pairs, *, residual: bool) -> NDArray[np.float64]:
     """E[y xᵀ], or E[f xᵀ]: (d, d)."""
     total = np.zeros((pairs.rows.shape[1], pairs.rows.shape[1]))
-    for x, y in _blocks(pairs, fresh=fresh):
+    for x, y in _blocks(pairs, residual=residual):
         total += y.T @ x
     return total / len(pairs)
 
@@ -438,9 +440,9 @@ def _loss_of(
     return change
 
 
-def _reduced(pairs: Pairs, frame: FloatArray, *, fresh: bool) -> tuple[FloatArray, FloatArray]:
+def _reduced(pairs: Pairs, frame: FloatArray, *, residual: bool) -> tuple[FloatArray, FloatArray]:
     """What a key looks at, in the coordinates of a frame (k, d): two arrays (n, k)."""
-    seen = [(x @ frame.T, y @ frame.T) for x, y in _blocks(pairs, fresh=fresh)]
+    seen = [(x @ frame.T, y @ frame.T) for x, y in _blocks(pairs, residual=residual)]
     first, second = (np.concatenate(side) for side in zip(*seen, strict=True))
     return first, second
 

@@ -38,7 +38,7 @@ class Addition:
     cut: bool = False
 
 
-class Page:
+class AcceptedText:
     """The accepted part of one text.
 
     Whatever is accepted splits, together with all before it, into exactly the units that were
@@ -119,7 +119,7 @@ class Page:
         grams = _grams(sentence)
         return len(grams & self._seen) / len(grams) if grams else 0.0
 
-    def with_addition(self, addition: Addition) -> Page:
+    def with_addition(self, addition: Addition) -> AcceptedText:
         """The page with an addition accepted."""
         page = copy(self)
         page.written += addition.raw if self.written else addition.raw.lstrip()

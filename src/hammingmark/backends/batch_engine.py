@@ -8,14 +8,15 @@ are needed, which costs the same however many of them are busy.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 from transformers import Cache
 
 from hammingmark.backends.masks import attention_masks
+from hammingmark.protocols import LogitsProcessor
 from hammingmark.records import Sampling
 
 _CHUNK = 512  # tokens of a prompt read at once
@@ -25,6 +26,9 @@ _HEAD = 4  # a beginning shorter than this is not worth copying
 _FEWEST = 16  # slots in a step on CUDA; fewer would be no faster
 _STRETCH = 256  # attention spans are rounded up to multiples of this
 _IGNORED = -1e30
+_FEWEST_KEPT = 64  # likeliest tokens that are looked at, where top-k asks for fewer
+_MOST_GRAPHS = 64
+_PLAIN = Sampling()
 
 
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -87,57 +91,73 @@ class SlotCache(Cache):  # type: ignore[misc]  # mypy does not read transformers
         return 0
 
 
-class Slots:
-    """Sequences that are continued side by side.
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """A sequence to be continued.
+
+    Attributes:
+        tokens: what it begins with, at least one.
+        seed: decides the draws.
+        sampling: how tokens are drawn.
+        logits: what is done to the logits before.
+    """
+
+    tokens: Sequence[int]
+    seed: int
+    sampling: Sampling = _PLAIN
+    logits: LogitsProcessor | None = None
+
+
+class BatchEngine:
+    """Sequences that are continued side by side, each with its own sampling.
 
     Args:
         model: a causal language model of transformers.
         slots: how many.
         length: tokens of the longest sequence.
-        sampling: how tokens are drawn.
     """
 
-    def __init__(self, model: Any, *, slots: int, length: int, sampling: Sampling) -> None:
+    def __init__(self, model: Any, *, slots: int, length: int) -> None:
         self._model = model
         self._device = model.device
-        layers = model.config.get_text_config().num_hidden_layers
-        self._cache = SlotCache(slots, length, layers)
-        self._sampling = sampling
+        config = model.config.get_text_config()
+        self._vocabulary = int(config.vocab_size)
+        self._cache = SlotCache(slots, length, config.num_hidden_layers)
         self._length = length
         self._read: list[list[int]] = [[] for _ in range(slots)]
         self._to_feed: list[list[int]] = [[] for _ in range(slots)]
         self._wanted: list[list[int]] = [[] for _ in range(slots)]
-        self._seeds = [0] * slots
+        self._held = [Continuation((), 0)] * slots
         self._drawn = [0] * slots
         self._used = [0] * slots  # when each was last begun
         self._clock = 0
         self._busy: set[int] = set()
         self._all = torch.arange(slots, device=self._device)
         self._recordable = True
-        self._graphs: dict[tuple[int, int], tuple[Any, torch.Tensor, torch.Tensor]] = {}
+        self._graphs: dict[_Recorded, tuple[Any, _Inputs, torch.Tensor]] = {}
 
     @property
     def free(self) -> int:
         """How many slots are not in use."""
         return len(self._read) - len(self._busy)
 
-    def begin(self, wanted: Sequence[tuple[Sequence[int], int]]) -> list[int]:
-        """Continue sequences in free slots: tokens and a seed each to the number of its slot."""
+    def begin(self, wanted: Sequence[Continuation]) -> list[int]:
+        """Continue sequences in free slots; the number of each one's slot."""
         slots: dict[int, int] = {}
-        waiting = [(number, list(tokens), seed) for number, (tokens, seed) in enumerate(wanted)]
+        waiting = [(number, list(each.tokens)) for number, each in enumerate(wanted)]
         while waiting:
-            found = [self._longest(tokens) for _, tokens, _ in waiting]
+            found = [self._longest(tokens) for _, tokens in waiting]
             # What is not known is read in one go, unless it takes less of the slots' time to feed
             # it: reading holds up every busy slot for some steps, feeding only those that are fed.
             unknown = sum(len(each[1]) - 1 for each in waiting) - sum(known for _, known in found)
             reading = unknown > _READING * (len(self._busy) + len(waiting))
-            postponed: list[tuple[int, list[int], int]] = []
+            postponed: list[tuple[int, list[int]]] = []
             unread: list[tuple[int, list[int]]] = []
-            for place, (number, tokens, seed) in enumerate(waiting):
+            for place, (number, tokens) in enumerate(waiting):
                 source, known = self._longest(tokens)
                 # What begins like one that is about to be read can go on from it afterwards.
                 if any(_common(self._wanted[slot], tokens[:-1]) > known for slot, _ in unread):
-                    postponed.append((number, tokens, seed))
+                    postponed.append((number, tokens))
                     continue
                 slot = self._vacant(source, later={each for each, _ in found[place + 1 :]})
                 if known and slot != source:
@@ -151,7 +171,7 @@ class Slots:
                 if reading and len(tokens) > known + 1:
                     unread.append((slot, tokens[known:-1]))
                     self._to_feed[slot] = tokens[-1:]
-                self._seeds[slot] = seed
+                self._held[slot] = wanted[number]
                 self._drawn[slot] = 0
                 slots[number] = slot
             self._read_together(unread)
@@ -169,23 +189,15 @@ class Slots:
         """
         rows = sorted(self._busy)
         cuda = self._device.type == "cuda"
-        lanes = range(min(len(self._read), _tier(rows[-1]))) if cuda else rows
-        fed, places, seeds, counts = [], [], [], []
-        for slot in lanes:
-            is_busy = slot in self._busy
-            fed.append(self._to_feed[slot][0] if is_busy else 0)
-            places.append(len(self._read[slot]) if is_busy else self._length)
-            seeds.append(self._seeds[slot])
-            counts.append(self._drawn[slot])
+        lanes = list(range(min(len(self._read), _tier(rows[-1])))) if cuda else rows
         furthest = max(len(self._read[slot]) for slot in rows) + 1
         span = min(self._length, -(-furthest // _STRETCH) * _STRETCH)
-        inputs = torch.tensor([fed, places, seeds, counts], dtype=torch.long)
+        inputs = self._inputs(lanes)
         if cuda:
             drawn = self._replay(inputs, span)
         else:
-            drawn = self._forward(
-                inputs, torch.tensor(rows), span, leading=len(rows) == len(self._read)
-            )
+            leading = len(rows) == len(self._read)
+            drawn = self._forward(inputs, torch.tensor(rows), span, leading=leading)
         answers = drawn.tolist()
         found: dict[int, int] = {}
         for slot, answer in zip(lanes, answers, strict=True):
@@ -270,18 +282,64 @@ class Slots:
                     rest.append((slot, tokens[longest:]))
             waiting = rest + waiting[_ROWS:]
 
+    def _inputs(self, lanes: Sequence[int]) -> _Inputs:
+        """What a step needs to know of these slots; idle ones are fed anything."""
+        busy = [slot in self._busy for slot in lanes]
+        held = [self._held[slot] if on else _IDLE for slot, on in zip(lanes, busy, strict=True)]
+        processors = tuple(dict.fromkeys(each.logits for each in held if each.logits))
+        width = max((each.width for each in processors), default=0)
+        whole = [
+            [
+                self._to_feed[slot][0] if on else 0,
+                len(self._read[slot]) if on else self._length,
+                each.seed,
+                self._drawn[slot],
+                # The likeliest token alone is what a temperature of 0 means.
+                each.sampling.top_k if each.sampling.temperature > 0.0 else 1,
+                1 + processors.index(each.logits) if each.logits else 0,
+                *self._context(slot, width),
+            ]
+            for slot, on, each in zip(lanes, busy, held, strict=True)
+        ]
+        parts = [
+            (each.sampling.temperature or 1.0, each.sampling.top_p, each.sampling.min_p)
+            for each in held
+        ]
+        most = max(row[4] or self._vocabulary for row in whole)
+        if any(row[4] == 0 for row in whole):
+            most = self._vocabulary
+        return _Inputs(
+            torch.tensor(whole, dtype=torch.long).T.contiguous(),
+            torch.tensor(parts, dtype=torch.float32).T.contiguous(),
+            kept=min(self._vocabulary, max(_FEWEST_KEPT, 1 << (most - 1).bit_length())),
+            processors=processors,
+        )
+
+    def _context(self, slot: int, width: int) -> list[int]:
+        """The last ``width`` tokens of a slot, the one that is fed included; -1 before them."""
+        if not width:
+            return []
+        known = [*self._read[slot][-width:], *self._to_feed[slot][:1]][-width:]
+        return [-1] * (width - len(known)) + known
+
     @without_gradients
     def _forward(
-        self, inputs: torch.Tensor, rows: torch.Tensor, span: int, *, leading: bool
+        self, inputs: _Inputs, rows: torch.Tensor, span: int, *, leading: bool
     ) -> torch.Tensor:
-        """Feed one token to each row and draw the next: (4, rows) to (rows,)."""
-        tokens, places, seeds, counts = inputs
+        """Feed one token to each row and draw the next: (rows,)."""
+        tokens, places, seeds, counts, top_k, processed, *contexts = inputs.whole
         self._cache.rows = rows
         self._cache.positions = places[:, None]
         self._cache.leading = leading
         self._cache.span = span
         logits = self._call(tokens[:, None], places[:, None])
-        return draw(logits, seeds, counts, self._sampling)
+        for number, processor in enumerate(inputs.processors, start=1):
+            before = torch.stack(contexts, dim=1)[:, len(contexts) - processor.width :]
+            changed = processor.process(logits, before)
+            logits = torch.where((processed == number)[:, None], changed, logits)
+        temperature, top_p, min_p = inputs.parts
+        rule = RowSampling(temperature, top_k, top_p, min_p)
+        return draw(logits, seeds, counts, rule, kept=inputs.kept)
 
     def _call(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Feed tokens (rows, q) to the rows that the cache is set to: logits (rows, V)."""
@@ -297,14 +355,16 @@ class Slots:
         logits: torch.Tensor = outcome.logits[:, -1].float()
         return logits
 
-    def _replay(self, inputs: torch.Tensor, span: int) -> torch.Tensor:
-        """The same on CUDA, by a graph recorded once for each span and number of slots.
+    def _replay(self, inputs: _Inputs, span: int) -> torch.Tensor:
+        """The same on CUDA, by a graph recorded once for each shape of a step.
 
         A model that cannot be recorded, such as one that sends tokens to experts, is called.
         """
-        known = (span, inputs.shape[1])
-        rows = self._all[: inputs.shape[1]]
+        rows = self._all[: inputs.whole.shape[1]]
+        known = (span, len(rows), inputs.kept, inputs.processors)
         if self._recordable and known not in self._graphs:
+            while len(self._graphs) >= _MOST_GRAPHS:
+                del self._graphs[next(iter(self._graphs))]
             try:
                 self._record(known, inputs, rows)
             except RuntimeError:
@@ -313,18 +373,19 @@ class Slots:
         if not self._recordable:
             return self._forward(inputs.to(self._device), rows, span, leading=True)
         graph, static, drawn = self._graphs[known]
-        static.copy_(inputs)
+        static.whole.copy_(inputs.whole)
+        static.parts.copy_(inputs.parts)
         graph.replay()
         return drawn
 
-    def _record(self, known: tuple[int, int], inputs: torch.Tensor, rows: torch.Tensor) -> None:
+    def _record(self, known: _Recorded, inputs: _Inputs, rows: torch.Tensor) -> None:
         """Record a step; a graph remembers addresses, so what it reads is kept."""
         span = known[0]
         static = inputs.to(self._device)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         # Idle places only: a step that is run to warm up must not write into a sequence.
-        static[1].fill_(self._length)
+        static.whole[1].fill_(self._length)
         with torch.cuda.stream(side):
             for _ in range(2):
                 self._forward(static, rows, span, leading=True)
@@ -335,8 +396,51 @@ class Slots:
         self._graphs[known] = (graph, static, drawn)
 
 
+_IDLE = Continuation((), 0)
+_Recorded = tuple[int, int, int, tuple[LogitsProcessor, ...]]
+"""By what a graph is known: span, rows, tokens looked at, and what is done to logits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What one step is told of its rows.
+
+    Attributes:
+        whole: token, place, seed, count, top-k, number of the processor, and the context: long,
+            (6 + width, rows).
+        parts: temperature, top-p and min-p, float32, (3, rows).
+        kept: how many of the likeliest tokens are looked at.
+        processors: of the logits, numbered from 1.
+    """
+
+    whole: torch.Tensor
+    parts: torch.Tensor
+    kept: int
+    processors: tuple[LogitsProcessor, ...]
+
+    def to(self, device: torch.device) -> _Inputs:
+        """The same on a device."""
+        whole, parts = self.whole.to(device), self.parts.to(device)
+        return _Inputs(whole, parts, self.kept, self.processors)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSampling:
+    """How each row is drawn, (rows,) each; as `records.Sampling`, temperatures above 0."""
+
+    temperature: torch.Tensor
+    top_k: torch.Tensor
+    top_p: torch.Tensor
+    min_p: torch.Tensor
+
+
 def draw(
-    logits: torch.Tensor, seeds: torch.Tensor, counts: torch.Tensor, sampling: Sampling
+    logits: torch.Tensor,
+    seeds: torch.Tensor,
+    counts: torch.Tensor,
+    sampling: RowSampling,
+    *,
+    kept: int,
 ) -> torch.Tensor:
     """One token for each row, decided by its seed and by how many it has drawn.
 
@@ -348,23 +452,22 @@ def draw(
         seeds: (rows,).
         counts: (rows,).
         sampling: temperature, top-k, top-p and min-p, in this order.
+        kept: at least every top-k; V if one of them is 0.
 
     Returns:
         (rows,).
     """
-    if sampling.temperature <= 0.0:
-        return logits.argmax(dim=-1)
-    size = logits.shape[-1]
-    kept = min(sampling.top_k, size) if sampling.top_k > 0 else size
     values, tokens = logits.topk(kept, dim=-1)
-    values = values / sampling.temperature
-    if sampling.top_p < 1.0:
-        shares = values.softmax(dim=-1)
-        before = shares.cumsum(dim=-1) - shares
-        values = values.masked_fill(before >= sampling.top_p, _IGNORED)
-    if sampling.min_p > 0.0:
-        least = values[:, :1] + math.log(sampling.min_p)
-        values = values.masked_fill(values < least, _IGNORED)
+    values = values / sampling.temperature[:, None]
+    rank = torch.arange(kept, device=logits.device)
+    top_k = torch.where(sampling.top_k > 0, sampling.top_k, kept)[:, None]
+    values = values.masked_fill(rank >= top_k, _IGNORED)
+    shares = values.softmax(dim=-1)
+    before = shares.cumsum(dim=-1) - shares
+    top_p = sampling.top_p[:, None]
+    values = values.masked_fill((before >= top_p) & (top_p < 1.0), _IGNORED)
+    least = values[:, :1] + torch.log(sampling.min_p)[:, None]
+    values = values.masked_fill(values < least, _IGNORED)
     noise = _mix(_mix(seeds * 0x9E3779B1 + counts)[:, None] + tokens)
     uniform = ((noise >> 11) & ((1 << 52) - 1)).double() * 2.0**-52 + 2.0**-54
     gumbel = -torch.log(-torch.log(uniform))

@@ -1,17 +1,22 @@
-"""How a text is written: limits and settings."""
+"""How a text is written: limits and config."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hammingmark.errors import InputError
 from hammingmark.records import Prompt, Sampling
 
+TEXT_SAMPLING = Sampling()
+"""For texts that are continued, as in the paper."""
+
+CHAT_SAMPLING = Sampling(temperature=0.8)
+"""For chats: at the same cost and evidence answers read better (docs/generation.md)."""
+
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GenerationConfig:
     """How a text is written.
 
     Attributes:
@@ -25,7 +30,8 @@ class Settings:
         most_repeated: a candidate is refused if a larger share of its four-word runs has been
             said before; 1 never refuses.
         max_sentence_tokens: a candidate that is longer without an end is refused.
-        sampling: how the model draws; None for what suits the prompts (`suited`).
+        text_sampling: how the model draws where it continues a text.
+        chat_sampling: how it draws where it answers a chat.
     """
 
     max_tokens: int = 200
@@ -35,7 +41,8 @@ class Settings:
     first: Literal["prompt", "free"] = "prompt"
     most_repeated: float = 0.3
     max_sentence_tokens: int = 128
-    sampling: Sampling | None = None
+    text_sampling: Sampling = TEXT_SAMPLING
+    chat_sampling: Sampling = CHAT_SAMPLING
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "budget", "max_sentence_tokens"):
@@ -46,18 +53,14 @@ class Settings:
         if not 0.0 <= self.most_repeated <= 1.0:
             raise InputError(f"most_repeated is a share, not {self.most_repeated}.")
 
+    def sampling(self, prompt: Prompt) -> Sampling:
+        """How the model draws for a prompt."""
+        return self.chat_sampling if prompt.messages else self.text_sampling
 
-TEXT_SAMPLING = Sampling()
-"""For texts that are continued, as in the paper."""
-
-CHAT_SAMPLING = Sampling(temperature=0.8)
-"""For chats: at the same cost and evidence answers read better (docs/generation.md)."""
-
-
-def suited(prompts: Sequence[Prompt]) -> Sampling:
-    """How to draw where nobody says: as for chats if all prompts are chats."""
-    return CHAT_SAMPLING if all(prompt.messages for prompt in prompts) else TEXT_SAMPLING
+    def with_sampling(self, sampling: Sampling) -> GenerationConfig:
+        """The same, drawing in one way for texts and chats."""
+        return replace(self, text_sampling=sampling, chat_sampling=sampling)
 
 
-PAPER = Settings(fallback="last", most_repeated=1.0, sampling=TEXT_SAMPLING)
-"""Exactly the paper's settings: B = 16, the last candidate on failure, no limit on repetition."""
+PAPER = GenerationConfig(fallback="last", most_repeated=1.0, chat_sampling=TEXT_SAMPLING)
+"""Exactly the paper's config: B = 16, the last candidate on failure, no limit on repetition."""

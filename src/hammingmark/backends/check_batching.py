@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from hammingmark.backends.slots import Slots, without_gradients
+from hammingmark.backends.batch_engine import BatchEngine, without_gradients
 from hammingmark.errors import BackendError
-from hammingmark.records import Sampling
 
 _LENGTHS = (23, 9)
 _LAST = 3  # tokens that are fed one by one, as drawn ones are
@@ -45,7 +44,7 @@ def logits_difference(model: Any) -> float:
     size = model.config.get_text_config().vocab_size
     dice = torch.Generator().manual_seed(0)
     sequences = [torch.randint(size, (length,), generator=dice).tolist() for length in _LENGTHS]
-    slots = Slots(model, slots=3, length=max(_LENGTHS) + 1, sampling=Sampling())
+    slots = BatchEngine(model, slots=3, length=max(_LENGTHS) + 1)
     ours = slots.logits(sequences, last=_LAST)
     worst = 0.0
     for row, tokens in zip(ours, sequences, strict=True):

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import statistics
+from hammingmark.core.edit_lattice import EditLattice
 from hammingmark.core.hashing import project, project_in_order
-from hammingmark.core.readings import Lattice
 from hammingmark.core.references import coordinates, split_topic
 from hammingmark.core.statistics import Rule, Scoring
 from hammingmark.keys import ReferenceKeys
-from hammingmark.records import Parts, StatisticName, TopicName
+from hammingmark.records import EditHypotheses, StatisticName, TopicName
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
 _STEPS = 128  # pairs of parts at a time, likewise
@@ -24,7 +24,7 @@ Projection = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """Embeddings (n, d) to their projections under k keys (n, k, m)."""
 
 
-class HammingTrial:
+class HammingTest:
     """A text's increments under the secret key and under reference keys, by one function.
 
     Attributes:
@@ -96,11 +96,11 @@ class HammingTrial:
             yield self._scoring.increments(projections, first=first)
 
 
-class EditedTrial(HammingTrial):
+class EditedHammingTest(HammingTest):
     """The same for a text that somebody may have edited: read in every way that its parts allow.
 
     The increments say by how much each sentence changes the likelihood ratio of the text so far,
-    averaged over readings (``core.readings``); the statistic must be a likelihood ratio.
+    averaged over readings (``core.edit_lattice``); the statistic must be a likelihood ratio.
 
     Args:
         embeddings: of all parts, (N, d).
@@ -121,9 +121,9 @@ class EditedTrial(HammingTrial):
         statistic: StatisticName,
         topic: TopicName,
         rule: Rule,
-        parts: Parts,
+        parts: EditHypotheses,
     ) -> None:
-        self._lattice = Lattice(parts.begins, parts.ends, sentences=parts.sentences)
+        self._lattice = EditLattice(parts.begins, parts.ends, sentences=parts.sentences)
         super().__init__(
             embeddings, planes, references, statistic=statistic, topic=topic, rule=rule
         )

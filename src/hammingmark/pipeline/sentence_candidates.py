@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.pipeline.document import Addition, Page
-from hammingmark.pipeline.writing import Settings
+from hammingmark.pipeline.accepted_text import AcceptedText, Addition
+from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Candidate, Choice, Cost, Request
 
@@ -73,34 +73,35 @@ class _Draw:
     embedding: NDArray[np.float32] | None = None
 
 
-class Stage:
+class SentenceCandidates:
     """One sentence in the making.
 
     Args:
-        page: the text before it.
+        accepted: the text before it.
         previous: embedding of the sentence before it, (d,), or None if the next one is free.
         watermark: judges the candidates; None takes the first whole.
-        settings: limits and habits.
+        config: limits and habits.
         place: where the sentence stands.
-        after: number of the draw that this stage follows, if that is still a guess.
+        after: number of the draw that this candidates follows, if that is still a guess.
     """
 
     def __init__(
         self,
-        page: Page,
+        accepted: AcceptedText,
         previous: NDArray[np.float32] | None,
         *,
         watermark: SentenceWatermark | None,
-        settings: Settings,
+        config: GenerationConfig,
         place: Place,
         after: int | None = None,
     ) -> None:
-        self.page = page
+        self.accepted = accepted
         self.place = place
         self.after = after
         self.previous = previous
         self._watermark = watermark
-        self._settings = settings
+        self._config = config
+        self._sampling = config.sampling(accepted.prompt)
         self._drawn = 0
         self._under_way: dict[int, int] = {}
         self._draws: dict[int, _Draw] = {}
@@ -112,14 +113,13 @@ class Stage:
 
         At temperature 0 every candidate would be the same.
         """
-        sampling = self._settings.sampling
-        greedy = sampling is not None and sampling.temperature == 0.0
-        return 1 if self._watermark is None or greedy else self._settings.budget
+        greedy = self._sampling.temperature == 0.0
+        return 1 if self._watermark is None or greedy else self._config.budget
 
     @property
     def left(self) -> int:
         """Tokens that the text may still have."""
-        return self._settings.max_tokens - self.place.tokens
+        return self._config.max_tokens - self.place.tokens
 
     @property
     def under_way(self) -> list[int]:
@@ -153,16 +153,17 @@ class Stage:
             seed: gives the seed of a step and a draw.
         """
         free = self._watermark is None
-        enough = _never if free else self.page.enough()
-        longest = self.left if free else min(self.left, self._settings.max_sentence_tokens)
+        enough = _never if free else self.accepted.enough()
+        longest = self.left if free else min(self.left, self._config.max_sentence_tokens)
         while len(self._under_way) < width and self._drawn < self.budget:
             request = Request(
                 number=next(numbers),
-                prompt=self.page.prompt,
-                written=self.page.written,
+                prompt=self.accepted.prompt,
+                written=self.accepted.written,
                 seed=seed(self.place.step, self._drawn),
                 max_tokens=longest,
                 enough=enough,
+                sampling=self._sampling,
             )
             self._under_way[request.number] = self._drawn
             yield request
@@ -173,18 +174,18 @@ class Stage:
         draw = self._under_way.pop(candidate.number)
         tokens = len(candidate.pieces)
         if self._watermark is None:
-            whole = self.page.read_all(candidate)
+            whole = self.accepted.read_all(candidate)
             self._draws[draw] = _Draw(tokens, whole, silent=False, trouble=candidate.trouble)
             return draw, None
-        cut = candidate.cut and self.left <= self._settings.max_sentence_tokens
-        addition = self.page.read(candidate, cut=cut)
+        cut = candidate.cut and self.left <= self._config.max_sentence_tokens
+        addition = self.accepted.read(candidate, cut=cut)
         silent = not candidate.text.strip()
         read = _Draw(tokens, addition, silent=silent, trouble=candidate.trouble)
         self._draws[draw] = read
         if addition is None or not addition.sentence:
             return draw, None
         read.waits = True
-        read.repeated = self.page.repeats(addition.sentence) > self._settings.most_repeated
+        read.repeated = self.accepted.repeats(addition.sentence) > self._config.most_repeated
         return draw, addition.sentence
 
     def place_embedding(self, draw: int, embedding: NDArray[np.float32]) -> None:
@@ -311,7 +312,7 @@ class Stage:
         """The budget is spent: keep the best candidate, or the last, or end the text."""
         copies = [place for place, draw in sorted(self._draws.items()) if draw.repeated]
         if ranked:
-            last = self._settings.fallback == "last"
+            last = self._config.fallback == "last"
             score, draw = ranked[-1] if last else max(ranked, key=lambda each: (each[0], -each[1]))
             kept = self._draws[draw]
             return Outcome(draw, kept.addition, kept.embedding, False, score, fallback=True)

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hammingmark.attacks.boundaries import MergeSentences
-from hammingmark.core.readings import Lattice
-from hammingmark.pipeline.parts import read_parts
+from hammingmark.core.edit_lattice import EditLattice
+from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
 from hammingmark.protocols import Splitter
 
 
 def halves(sentence: str) -> list[str]:
-    return list(read_parts([sentence]).texts[1:])
+    return list(edit_hypotheses([sentence]).texts[1:])
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_was_joined_comes_back(splitter: Splitter, seed: int) -> None:
     )
     sentences = splitter.split(joined).carrying
     assert len(sentences) == 2
-    assert set(splitter.split(TEXT).carrying) <= set(read_parts(sentences).texts)
+    assert set(splitter.split(TEXT).carrying) <= set(edit_hypotheses(sentences).texts)
 
 
 def test_marks_alone_are_seams_in_any_wording() -> None:
@@ -76,19 +76,21 @@ def test_marks_alone_are_seams_in_any_wording() -> None:
     second = "nobody had seen a potter there for many years"
     for between in (" — ", " – ", " -- ", ": ", "; ", " (", ", ", ", and "):
         behind = ")." if between == " (" else "."
-        found = read_parts([f"{first[:-1]}{between}{second}{behind}"]).texts
+        found = edit_hypotheses([f"{first[:-1]}{between}{second}{behind}"]).texts
         assert found[1:] == (first, f"N{second[1:]}.")
 
 
 @pytest.mark.parametrize("mark", [", ", "; ", " ", " (", "—", " - "])
 def test_a_long_run_of_marks_takes_no_long_time(mark: str) -> None:
     began = perf_counter()
-    read_parts([mark * 20_000, f"a{mark}" * 20_000, "(" * 20_000, "word " * 20_000 + mark * 99])
+    edit_hypotheses(
+        [mark * 20_000, f"a{mark}" * 20_000, "(" * 20_000, "word " * 20_000 + mark * 99]
+    )
     assert perf_counter() - began < 5.0
 
 
 def test_what_was_cut_comes_back_beside_its_half() -> None:
-    parts = read_parts(["The river rose.", "And nobody slept.", "It was late."])
+    parts = edit_hypotheses(["The river rose.", "And nobody slept.", "It was late."])
     assert parts.texts[:3] == ("The river rose.", "And nobody slept.", "It was late.")
     assert parts.texts[3:] == (
         "The river rose. And nobody slept.",
@@ -99,11 +101,11 @@ def test_what_was_cut_comes_back_beside_its_half() -> None:
 
 @given(st.lists(st.text(max_size=80), max_size=6))
 def test_any_sentences_can_be_read(sentences: list[str]) -> None:
-    parts = read_parts(sentences)
+    parts = edit_hypotheses(sentences)
     n = len(sentences)
     assert parts.sentences == n
     assert list(parts.texts[:n]) == sentences
     assert len(parts.texts) == len(parts.begins) == len(parts.ends)
     if n >= 2:
-        lattice = Lattice(parts.begins, parts.ends, sentences=n)
+        lattice = EditLattice(parts.begins, parts.ends, sentences=n)
         assert len(list(lattice.read(iter(np.zeros((len(lattice.before), 1)))))) == n - 1

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hammingmark.core import readings
-from hammingmark.core.readings import CUT, INSERTED, JOINED, Lattice
+from hammingmark.core import edit_lattice
+from hammingmark.core.edit_lattice import CUT, INSERTED, JOINED, EditLattice
 
 
 def lay_out(n: int, seams: list[int]) -> tuple[list[int], list[int]]:
@@ -62,7 +62,7 @@ def chains(n: int, begins: list[int], ends: list[int]) -> Iterator[tuple[list[in
 def test_the_forward_sum_is_the_sum_over_all_readings(seams: list[int], seed: int) -> None:
     n = len(seams)
     begins, ends = lay_out(n, seams)
-    lattice = Lattice(begins, ends, sentences=n)
+    lattice = EditLattice(begins, ends, sentences=n)
     worth = np.random.default_rng(seed).normal(size=(len(lattice.before), 3))
     of = {(int(a), int(b)): w for a, b, w in zip(lattice.before, lattice.after, worth, strict=True)}
     increments = list(lattice.read(iter(worth)))
@@ -75,7 +75,7 @@ def test_the_forward_sum_is_the_sum_over_all_readings(seams: list[int], seed: in
 
 def test_chances_add_up_to_nearly_one_and_no_reading_is_counted_twice() -> None:
     begins, ends = lay_out(4, [1, 0, 2, 1])
-    lattice = Lattice(begins, ends, sentences=4)
+    lattice = EditLattice(begins, ends, sentences=4)
     total = sum(lattice.read(iter(np.zeros((len(lattice.before), 1)))))
     # What is missing are readings that step over a sentence from or to a part of one.
     assert -0.1 < float(total[0]) <= 0.0
@@ -84,8 +84,8 @@ def test_chances_add_up_to_nearly_one_and_no_reading_is_counted_twice() -> None:
 
 
 def test_a_text_that_nobody_edits_is_read_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readings, "INSERTED", 1e-12)
-    lattice = Lattice(range(6), range(1, 7), sentences=6)
+    monkeypatch.setattr(edit_lattice, "INSERTED", 1e-12)
+    lattice = EditLattice(range(6), range(1, 7), sentences=6)
     plain = [
         i for i, (a, b) in enumerate(zip(lattice.before, lattice.after, strict=True)) if b == a + 1
     ]
@@ -95,7 +95,7 @@ def test_a_text_that_nobody_edits_is_read_as_it_stands(monkeypatch: pytest.Monke
 
 def test_two_sentences_that_were_joined_are_found_again() -> None:
     begins, ends = lay_out(3, [0, 1, 0])
-    lattice = Lattice(begins, ends, sentences=3)
+    lattice = EditLattice(begins, ends, sentences=3)
     joined = {(0, 3), (3, 4), (4, 2)}  # the halves of the second sentence, and what stands around
     worth = [
         [2.0] if (a, b) in joined else [-2.0]

@@ -44,7 +44,7 @@ class _Boundary:
     seams: tuple[tuple[int, int], ...]
 
 
-class Lattice:
+class EditLattice:
     """The readings of n sentences, as steps from one part to the next.
 
     Args:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hammingmark.core.words import words_of
-from hammingmark.records import Parts
+from hammingmark.records import EditHypotheses
 
 # Where two sentences may have been joined: at a mark inside a sentence, or at brackets that end it.
 _SEAM = re.compile(r"[;:,]\s+|(?<=\S)\s*—\s*|(?<=\S)\s+(?:–|--?)\s+|(?<=\S)\s+\((?=[^()]*\)\.$)")
@@ -18,7 +18,7 @@ _LEAST_AROUND_COMMA = 8  # where no conjunction follows; most such commas join n
 _MOST_TRIED = 8  # seams of a sentence, those nearest to its middle
 
 
-def read_parts(sentences: Sequence[str]) -> Parts:
+def edit_hypotheses(sentences: Sequence[str]) -> EditHypotheses:
     """The n sentences, the two halves of each that has a seam, and each with the one behind it."""
     n = len(sentences)
     texts = list(sentences)
@@ -34,7 +34,7 @@ def read_parts(sentences: Sequence[str]) -> Parts:
         texts.append(f"{sentences[place]} {sentences[place + 1]}")
         begins.append(place)
         ends.append(place + 2)
-    return Parts(tuple(texts), tuple(begins), tuple(ends), sentences=n)
+    return EditHypotheses(tuple(texts), tuple(begins), tuple(ends), sentences=n)
 
 
 def _halves(sentence: str) -> tuple[str, str] | None:

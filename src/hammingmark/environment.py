@@ -1,6 +1,6 @@
 """What the environment decides: where files go, and whether the network may be used.
 
-Only the top stair calls :func:`from_environment`; every room below takes its folder as an
+Only the top stair calls :func:`read_environment`; every room below takes its folder as an
 argument.
 """
 
@@ -18,7 +18,7 @@ OFFLINE = "HAMMINGMARK_OFFLINE"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class Environment:
     """The choices of one machine and one user.
 
     Attributes:
@@ -32,15 +32,15 @@ class Settings:
     offline: bool
 
 
-def from_environment(environ: Mapping[str, str]) -> Settings:
-    """The settings that these variables ask for; an empty variable counts as unset.
+def read_environment(environ: Mapping[str, str]) -> Environment:
+    """The environment that these variables describe; an empty variable counts as unset.
 
     ``HAMMINGMARK_CACHE`` and ``HAMMINGMARK_KEYRING`` name folders, ``~`` allowed.
     ``HAMMINGMARK_OFFLINE`` is on for ``1``, ``true``, ``yes`` and ``on``.
     """
     cache = environ.get(CACHE)
     keyring = environ.get(KEYRING)
-    return Settings(
+    return Environment(
         cache=Path(cache).expanduser() if cache else user_cache_path("hammingmark"),
         keyring=(
             Path(keyring).expanduser() if keyring else user_config_path("hammingmark") / "keys"
