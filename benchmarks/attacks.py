@@ -27,18 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from hammingmark.assemble import (
-    detector,
-    load_attack,
-    load_backend,
-    load_encoder,
-    load_splitter,
-    model_store,
-    new_key,
-    writer,
-)
+from hammingmark.assembly.attacks import load_attack
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.marking import writer
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking
-from hammingmark.core.presets import SHARES
 from hammingmark.core.theory import match_probability
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.keys import Secret
@@ -47,6 +44,8 @@ from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Attack, Encoder, Splitter
 from hammingmark.records import Attacked, Prompt, TopicName
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
+from hammingmark.watermarks.hamming import HammingConfig
+from hammingmark.watermarks.hamming.config import SHARES
 
 Row = dict[str, Any]
 Settings = Mapping[str, object]
@@ -128,7 +127,9 @@ class Bench:
         secret = Secret(hashlib.sha256(f"benchmarks/attacks{number}".encode()).digest())
         self.key = replace(new_key(self.encoder, preset=options.preset), secret=secret)
         # What was made with another encoder, rule or length lies elsewhere.
-        rule = f"{self.key.bits}-{self.key.threshold:g}-{self.key.softness:g}-{self.key.residual}"
+        config = self.key.config
+        assert isinstance(config, HammingConfig)
+        rule = f"{config.bits}-{config.threshold:g}-{config.softness:g}-{config.residual}"
         written = "" if options.together == 1 else f"-{options.backend.replace(':', '-')}"
         written += f"-key{options.key}" if options.key else ""
         self.cache = options.cache / (
@@ -257,7 +258,7 @@ class Bench:
             more["model"] = str(model)
         elif attack == "rewrite":
             more["backend"] = self.options.rewriter
-        return load_attack(attack, splitter=self.splitter, settings=more)
+        return load_attack(attack, splitter=self.splitter, parameters=more)
 
     def inner(self, name: str) -> Remembered:
         """What makes versions, kept in the folder."""
@@ -266,7 +267,7 @@ class Bench:
             settings = {**settings, "backend": self.options.rewriter}
         return Remembered(
             name,
-            lambda: load_attack(attack, splitter=self.splitter, settings=settings),
+            lambda: load_attack(attack, splitter=self.splitter, parameters=settings),
             self.cache / "versions" / f"{name}-{digest(json.dumps(settings, sort_keys=True))[:8]}",
         )
 

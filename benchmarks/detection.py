@@ -31,14 +31,19 @@ from typing import Any
 import numpy as np
 
 import hammingmark
-from hammingmark.assemble import detector, load_encoder, load_splitter, model_store, new_key
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.core.hashing import project
+from hammingmark.core.statistics import STATISTICS
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.compare import compare
 from hammingmark.pipeline.detect import Detector
 from hammingmark.protocols import Encoder, FloatArray, Splitter
-from hammingmark.records import STATISTICS, Sentences
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.records import Sentences
+from hammingmark.watermarks.hamming import HammingMark
 
 REFERENCES = 4000
 SENTENCES = 10
@@ -270,8 +275,8 @@ def judge_all(judge: Detector, texts: Sequence[str]) -> object:
 def one_p_value(
     method: HammingMark, embeddings: FloatArray, *, limit: int, stop_after: int
 ) -> object:
-    trial = method.trial(embeddings, statistic="margin")
-    return compare(trial, limit=limit, stop_after=stop_after)
+    test = method.read(embeddings).test_given_topic("margin")
+    return compare(test, limit=limit, stop_after=stop_after)
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -24,15 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from hammingmark.assemble import (
-    DEFAULT_GENERATOR,
-    detector,
-    load_backend,
-    load_encoder,
-    load_splitter,
-    model_store,
-    new_key,
-)
+from hammingmark.assembly.backends import DEFAULT_GENERATOR, load_backend
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.core import theory
 from hammingmark.core.statistics import natural_acceptance
 from hammingmark.evaluation.cost import account
@@ -41,7 +38,7 @@ from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generate import PAPER, GenerationConfig, Writer
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Prompt
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark
 
 PAPER_FIGURES = {"samples": 2.2, "tokens": 41.6, "acceptance": 0.58, "fallback": 0.013}
 Result = dict[str, Any]
@@ -207,7 +204,7 @@ def limit(
     for verdict in judge.judge_many(generation.text for generation in generations):
         if verdict.p_value is None:
             continue
-        cosines = np.array([each.cosine for each in verdict.evidence.transitions])
+        cosines = np.array([each.details["cosine"] for each in verdict.evidence.scores])
         natural = natural_acceptance(cosines, rule=HammingMark(key).rule)
         found.append(np.log2(1.0 / verdict.p_value))
         most.append(theory.evidence_limit(natural))

@@ -14,7 +14,7 @@ from typing import get_args
 import numpy as np
 from attacks import Bench, arguments
 
-from hammingmark.assemble import load_attack
+from hammingmark.assembly.attacks import load_attack
 from hammingmark.attacks.joints import Family
 from hammingmark.evaluation.metrics import found_at
 
@@ -52,7 +52,7 @@ def main() -> None:
 def join(bench: Bench, family: str, share: float) -> list[str]:
     """The texts with their sentences joined, each by dice of its own."""
     attack = load_attack(
-        "merge-sentences", splitter=bench.splitter, settings={"share": share, "joints": family}
+        "merge-sentences", splitter=bench.splitter, parameters={"share": share, "joints": family}
     )
     return [
         attack.apply([text], rng=np.random.default_rng(number))[0]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from attacks import INNER, Bench, arguments
 
-from hammingmark.assemble import detector
+from hammingmark.assembly.detection import detector
 from hammingmark.attacks.adaptive import OracleGuided, score_of
 from hammingmark.attacks.segments import Tally, change_prose
 from hammingmark.pipeline.attack import AttackRunner

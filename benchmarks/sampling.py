@@ -21,16 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from hammingmark.assemble import (
-    DEFAULT_GENERATOR,
-    detector,
-    load_backend,
-    load_encoder,
-    load_splitter,
-    model_store,
-    new_key,
-    writer,
-)
+from hammingmark.assembly.backends import DEFAULT_GENERATOR, load_backend
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.marking import writer
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.evaluation.metrics import bootstrap
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import Secret, WatermarkKey

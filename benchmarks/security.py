@@ -27,16 +27,21 @@ from typing import Any
 
 import numpy as np
 
-from hammingmark.assemble import load_encoder, load_splitter, model_store
-from hammingmark.core.presets import SHARES, ball
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.core.soft import soft_acceptance, threshold_for
 from hammingmark.core.theory import match_probability
 from hammingmark.cryptanalysis import recovery
 from hammingmark.cryptanalysis.recovery import Guess, neighbours, pass_rate, strangers
 from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.method_config import EncoderId
 from hammingmark.pipeline.detect import Detector
+from hammingmark.pipeline.key_search import EveryKey
+from hammingmark.pipeline.reading import SentenceReader
 from hammingmark.protocols import Encoder, FloatArray, Splitter
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingConfig, HammingMark
+from hammingmark.watermarks.hamming.config import SHARES
 
 LEVEL = 0.01
 SENTENCES = 10  # of a text
@@ -152,31 +157,23 @@ def embed_world(options: argparse.Namespace) -> World:
 
 def make_mark(world: World, number: int, options: argparse.Namespace) -> HammingMark:
     """A key that the seed decides; the paper's ball made soft accepts as often as the hard one."""
-    rule = ball(options.preset, softness=None if options.preset == "paper" else options.softness)
+    softness = None if options.preset == "paper" else options.softness
+    tied = EncoderId.of(world.encoder)
+    rule = HammingConfig.from_preset(options.preset, softness=softness, encoder=tied)
     if options.preset == "paper" and options.softness:
         natural = match_probability(np.array([world.cosine]))
         share = float(soft_acceptance(rule.bits, rule.threshold, natural, softness=0.0)[0])
         threshold = threshold_for(rule.bits, share, world.cosine, softness=options.softness)
         rule = replace(rule, threshold=threshold, softness=options.softness)
     secret = hashlib.sha256(f"security {options.seed} {number}".encode()).digest()
-    key = WatermarkKey(
-        secret=Secret(secret),
-        encoder=world.encoder.name,
-        fingerprint=world.encoder.fingerprint,
-        dimension=world.encoder.dimension,
-        bits=rule.bits,
-        threshold=rule.threshold,
-        softness=rule.softness,
-        residual=rule.residual,
-    )
-    return HammingMark(key)
+    return HammingMark(WatermarkKey(Secret(secret), rule))
 
 
 def recover(
     world: World, marks: Sequence[HammingMark], counts: Sequence[int], *, judged: int, seed: int
 ) -> tuple[list[Result], list[dict[int, Guess]]]:
     """How well the key is known after so many marked texts, and what a forger does with it."""
-    fresh = marks[0].key.residual
+    fresh = marks[0].key.config.residual
     moments = recovery.second_moment(np.concatenate(world.attacker))
     say(f"sentences differ in about {directions(moments):.0f} directions")
     if fresh:
@@ -205,7 +202,7 @@ def recover(
         return row
 
     for number, mark in enumerate(marks):
-        m, true = mark.key.bits, Guess.of(mark.key)
+        m, true = mark.key.config.bits, Guess.of(mark.key)
         progress(f"key {number + 1}: writing {max(counts):,} marked texts")
         marked = recovery.compose(
             world.owner,
@@ -312,7 +309,7 @@ def removal(
         )
         everything = np.concatenate(world.owner)
         # Read softly also for a hard ball: a sign tells no direction in which to go.
-        true = replace(Guess.of(mark.key), softness=mark.key.softness or 0.3)
+        true = replace(Guess.of(mark.key), softness=mark.key.config.softness or 0.3)
         ways: dict[str, Guess | None] = {
             "blind": None,
             "a wrong key": wrong_key(true, seed, number),
@@ -382,7 +379,7 @@ def spoof(world: World, mark: HammingMark, count: int, *, seed: int) -> Result:
 
 
 def make_detector(world: World, mark: HammingMark) -> Detector:
-    return Detector(splitter=world.splitter, encoder=world.encoder, watermarks=(mark,), level=LEVEL)
+    return Detector(SentenceReader(world.splitter, world.encoder), EveryKey((mark,)), level=LEVEL)
 
 
 def marked_texts(world: World, mark: HammingMark, count: int, *, seed: int) -> list[str]:

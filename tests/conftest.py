@@ -14,7 +14,7 @@ import pytest
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Prompt
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
     """The base encoder's files, fetched once; for tests marked slow."""
-    from hammingmark.assemble import model_store
+    from hammingmark.assembly.machine import model_store
 
     return model_store().ensure("minilm")
 
@@ -44,7 +44,7 @@ def minilm_folder() -> Path:
 @pytest.fixture(scope="session")
 def minilm(minilm_folder: Path) -> Encoder:
     """The base encoder."""
-    from hammingmark.assemble import load_encoder
+    from hammingmark.assembly.encoders import load_encoder
 
     return load_encoder("minilm")
 
@@ -52,7 +52,7 @@ def minilm(minilm_folder: Path) -> Encoder:
 @pytest.fixture(scope="session")
 def encoder() -> Encoder:
     """The default encoder."""
-    from hammingmark.assemble import load_encoder
+    from hammingmark.assembly.encoders import load_encoder
 
     return load_encoder()
 
@@ -64,7 +64,7 @@ def backend() -> Backend:
     What it keeps of earlier prompts changes the last digits of what it computes, so a text that
     must come out the same twice is written by models of its own.
     """
-    from hammingmark.assemble import load_backend
+    from hammingmark.assembly.backends import load_backend
 
     return load_backend("smollm2")
 
@@ -72,7 +72,7 @@ def backend() -> Backend:
 @pytest.fixture(scope="session")
 def splitter() -> Splitter:
     """The default splitter."""
-    from hammingmark.assemble import load_splitter
+    from hammingmark.assembly.parts import load_splitter
 
     return load_splitter()
 
@@ -80,7 +80,7 @@ def splitter() -> Splitter:
 @pytest.fixture(scope="session")
 def articles() -> list[str]:
     """Human text: about a hundred encyclopedia articles of the model store."""
-    from hammingmark.assemble import model_store
+    from hammingmark.assembly.machine import model_store
 
     (file,) = model_store().ensure("wiki100").glob("*.jsonl")
     return [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
@@ -116,7 +116,7 @@ def embed(runs: list[list[str]], encoder: Encoder) -> list[np.ndarray]:
 @pytest.fixture(scope="session")
 def marking_key(encoder: Encoder) -> WatermarkKey:
     """A fixed key of the default kind: under some keys a mark shows less than under others."""
-    from hammingmark.assemble import new_key
+    from hammingmark.assembly.keys import new_key
 
     return replace(new_key(encoder), secret=Secret(bytes(range(1, 33))))
 
@@ -147,7 +147,8 @@ def write_texts(
     probabilities, so that now and then another word is drawn: the texts are others in every run,
     and what is asked of them must hold for any such texts.
     """
-    from hammingmark.assemble import model_store, writer
+    from hammingmark.assembly.machine import model_store
+    from hammingmark.assembly.marking import writer
     from hammingmark.backends.llamacpp import LlamaCppBackend
 
     prompts = [Prompt(" ".join(run)) for run in openings(articles, splitter)][:marked]
@@ -212,7 +213,7 @@ def assert_counted(
     """
     sentences = splitter.split(generation.text).carrying
     assert tuple(sentences) == generation.sentences
-    transitions = HammingMark(key).evidence(encoder.encode(sentences)).transitions
+    transitions = HammingMark(key).read(encoder.encode(sentences)).evidence.scores
     asked = [step for step in generation.steps if step.sentence][1:]
     for step, transition in zip(asked, transitions, strict=True):
         near = key.softness > 0 and abs(transition.score - key.threshold) < 1e-4

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from hammingmark.assemble import model_store, new_key
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.machine import model_store
 from hammingmark.cli import cli
 from hammingmark.keyring import Keyring
 

@@ -22,7 +22,8 @@ from typing import Literal
 
 import numpy as np
 
-from hammingmark.assemble import load_splitter, model_store
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.protocols import Splitter
 from training import plain, wikitext
 from training.passages import Novelty, passages

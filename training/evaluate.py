@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import theory
-from hammingmark.core.presets import Ball
-from hammingmark.core.statistics import natural_acceptance
+from hammingmark.core.statistics import STATISTICS, natural_acceptance
 from hammingmark.evaluation.metrics import auroc, bootstrap, found_at, threshold_at
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.pipeline.compare import compare
-from hammingmark.records import STATISTICS, StatisticName, TopicName
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.records import TopicName
+from hammingmark.watermarks.hamming import HammingMark
 from training.encoder import SentenceEncoder
 from training.measure import load_encoder
 from training.rewrites import DATA, read_passages, read_rewrites
@@ -38,11 +37,11 @@ def embed(encoder: SentenceEncoder, texts: list[list[str]]) -> list[Embeddings]:
     return [flat[end - len(text) : end] for text, end in zip(texts, ends, strict=True)]
 
 
-def scores(mark: HammingMark, texts: list[Embeddings]) -> dict[StatisticName, list[float]]:
+def scores(mark: HammingMark, texts: list[Embeddings]) -> dict[str, list[float]]:
     """Every statistic of every text, as its mean over the transitions."""
-    found: dict[StatisticName, list[float]] = {name: [] for name in STATISTICS}
+    found: dict[str, list[float]] = {name: [] for name in STATISTICS}
     for text in texts:
-        evidence = mark.evidence(text)
+        evidence = mark.read(text).evidence
         for name in STATISTICS:
             found[name].append(evidence.mean(name))
     return found
@@ -50,10 +49,12 @@ def scores(mark: HammingMark, texts: list[Embeddings]) -> dict[StatisticName, li
 
 def p_values(mark: HammingMark, texts: list[Embeddings], topic: TopicName) -> list[float]:
     """The exact p-values of the margin statistic."""
-    return [
-        compare(mark.trial(text, statistic="margin", topic=topic), limit=1999).p_value
-        for text in texts
+    read = [mark.read(text) for text in texts]
+    tests = [
+        each.test_given_topic("margin") if topic == "given" else each.test("margin")
+        for each in read
     ]
+    return [compare(test, limit=1999).p_value for test in tests]
 
 
 def main() -> None:
@@ -95,16 +96,17 @@ def main() -> None:
     negatives = embed(encoder, human)
     others = embed(encoder, plain) if plain else []
     keys = np.array([row["key"] for row in rows])
-    demand = Ball(*head["point"])
-    margins: dict[str, dict[StatisticName, list[float]]] = {}
-    pooled: dict[str, dict[StatisticName, list[float]]] = {}
+    names = ("bits", "threshold", "softness", "residual")
+    point = dict(zip(names, head["point"], strict=True))
+    margins: dict[str, dict[str, list[float]]] = {}
+    pooled: dict[str, dict[str, list[float]]] = {}
     exact: dict[str, list[float]] = {}
     false: dict[str, list[float]] = {}
-    model_scores: dict[StatisticName, list[float]] = {name: [] for name in STATISTICS}
-    human_scores: dict[StatisticName, list[float]] = {name: [] for name in STATISTICS}
+    model_scores: dict[str, list[float]] = {name: [] for name in STATISTICS}
+    human_scores: dict[str, list[float]] = {name: [] for name in STATISTICS}
     limits = []
     for number in np.unique(keys):
-        mark = HammingMark(numbered_key(int(number), named, demand))
+        mark = HammingMark(numbered_key(int(number), named, point))
         low = scores(mark, negatives)
         for name in STATISTICS:
             human_scores[name] += low[name]
@@ -125,7 +127,9 @@ def main() -> None:
             some = negatives[int(number) :: len(np.unique(keys))]
             false.setdefault(topic, []).extend(p_values(mark, some, topic))
         for i in np.flatnonzero(keys == number):
-            cosines = [each.cosine for each in mark.evidence(made["clean"][i]).transitions]
+            cosines = [
+                each.details["cosine"] for each in mark.read(made["clean"][i]).evidence.scores
+            ]
             natural = natural_acceptance(np.array(cosines), rule=mark.rule)
             limits.append(theory.evidence_limit(natural))
     rng = np.random.default_rng(0)

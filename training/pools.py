@@ -15,21 +15,22 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.assemble import load_backend, load_splitter
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.backends.transformers import TransformersBackend
 from hammingmark.core import theory
 from hammingmark.core.residual import residual_of
-from hammingmark.core.statistics import Rule, Scoring, cosines, natural_acceptance
+from hammingmark.core.statistics import Margin, Pairs, Rule, cosines, natural_acceptance
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.pipeline.natural import draw_pools
 from hammingmark.protocols import Backend
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark
 from training.measure import flips, load_encoder
 from training.rewrites import DATA, read_passages, read_rewrites
 from training.write import OPENING, TrainedEncoder, numbered_key, read_point
@@ -144,9 +145,9 @@ def p_values(
             if version is not None:
                 before, after = pool.rewritten[version]
             pair = np.stack([before, after[each.candidate]])
-            scoring = Scoring(cosines(pair), statistic="margin", rule=rule)
             projections = (pair @ every).reshape(2, -1, rule.bits)
-            total = total + scoring.increments(projections)[0]
+            pairs = Pairs(projections, cosines(pair), rule=rule)
+            total = total + Margin(rule).increments(pairs)[0]
         sums = np.asarray(total)
         values.append(float((1 + (sums[1:] >= sums[0] - 1e-9).sum()) / len(sums)))
     return values
@@ -178,13 +179,13 @@ def judge(given: argparse.Namespace) -> None:
     named = TrainedEncoder(encoder, given.run.name if given.run else "base")
     for text in given.points:
         demand = read_point(text, natural)
-        bits = demand.bits
+        bits = demand["bits"]
         rng = np.random.default_rng(given.seed)
         samples, shares, fallbacks = [], [], []
         p: dict[str, list[float]] = {}
         for number in range(given.keys):
             mark = HammingMark(numbered_key(number, named, demand))
-            planes = mark.key.planes().T
+            planes = mark.planes.T
             others = rng.standard_normal((len(planes), bits * 999)).astype(np.float32)
             taken = accept(pools, mark)
             samples += [each.samples for each in taken]
@@ -196,7 +197,7 @@ def judge(given: argparse.Namespace) -> None:
         print(
             json.dumps(
                 {
-                    "point": astuple(demand),
+                    "point": list(demand.values()),
                     "samples": round(float(np.mean(samples)), 3),
                     "fallback": round(float(np.mean(fallbacks)), 4),
                     "bits_a_transition": round(float(-np.log2(shares).mean()), 3),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hammingmark.assemble import load_splitter
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.backends.transformers import load_model
 from hammingmark.evaluation.metrics import bootstrap
 from hammingmark.evaluation.quality import mean_repetition, near_copies

@@ -18,7 +18,9 @@ from typing import TypedDict, cast
 
 import numpy as np
 
-from hammingmark.assemble import load_backend, load_splitter, model_store
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.rewrite import Rewrite
 from hammingmark.attacks.seq2seq import Seq2Seq

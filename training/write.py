@@ -14,25 +14,27 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hammingmark.assemble import load_backend, load_splitter
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.backends.transformers import TransformersBackend
-from hammingmark.core.presets import Ball, ball
 from hammingmark.core.soft import threshold_for
 from hammingmark.core.statistics import cosines as cosines_of
 from hammingmark.evaluation.cost import account
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.method_config import EncoderId
 from hammingmark.pipeline.generate import GenerationConfig, Writer
 from hammingmark.protocols import Backend, Encoder
 from hammingmark.records import Generation, Prompt
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingConfig, HammingMark
 from training.encoder import SentenceEncoder
 from training.measure import load_encoder
 from training.rewrites import DATA, read_passages
@@ -55,31 +57,28 @@ class TrainedEncoder:
         return self._encoder.encode(list(sentences))
 
 
-def numbered_key(number: int, encoder: Encoder, demand: Ball) -> WatermarkKey:
+Point = dict[str, Any]
+"""Parameters of a rule."""
+
+
+def numbered_key(number: int, encoder: Encoder, point: Point) -> WatermarkKey:
     """A key for experiments: anybody can make it again."""
-    return WatermarkKey(
-        secret=Secret(hashlib.sha256(b"experiment %d" % number).digest()),
-        encoder=encoder.name,
-        fingerprint=encoder.fingerprint,
-        dimension=encoder.dimension,
-        bits=demand.bits,
-        threshold=demand.threshold,
-        softness=demand.softness,
-        residual=demand.residual,
-    )
+    secret = Secret(hashlib.sha256(b"experiment %d" % number).digest())
+    return WatermarkKey(secret, HammingConfig(encoder=EncoderId.of(encoder), **point))
 
 
-def read_point(text: str, cosines: NDArray[np.float64]) -> Ball:
+def read_point(text: str, cosines: NDArray[np.float64]) -> Point:
     """m, T, s and what counts."""
     if "/" not in text:
-        return ball(text)
+        made = HammingConfig.from_preset(text, encoder=EncoderId("none", "", 1))
+        return {name: getattr(made, name) for name in ("bits", "threshold", "softness", "residual")}
     bits, T, s, *new = text.split("/")
-    fresh = new == ["new"]
+    residual = new == ["new"]
+    threshold = float(T.removeprefix("a"))
     if T.startswith("a"):
-        natural = np.zeros(1) if fresh else cosines
-        fitted = threshold_for(int(bits), float(T[1:]), natural, softness=float(s))
-        return Ball(int(bits), fitted, float(s), fresh)
-    return Ball(int(bits), float(T), float(s), fresh)
+        natural = np.zeros(1) if residual else cosines
+        threshold = threshold_for(int(bits), threshold, natural, softness=float(s))
+    return {"bits": int(bits), "threshold": threshold, "softness": float(s), "residual": residual}
 
 
 def prompts(path: Path, genres: list[str], most: int) -> list[tuple[str, Prompt]]:
@@ -98,7 +97,7 @@ def write(
     encoder: Encoder,
     asked: list[tuple[str, Prompt]],
     *,
-    point: Ball | None,
+    point: Point | None,
     keys: int,
     config: GenerationConfig,
 ) -> list[tuple[str, int, Generation]]:
@@ -172,7 +171,7 @@ def main() -> None:
             made = trained.encode(passage["sentences"])
             human.append(cosines_of(made))
     cosines = np.concatenate(human)
-    points: dict[str, Ball | None] = {
+    points: dict[str, Point | None] = {
         text.replace("/", "-"): read_point(text, cosines) for text in given.points
     }
     if given.unmarked:
@@ -182,7 +181,7 @@ def main() -> None:
         generations = write(backend, encoder, asked, point=point, keys=given.keys, config=config)
         head: dict[str, object] = {
             "encoder": name,
-            "point": astuple(point) if point else None,
+            "point": list(point.values()) if point else None,
             "seconds": time.perf_counter() - began,
             "texts": len(generations),
             "sentences": sum(len(generation.sentences) for _, _, generation in generations),

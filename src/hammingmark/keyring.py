@@ -17,15 +17,20 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from hammingmark.errors import HammingMarkError, KeyFileError
+from hammingmark import method_config, registry
+from hammingmark.errors import HammingMarkError, KeyFileError, UnknownName
 from hammingmark.keys import SCHEME, Secret, WatermarkKey
 
 FORMAT = "hammingmark-key"
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 _FIELDS = (
-    "format", "scheme", "id", "created", "retired", "successor", "note", "encoder", "bits",
-    "threshold", "softness", "fresh",
+    "format", "scheme", "id", "created", "retired", "successor", "parent", "label", "note",
+    "method", "parameters", "encoder", "splitter", "tokenizer",
+    "name", "language", "fingerprint", "dimension", "size",
 )  # fmt: skip
+_BEFORE_METHODS = {"bits": "bits", "threshold": "threshold", "softness": "softness",
+                   "fresh": "residual"}  # fmt: skip
+_LONGEST_VALUE = 40  # characters of a value under a name that is not known: no secret is so short
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -38,16 +43,10 @@ def to_json(key: WatermarkKey, *, with_secret: bool) -> dict[str, Any]:
         "created": key.created.isoformat(),
         "retired": key.retired.isoformat() if key.retired else None,
         "successor": key.successor,
+        "parent": key.parent,
+        "label": key.label,
         "note": key.note,
-        "encoder": {
-            "name": key.encoder,
-            "fingerprint": key.fingerprint,
-            "dimension": key.dimension,
-        },
-        "bits": key.bits,
-        "threshold": key.threshold,
-        "softness": key.softness,
-        "fresh": key.residual,
+        **method_config.to_json(key.config),
     }
     if with_secret:
         data["secret"] = key.secret.reveal().hex()
@@ -55,41 +54,42 @@ def to_json(key: WatermarkKey, *, with_secret: bool) -> dict[str, Any]:
 
 
 def from_json(data: object) -> WatermarkKey:
-    """The key that `to_json` wrote.
+    """The key that `to_json` wrote, now or in version 0.1.
 
     Raises:
-        KeyFileError: a field is missing or of the wrong kind, or the id does not fit.
+        KeyFileError: a field is missing, unknown or of the wrong kind, its method is not installed,
+            or the id does not fit.
     """
     if not isinstance(data, Mapping):
         del data  # a traceback may show what a function holds
         raise KeyFileError("This is not a key file: it holds no JSON object.")
     secret = _secret_of(data)
-    data = {name: data[name] for name in _FIELDS if name in data}
+    data = _known_fields({name: value for name, value in data.items() if name != "secret"})
     if data.get("format") != FORMAT:
         raise KeyFileError(f"This is not a key file: its format is not {FORMAT!r}.")
-    if data.get("scheme") != SCHEME:
+    if data.get("scheme") == 1:
+        data = _with_method(data)
+    elif data.get("scheme") != SCHEME:
         raise KeyFileError(
-            f"This key is of another scheme; this version reads scheme {SCHEME}. "
+            f"This key is of another scheme; this version reads scheme {SCHEME} and older. "
             "Use the version of hammingmark that made the key."
         )
     try:
         if secret is None:
             raise ValueError
-        encoder = data["encoder"]
+        method = registry.find("methods", _text(data["method"])[:_LONGEST_VALUE])
         key = WatermarkKey(
             secret=secret,
-            encoder=_text(encoder["name"]),
-            fingerprint=_text(encoder["fingerprint"]),
-            dimension=_whole(encoder["dimension"]),
-            bits=_whole(data["bits"]),
-            threshold=_number(data["threshold"]),
-            softness=_number(data.get("softness", 0.0)),
-            residual=_truth(data.get("fresh", False)),
+            config=method_config.from_json(method.Config, data),
             note=_text(data["note"]),
             created=_time(data["created"]),
             retired=_time(data["retired"]) if data.get("retired") else None,
             successor=_text(data["successor"]) if data.get("successor") else None,
+            parent=_text(data["parent"]) if data.get("parent") else None,
+            label=_text(data["label"]) if data.get("label") else None,
         )
+    except UnknownName as error:
+        raise KeyFileError(f"The key's method is not installed. {error}") from None
     except HammingMarkError as error:
         raise KeyFileError(f"The key file is damaged: {error}") from None
     except (LookupError, TypeError, ValueError) as error:
@@ -103,6 +103,16 @@ def from_json(data: object) -> WatermarkKey:
             "The key file is damaged: its id does not fit its secret. Restore it from a copy."
         )
     return key
+
+
+def _with_method(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a key from before it named its method."""
+    parameters = {
+        new: data[old] for old, new in _BEFORE_METHODS.items() if data.get(old) is not None
+    }
+    kept = {name: value for name, value in data.items() if name not in _BEFORE_METHODS}
+    missing = {"bits", "threshold"} - parameters.keys()
+    return kept if missing else {**kept, "method": "hamming", "parameters": parameters}
 
 
 def load(path: Path) -> WatermarkKey:
@@ -145,10 +155,20 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _known_fields(data: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a JSON object that a key has, with a `Secret` in place of its digits."""
-    known = (*_FIELDS, "name", "fingerprint", "dimension")
-    kept = {name: data[name] for name in known if name in data}
+    """The fields of a JSON object that a key may have, with a `Secret` in place of its digits.
+
+    What a method's parameters are called is its own affair, so that numbers, truth values and
+    short words pass under any name.
+    """
+    kept = {name: value for name, value in data.items() if name in _FIELDS or _is_parameter(value)}
+    kept.pop("secret", None)
     return {**kept, "secret": _secret_of(data)} if "secret" in data else kept
+
+
+def _is_parameter(value: object) -> bool:
+    return isinstance(value, (bool, int, float)) or (
+        isinstance(value, str) and len(value) <= _LONGEST_VALUE
+    )
 
 
 def _secret_of(data: Mapping[str, Any]) -> Secret | None:
@@ -314,21 +334,3 @@ def _text(value: object) -> str:
 def _time(value: object) -> datetime:
     time = datetime.fromisoformat(_text(value))
     return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError
-    return value
-
-
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError
-    return value

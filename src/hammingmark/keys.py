@@ -17,18 +17,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from itertools import count
 from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.errors import InputError
+from hammingmark.method_config import MethodConfig
 
-SCHEME = 1
+SCHEME = 2
+"""Of key files; those of scheme 1 know one method only. The numbers are the same in both."""
 SECRET_BYTES = 32
-MOST_DIMENSIONS = 1 << 16
 _DOMAIN = b"hammingmark/1\x00"
 
 
@@ -59,8 +63,34 @@ class Secret:
 
     def normals(self, label: str, size: int, *, index: int = 0) -> NDArray[np.float32]:
         """The first ``size`` standard normal deviates of a stream: (size,)."""
+        return _normal_quantile(self.uniforms(label, size, index=index)).astype(np.float32)
+
+    def uniforms(self, label: str, size: int, *, index: int = 0) -> NDArray[np.float64]:
+        """The first ``size`` uniform deviates inside (0, 1) of a stream: (size,)."""
         words = np.frombuffer(self.stream(label, 4 * size, index=index), dtype="<u4")
-        return _normal_quantile((words.astype(np.float64) + 0.5) * 2.0**-32).astype(np.float32)
+        return (words.astype(np.float64) + 0.5) * 2.0**-32
+
+    def derive(self, label: str) -> Secret:
+        """Another secret for a label, from which this one cannot be found.
+
+        It is::
+
+            SHAKE-256( "hammingmark/1" ‖ 0x00 ‖ "derive" ‖ 0x00 ‖ length of the label as 8 bytes,
+                       little-endian ‖ secret ‖ label in UTF-8 )
+
+        Labels that look alike in different Unicode forms are one label (NFC).
+
+        Raises:
+            InputError: the label is empty, or holds what is no character.
+        """
+        try:
+            name = unicodedata.normalize("NFC", label).encode()
+        except UnicodeEncodeError:
+            name = b""
+        if not name.strip():
+            raise InputError("A label for a derived key is a text, and not empty.")
+        head = _DOMAIN + b"derive\x00" + len(name).to_bytes(8, "little")
+        return Secret(hashlib.shake_256(head + self._bytes + name).digest(SECRET_BYTES))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and hmac.compare_digest(self._bytes, other._bytes)
@@ -86,73 +116,49 @@ class Secret:
 
 @dataclass(frozen=True)
 class WatermarkKey:
-    """A secret with everything that generation and detection must share.
+    """A secret, and the configuration of the method that it is for.
 
     Attributes:
-        secret: the 256 bits; the matrix R and the reference keys come from it.
-        encoder: name of the encoder the key was made for, for messages.
-        fingerprint: that encoder's fingerprint, which decides.
-        dimension: d, the length of its embeddings.
-        bits: m, the number of rows of R.
-        threshold: T, the number of bits that must match; an integer for a hard Hamming ball.
-        softness: s, by which bits near their hyperplane count less; 0 is a hard Hamming ball.
-        residual: whether a sentence is compared with the residual of the next, its embedding with
-            the previous one projected out, or, as in the paper, with the whole of it.
+        secret: the 256 bits; everything random comes from it.
+        config: the method, its parameters, and the parts that it is tied to.
         note: what the owner wrote down about it.
         created: when it was made.
         retired: when it was rotated out; such a key still detects and no longer marks.
         successor: id of the key that took its place.
+        parent: id of the key that it was derived from.
+        label: by which it was derived.
     """
 
     secret: Secret = field(repr=False)
-    encoder: str
-    fingerprint: str
-    dimension: int
-    bits: int = 8
-    threshold: float = 6
-    softness: float = 0.0
-    residual: bool = False
+    config: MethodConfig
     note: str = ""
     created: datetime = field(default_factory=lambda: _now())
     retired: datetime | None = None
     successor: str | None = None
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.bits <= 64:
-            raise InputError(f"A key has between 1 and 64 bits, not {self.bits}.")
-        if not 0 <= self.threshold <= self.bits:
-            raise InputError(
-                f"The threshold must lie between 0 and {self.bits}, not {self.threshold}."
-            )
-        if not 0.0 <= self.softness <= 10.0:
-            raise InputError(f"The softness must lie between 0 and 10, not {self.softness}.")
-        if self.softness == 0.0 and self.threshold != int(self.threshold):
-            raise InputError(
-                f"A hard Hamming ball needs an integer threshold, not {self.threshold}; a softness "
-                "above 0 allows others."
-            )
-        if not 1 <= self.dimension <= MOST_DIMENSIONS:
-            raise InputError(
-                f"An embedding has between 1 and {MOST_DIMENSIONS:,} dimensions, not "
-                f"{self.dimension:,}."
-            )
+    parent: str | None = None
+    label: str | None = None
 
     def __repr__(self) -> str:
-        return f"WatermarkKey({self.id!r}, encoder={self.encoder!r})"
+        return f"WatermarkKey({self.id!r}, method={self.config.method!r})"
 
     @property
     def id(self) -> str:
         """A public name derived from the secret, which reveals nothing about it."""
         return "hm-" + self.secret.stream("id", 6).hex()
 
-    def planes(self) -> NDArray[np.float32]:
-        """R, the secret hyperplanes: (m, d)."""
-        flat = self.secret.normals("planes", self.bits * self.dimension)
-        return flat.reshape(self.bits, self.dimension)
+    def derive(self, label: str) -> WatermarkKey:
+        """A key of its own for a label such as a date, a customer or a document.
+
+        Whoever holds this key can make it again; whoever holds the derived one alone learns
+        nothing of this key or of those of other labels.
+        """
+        return replace(
+            self, secret=self.secret.derive(label), parent=self.id, label=label, successor=None
+        )
 
     def rotate(self) -> tuple[WatermarkKey, WatermarkKey]:
-        """This key, retired, and a new one with the same settings."""
-        fresh = replace(self, secret=Secret.fresh(), created=_now(), retired=None, successor=None)
+        """This key, retired, and a new one of the same configuration."""
+        fresh = WatermarkKey(Secret.fresh(), self.config, self.note)
         return replace(self, retired=_now(), successor=fresh.id), fresh
 
 
@@ -185,6 +191,10 @@ class ReferenceKeys:
             if block < self._kept_blocks:
                 self._known[block] = known
         return known[:rank]
+
+    def blocks(self, rank: int) -> Iterator[NDArray[np.float32]]:
+        """Block after block in the first ``rank`` dimensions, (rank, 1000 m) each."""
+        return (self.planes(block, rank) for block in count())
 
     def __repr__(self) -> str:
         return f"ReferenceKeys(bits={self._bits})"

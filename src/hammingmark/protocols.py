@@ -6,7 +6,7 @@ A part implements one method and a few properties; the conveniences are derived 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,12 @@ from hammingmark.records import (
     Evidence,
     Request,
     Sentences,
-    StatisticName,
-    TopicName,
 )
 
 if TYPE_CHECKING:
     import torch
+
+    from hammingmark.keys import WatermarkKey
 
 FloatArray = NDArray[np.float32]
 DoubleArray = NDArray[np.float64]
@@ -140,9 +140,8 @@ class LogitsProcessor(Protocol):
 class LogitsBackend(Backend, Protocol):
     """A backend that lets a watermark change the logits of each step."""
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """What makes tokens of texts for its model; loads what it needs."""
+    def load_tokenizer(self) -> Tokenizer:
+        """What makes tokens of texts for its model."""
 
 
 @runtime_checkable
@@ -168,38 +167,87 @@ class Tokenizer(Protocol):
         """What each token adds to the text; together they make it."""
 
 
-class KeyRandomizationTest(Protocol):
-    """One text under the secret key and under reference keys, by one function for both.
+class NullDistribution(Protocol):
+    """How a statistic is distributed over keys that a text does not know."""
 
-    The increments under all of them are exchangeable when the text does not know the secret key.
+    @property
+    def words(self) -> str:
+        """How it is known, such as ``exact over reference keys``."""
+
+    def survival(self, score: float) -> float | None:
+        """P(S >= score) where there is a closed form; None where draws have to be counted."""
+
+    def blocks(self) -> Iterator[Iterator[DoubleArray]]:
+        """Block after block of draws, each chunk by chunk along the text: increments (c, k)."""
+
+
+class SignificanceTest(Protocol):
+    """One text and one statistic, ready to be compared with the null distribution.
+
+    The increments under the secret key and under the draws of the null distribution come from one
+    function, and are exchangeable when the text does not know the secret key.
 
     Attributes:
-        own: what each transition adds to the statistic under the secret key, (n - 1,).
-        best: the most that any key could give each transition, (n - 1,).
-        centre: what to take off each increment before windows are compared, (n - 1,).
+        own: what each of the u units adds to the statistic under the secret key, (u,).
+        best: the most that any key could give each unit, (u,).
+        centre: what to take off each increment before windows are compared, (u,).
         is_ratio: whether the increments are log-likelihood ratios.
+        null: the null distribution.
     """
 
     own: DoubleArray
     best: DoubleArray
     centre: DoubleArray
     is_ratio: bool
+    null: NullDistribution
 
-    def reference_blocks(self) -> Iterator[Iterator[DoubleArray]]:
-        """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
+
+class ScoredText(Protocol):
+    """One text under one key."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """What it says as it stands."""
+
+    def test(self, statistic: str) -> SignificanceTest:
+        """The test of at least one unit by one of the method's statistics."""
 
 
 @runtime_checkable
-class SentenceWatermark(Protocol):
-    """A mark in the choice of sentences, under one key."""
+class ConditionsOnTopic(Protocol):
+    """A scored text whose test can be conditioned on what its sentences have in common."""
+
+    def test_given_topic(self, statistic: str) -> SignificanceTest:
+        """The test among keys that see the text's topic as the secret key does."""
+
+
+@runtime_checkable
+class Watermark(Protocol):
+    """A method under one key. Its class is what is registered: it is made of a key alone.
+
+    A class attribute ``Config`` names its configuration (`method_config.MethodConfig`), and a
+    class method ``examples`` gives configurations by name, on which the contract suite runs it.
+    """
 
     @property
     def name(self) -> str:
         """The registered name."""
 
     @property
-    def key_id(self) -> str:
-        """The public name of the key."""
+    def key(self) -> WatermarkKey:
+        """The key."""
+
+    @property
+    def statistics(self) -> Sequence[str]:
+        """The names of its statistics, the default first."""
+
+    def read(self, values: NDArray[Any]) -> ScoredText:
+        """Score a text: the embeddings (n, d) of its sentences, or its tokens (n,)."""
+
+
+@runtime_checkable
+class SentenceWatermark(Watermark, Protocol):
+    """A mark in the choice of sentences."""
 
     @property
     def pool(self) -> int:
@@ -208,25 +256,34 @@ class SentenceWatermark(Protocol):
     def choose(self, previous: FloatArray | None, candidates: FloatArray) -> Choice:
         """Judge candidates (c, d), in drawing order, after the embedding ``previous`` (d,)."""
 
-    def evidence(self, embeddings: FloatArray) -> Evidence:
-        """What the embeddings (n, d) of one text say under the key."""
 
-    def trial(
-        self,
-        embeddings: FloatArray,
-        *,
-        statistic: StatisticName,
-        topic: TopicName = "given",
-        parts: EditHypotheses | None = None,
-    ) -> KeyRandomizationTest:
-        """One text, ready to be compared under this key and under reference keys.
+@runtime_checkable
+class ReadsEdits(Protocol):
+    """A sentence watermark that can allow for sentences that were joined, split or inserted."""
 
-        Args:
-            embeddings: (n, d), or (N, d) with ``parts``.
-            statistic: what is summed over the transitions.
-            topic: whether reference keys share the secret key's view of the text's mean sentence.
-            parts: what the sentences may have been before somebody joined or cut them.
+    def read_edited(self, values: FloatArray, edits: EditHypotheses) -> ScoredText:
+        """Score a text by the embeddings (N, d) of all that its sentences may have been."""
+
+
+@runtime_checkable
+class RanksKeys(Protocol):
+    """A watermark that can look at a text under very many keys of its kind at once."""
+
+    def rank(
+        self, keys: Sequence[WatermarkKey], texts: Sequence[NDArray[Any]], *, statistic: str
+    ) -> list[list[int]]:
+        """For each text, the numbers of the few keys under which it, or a part of it, does best.
+
+        Which keys are tested may depend on nothing but this: the correction is for all of them.
         """
+
+    def like(self, key: WatermarkKey) -> Watermark:
+        """The same method under another key of its kind, sharing the draws of the null."""
+
+
+@runtime_checkable
+class TokenWatermark(Watermark, LogitsProcessor, Protocol):
+    """A mark in the choice of tokens, made by what it does to logits."""
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ The letters are fixed here: n sentences, d dimensions, m bits, T bits required, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -16,9 +16,7 @@ from hammingmark.errors import BackendError, InputError
 if TYPE_CHECKING:
     from hammingmark.protocols import LogitsProcessor
 
-StatisticName = Literal["edge_vote", "global_bits", "soft", "likelihood", "margin"]
 TopicName = Literal["given", "free"]
-STATISTICS: tuple[StatisticName, ...] = get_args(StatisticName)
 TOPICS: tuple[TopicName, ...] = get_args(TopicName)
 
 
@@ -207,64 +205,67 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
-    """Two neighbouring sentences under the secret key.
+class UnitScore:
+    """What one unit of a text says under the secret key.
 
     Attributes:
-        match: how many of the m bits agree.
-        cosine: how similar the two sentences are, which does not depend on the key.
-        valid: whether the sentences satisfy the rule: enough matching bits, or a soft match.
-        expected: the mean match at this similarity over all keys.
-        score: what the rule looks at: the match, or the soft match.
+        score: what the method's rule looks at.
+        valid: whether it satisfies the rule.
+        details: further figures of the method, by name.
     """
 
-    match: int
-    cosine: float
-    valid: bool
-    expected: float
     score: float
+    valid: bool
+    details: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one text says under the secret key; n - 1 transitions for n sentences.
+    """What one text says under the secret key.
 
     Attributes:
-        bits: m.
-        threshold: T, which a transition's score must reach to be valid.
-        transitions: one for each pair of neighbouring sentences.
-        edge_vote: share of valid transitions (the paper's equation 9), None without any.
-        global_bits: share of matching bits (equation 10), None without any.
-        soft: mean soft agreement of the bits; None without any.
-        likelihood: log-likelihood ratio of "marked" against "not", given the similarities.
-        margin: the same with each bit weighted by its distance from its hyperplane.
+        unit: what is scored, such as ``transition`` or ``token``.
+        scores: one for each unit. There may be fewer than the text has pieces, because the first
+            pieces have nothing before them: n - 1 transitions for n sentences.
+        scale: the largest score.
+        threshold: the score from which a unit is valid.
+        means: statistics that are averaged over the units, by name; empty without any unit.
+        sums: statistics that are summed over them, log-likelihood ratios.
     """
 
-    bits: int
+    unit: str
+    scores: tuple[UnitScore, ...] = field(repr=False)
+    scale: float
     threshold: float
-    transitions: tuple[Transition, ...] = field(repr=False)
-    edge_vote: float | None
-    global_bits: float | None
-    soft: float | None
-    likelihood: float
-    margin: float
+    means: Mapping[str, float] = field(default_factory=dict)
+    sums: Mapping[str, float] = field(default_factory=dict)
 
-    def mean(self, statistic: StatisticName) -> float:
-        """A statistic as its mean over the transitions, on which thresholds are set."""
-        value: float | None = getattr(self, statistic)
-        if value is None or not self.transitions:
+    @property
+    def valid(self) -> int:
+        """How many units satisfy the rule."""
+        return sum(each.valid for each in self.scores)
+
+    @property
+    def statistics(self) -> dict[str, float]:
+        """Every statistic by its name."""
+        return {**self.means, **self.sums}
+
+    def mean(self, statistic: str) -> float:
+        """A statistic as its mean over the units, on which thresholds are set."""
+        if not self.scores:
             return 0.0
-        means = ("edge_vote", "global_bits", "soft")
-        return value if statistic in means else value / len(self.transitions)
+        if statistic in self.means:
+            return self.means[statistic]
+        return self.sums[statistic] / len(self.scores)
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A run of sentences that carries the mark.
+    """A run of pieces of a text, its sentences or tokens, that carries the mark.
 
     Attributes:
-        begin: index of its first sentence.
-        end: index after its last sentence.
+        begin: index of its first piece.
+        end: index after its last piece.
         p_value: probability that any window of an unmarked text of this kind scores as high.
     """
 
@@ -280,22 +281,24 @@ class Verdict:
     Attributes:
         watermarked: True if the p-value is at most the level (or a threshold asked for is
             exceeded), False if not, None if this text is too short to tell.
-        p_value: exact p-value over reference keys, corrected for the number of keys searched;
-            None if the text has no transition at all.
+        p_value: exact p-value, corrected for the number of keys searched; None if the text has no
+            unit at all.
         reason: the verdict in words.
         level: the false-positive rate the verdict keeps.
         statistic: name of the statistic that decided.
         evidence: what the text says under the key, as it stands.
-        sentences: the sentences that were judged.
+        pieces: what was judged: the sentences, or the tokens.
         key_id: the key; of several, the one with the smallest p-value; None if there was
             nothing to compare.
+        label: the label by which that key was derived, if it was.
         keys: how many keys were searched.
-        references: how many reference keys were drawn.
+        null: how the null distribution is known, in words.
+        references: how many draws of it, such as reference keys, were looked at.
         attainable: the smallest p-value this text could have given under any key.
         power: how often a marked text of these similarities would be found, an estimate; None
             where the statistic is not a likelihood ratio.
         tail_estimate: an estimate of p-values too small for the reference keys to show; no test.
-        passages: runs of sentences that carry the mark at the level, best first.
+        passages: runs of pieces that carry the mark at the level, best first.
         threshold: the threshold that decided, if one was asked for instead of the p-value.
         edits: whether the p-value allows for sentences that were joined, split or inserted.
     """
@@ -304,11 +307,13 @@ class Verdict:
     p_value: float | None
     reason: str
     level: float
-    statistic: StatisticName
+    statistic: str
     evidence: Evidence
-    sentences: tuple[str, ...]
+    pieces: tuple[str, ...]
     key_id: str | None
+    label: str | None = None
     keys: int = 1
+    null: str = ""
     references: int = 0
     attainable: float = 1.0
     power: float | None = None
@@ -320,7 +325,7 @@ class Verdict:
     def __repr__(self) -> str:
         return (
             f"Verdict(watermarked={self.watermarked}, p_value={self.p_value}, "
-            f"sentences={len(self.sentences)}, key_id={self.key_id!r})"
+            f"pieces={len(self.pieces)}, key_id={self.key_id!r})"
         )
 
     def _repr_html_(self) -> str:

@@ -30,10 +30,12 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
         "openai": "hammingmark.backends.openai:OpenAIBackend",
         "transformers": "hammingmark.backends.transformers:TransformersBackend",
     },
-    "sentence_watermarks": {
-        "hamming": "hammingmark.watermarks.sentence.hamming:HammingMark",
+    "tokenizers": {
+        "transformers": "hammingmark.backends.tokenizer:TransformersTokenizer",
     },
-    "token_watermarks": {},
+    "methods": {
+        "hamming": "hammingmark.watermarks.hamming:HammingMark",
+    },
     "attacks": {
         "marian": "hammingmark.attacks.translate:MarianRoundTrip",
         "bergamot": "hammingmark.attacks.translate:BergamotRoundTrip",

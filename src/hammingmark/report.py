@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hammingmark.records import Evidence, Passage, Transition, Verdict
+    from hammingmark.records import Evidence, Passage, UnitScore, Verdict
 
+_BAR = 24  # characters of a bar at most
 _HEADLINES = {True: "WATERMARKED", False: "NO WATERMARK FOUND", None: "CANNOT TELL"}
 
 
@@ -30,44 +32,76 @@ def counted(count: int, noun: str) -> str:
 
 
 def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> str:
-    """Verdict in words, the figures, and a line for each sentence with its match bar."""
+    """Verdict in words, the figures, and a line for each sentence with its bar, or the tokens."""
     lines = [f"{_HEADLINES[verdict.watermarked]}. {verdict.reason}"]
     lines += [f"  {name:<12} {value}" for name, value in _figures(verdict)]
-    lines += [f"  passage      {_passage(passage)}" for passage in verdict.passages]
-    if sentences and verdict.sentences:
+    lines += [f"  passage      {_passage(verdict, passage)}" for passage in verdict.passages]
+    if sentences and verdict.pieces:
         lines.append("")
-        bits = verdict.evidence.bits
-        scores = [f"{each.score:.3g}" for each in verdict.evidence.transitions]
-        wide = max([2, *map(len, scores)])
-        room = max(20, width - bits - 20 - wide)
-        for i, sentence in enumerate(verdict.sentences):
-            mark = "┃" if _inside(verdict, i) else " "
-            shown = sentence if len(sentence) <= room else sentence[: room - 1] + "…"
-            if i == 0:
-                lines.append(f" {mark}{i + 1:>5} {'':<{bits + 10 + wide + len(str(bits))}} {shown}")
-                continue
-            transition = verdict.evidence.transitions[i - 1]
-            filled = round(transition.score)
-            bar = "█" * filled + "·" * (bits - filled)
-            tick = "✓" if transition.valid else " "
-            lines.append(
-                f" {mark}{i + 1:>5} {bar} {scores[i - 1]:>{wide}}/{bits} {tick} "
-                f"{transition.cosine:5.2f} {shown}"[: width + 2]
-            )
+        lines += _tokens(verdict, width) if _is_short(verdict) else _rows(verdict, width)
     return "\n".join(lines)
+
+
+def _rows(verdict: Verdict, width: int) -> Iterator[str]:
+    """A line for each piece, with a bar for its score."""
+    evidence = verdict.evidence
+    scale, most = f"{evidence.scale:g}", max(1, min(_BAR, round(evidence.scale)))
+    scores = [f"{each.score:.3g}" for each in evidence.scores]
+    wide = max([2, *map(len, scores)])
+    room = max(20, width - most - 20 - wide)
+    before = len(verdict.pieces) - len(scores)
+    for i, piece in enumerate(verdict.pieces):
+        mark = "┃" if _inside(verdict, i) else " "
+        shown = piece if len(piece) <= room else piece[: room - 1] + "…"
+        if i < before:
+            yield f" {mark}{i + 1:>5} {'':<{most + 10 + wide + len(scale)}} {shown}"
+            continue
+        each = evidence.scores[i - before]
+        filled = round(most * _share(each.score, evidence.scale))
+        bar = "█" * filled + "·" * (most - filled)
+        tick = "✓" if each.valid else " "
+        beside = f"{each.details['cosine']:5.2f}" if "cosine" in each.details else " " * 5
+        score = f"{scores[i - before]:>{wide}}/{scale}"
+        yield f" {mark}{i + 1:>5} {bar} {score} {tick} {beside} {shown}"[: width + 2]
+
+
+def _tokens(verdict: Verdict, width: int) -> Iterator[str]:
+    """The text itself, with a mark under each valid piece."""
+    before = len(verdict.pieces) - len(verdict.evidence.scores)
+    line = marks = ""
+    for i, piece in enumerate(verdict.pieces):
+        shown = on_one_line(piece)
+        if len(line) + len(shown) > width and line:
+            yield line
+            yield marks
+            line = marks = ""
+        valid = i >= before and verdict.evidence.scores[i - before].valid
+        line += shown
+        marks += ("▔" if valid else " ") * len(shown)
+    if line:
+        yield line
+        yield marks
+
+
+def _is_short(verdict: Verdict) -> bool:
+    """Whether the pieces are tokens rather than sentences."""
+    return verdict.evidence.unit == "token"
+
+
+def _share(score: float, scale: float) -> float:
+    return min(1.0, max(0.0, score / scale)) if scale else 0.0
 
 
 def as_html(verdict: Verdict) -> str:
     """The same as a fragment of HTML, for notebooks and pages."""
     colour = {True: "#9a3412", False: "#166534", None: "#52525b"}[verdict.watermarked]
-    head = _html_head() if verdict.sentences else ""
-    rows = "".join(_html_row(verdict, i, sentence) for i, sentence in enumerate(verdict.sentences))
+    body = _html_tokens(verdict) if _is_short(verdict) else _html_rows(verdict)
     figures = "".join(
         f"<tr><td style='text-align:left'>{html.escape(name)}</td>"
         f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
         for name, value in [
             *_figures(verdict),
-            *(("passage", _passage(passage)) for passage in verdict.passages),
+            *(("passage", _passage(verdict, passage)) for passage in verdict.passages),
         ]
     )
     return (
@@ -75,7 +109,7 @@ def as_html(verdict: Verdict) -> str:
         f"<p><strong style='color:{colour}'>{_HEADLINES[verdict.watermarked]}</strong> "
         f"{html.escape(verdict.reason)}</p>"
         f"<table>{figures}</table>"
-        f"<table style='border-collapse:collapse'>{head}<tbody>{rows}</tbody></table></div>"
+        f"{body}</div>"
     )
 
 
@@ -88,8 +122,7 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
         figures.append(
             (
                 "p-value",
-                f"{verdict.p_value:.3g} ({verdict.statistic}, exact over "
-                f"{verdict.references:,} reference keys{searched})",
+                f"{verdict.p_value:.3g} ({verdict.statistic}, {_null(verdict)}{searched})",
             )
         )
     if verdict.power is not None and not verdict.watermarked:
@@ -102,56 +135,89 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
         )
     if verdict.tail_estimate is not None:
         figures.append(("tail", f"about {verdict.tail_estimate:.1g} (an estimate, not a test)"))
-    if evidence.edge_vote is not None and evidence.global_bits is not None:
-        valid = sum(transition.valid for transition in evidence.transitions)
-        figures.append(
-            ("edge vote", f"{evidence.edge_vote:.3f} ({valid} of {len(evidence.transitions)})")
-        )
-        figures.append(("global bits", f"{evidence.global_bits:.3f}"))
-        figures.append(("likelihood", f"{evidence.likelihood:+.2f}, margin {evidence.margin:+.2f}"))
+    if evidence.scores:
+        units = counted(len(evidence.scores), evidence.unit)
+        figures.append(("valid", f"{evidence.valid} of {units}"))
+        shown = {name: f"{value:.3f}" for name, value in evidence.means.items()}
+        shown |= {name: f"{value:+.2f}" for name, value in evidence.sums.items()}
+        figures += [(name.replace("_", " "), value) for name, value in shown.items()]
     if verdict.key_id:
         figures.append(("key", verdict.key_id))
+    if verdict.label:
+        figures.append(("label", on_one_line(verdict.label)))
     return figures
 
 
-def _passage(passage: Passage) -> str:
-    return f"sentences {passage.begin + 1} to {passage.end}, p = {passage.p_value:.3g}"
+def _null(verdict: Verdict) -> str:
+    """How the null distribution is known, with the number of draws that were counted."""
+    return verdict.null.replace("reference keys", f"{verdict.references:,} reference keys")
+
+
+def _passage(verdict: Verdict, passage: Passage) -> str:
+    pieces = "tokens" if _is_short(verdict) else "sentences"
+    return f"{pieces} {passage.begin + 1} to {passage.end}, p = {passage.p_value:.3g}"
 
 
 def _inside(verdict: Verdict, i: int) -> bool:
     return any(passage.begin <= i < passage.end for passage in verdict.passages)
 
 
-def _html_head() -> str:
-    heads = ("", "bits that agree", "score", "sentence")
+def _html_rows(verdict: Verdict) -> str:
+    if not verdict.pieces:
+        return ""
+    heads = ("", "agreement", "score", "sentence")
     cells = "".join(f"<th scope='col' style='text-align:left'>{head}</th>" for head in heads)
-    return f"<thead><tr style='border-left:3px solid transparent'>{cells}</tr></thead>"
+    head = f"<thead><tr style='border-left:3px solid transparent'>{cells}</tr></thead>"
+    rows = "".join(_html_row(verdict, i, piece) for i, piece in enumerate(verdict.pieces))
+    return f"<table style='border-collapse:collapse'>{head}<tbody>{rows}</tbody></table>"
 
 
-def _html_row(verdict: Verdict, i: int, sentence: str) -> str:
+def _html_row(verdict: Verdict, i: int, piece: str) -> str:
     edge = "3px solid #ea580c" if _inside(verdict, i) else "3px solid transparent"
+    before = len(verdict.pieces) - len(verdict.evidence.scores)
     cells = "<td></td><td></td>"
-    if i:
-        cells = _html_bar(verdict.evidence, verdict.evidence.transitions[i - 1])
+    if i >= before:
+        cells = _html_bar(verdict.evidence, verdict.evidence.scores[i - before])
     return (
         f"<tr style='border-left:{edge}'><td>{i + 1}</td>{cells}"
-        f"<td style='text-align:left'>{html.escape(sentence)}</td></tr>"
+        f"<td style='text-align:left'>{html.escape(piece)}</td></tr>"
     )
 
 
-def _html_bar(evidence: Evidence, transition: Transition) -> str:
-    bits, wanted = evidence.bits, evidence.threshold
-    share = round(100 * transition.score / bits)
-    colour = "#ea580c" if transition.valid else "#a1a1aa"
-    place = f"left:{100 * wanted / bits:.1f}%"
-    said = f"cosine {transition.cosine:.2f}, {wanted:g} of {bits} are required"
+def _html_bar(evidence: Evidence, unit: UnitScore) -> str:
+    share = round(100 * _share(unit.score, evidence.scale))
+    colour = "#ea580c" if unit.valid else "#a1a1aa"
+    place = f"left:{100 * _share(evidence.threshold, evidence.scale):.1f}%"
+    said = _said(evidence, unit)
     return (
         f"<td title='{said}'><div style='position:relative;width:64px;background:#e4e4e7'>"
         f"<div style='width:{share}%;background:{colour}'>&nbsp;</div>"
         f"<div class='tick' style='position:absolute;top:0;bottom:0;{place};width:2px;"
         "background:#18181b'></div></div></td>"
-        f"<td title='{said}'>{transition.score:.3g}/{bits}</td>"
+        f"<td title='{said}'>{unit.score:.3g}/{evidence.scale:g}</td>"
     )
+
+
+def _html_tokens(verdict: Verdict) -> str:
+    """The text, its valid tokens tinted."""
+    evidence = verdict.evidence
+    before = len(verdict.pieces) - len(evidence.scores)
+    spans = []
+    for i, piece in enumerate(verdict.pieces):
+        unit = evidence.scores[i - before] if i >= before else None
+        colour = "#fed7aa" if unit and unit.valid else "transparent"
+        edge = "border-bottom:2px solid #ea580c" if _inside(verdict, i) else ""
+        said = _said(evidence, unit) if unit else ""
+        spans.append(
+            f"<span title='{said}' style='background:{colour};{edge}'>{html.escape(piece)}</span>"
+        )
+    return f"<p style='white-space:pre-wrap'>{''.join(spans)}</p>"
+
+
+def _said(evidence: Evidence, unit: UnitScore) -> str:
+    """A unit's figures in words."""
+    details = "".join(f"{name} {value:.3g}, " for name, value in unit.details.items())
+    return html.escape(f"{details}{evidence.threshold:g} of {evidence.scale:g} are required")
 
 
 def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
@@ -159,19 +225,17 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
     evidence = verdict.evidence
     return {
         "source": source,
-        "sentences": len(verdict.sentences),
+        "pieces": len(verdict.pieces),
         "p_value": verdict.p_value,
         "watermarked": verdict.watermarked,
         "reason": verdict.reason,
         "level": verdict.level,
         "statistic": verdict.statistic,
         "edits": verdict.edits,
-        "edge_vote": evidence.edge_vote,
-        "global_bits": evidence.global_bits,
-        "soft": evidence.soft,
-        "likelihood": evidence.likelihood,
-        "margin": evidence.margin,
+        "null": verdict.null,
+        "statistics": evidence.statistics,
         "key_id": verdict.key_id,
+        "label": verdict.label,
         "keys": verdict.keys,
         "references": verdict.references,
         "attainable_p_value": verdict.attainable,
@@ -182,13 +246,13 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
             {"begin": passage.begin, "end": passage.end, "p_value": passage.p_value}
             for passage in verdict.passages
         ],
-        "transitions": [
+        "unit": evidence.unit,
+        "scores": [
             {
-                "match": each.match,
                 "score": round(each.score, 6),
-                "cosine": round(each.cosine, 6),
                 "valid": each.valid,
+                **{name: round(value, 6) for name, value in each.details.items()},
             }
-            for each in evidence.transitions
+            for each in evidence.scores
         ],
     }

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.contract.attack_examples import GIVEN, NEVER_ROLLS, ROLLS
 
 from hammingmark import registry
-from hammingmark.assemble import describe_attack, load_attack, load_splitter
+from hammingmark.assembly.attacks import describe_attack, load_attack
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.each import EachText
 from hammingmark.protocols import Attack
 
@@ -83,7 +84,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         what = repr([name, sorted(more.items())])
         if what not in made:  # so that a model is loaded once
             chosen = {**needed(name), **more}
-            made[what] = load_attack(name, splitter=load_splitter(), settings=chosen)
+            made[what] = load_attack(name, splitter=load_splitter(), parameters=chosen)
         return made[what]
 
     return build

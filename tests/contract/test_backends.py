@@ -12,7 +12,7 @@ from tests.conftest import assert_counted
 from tests.forking import in_a_fork
 from tests.llama_server import model_file, serving
 
-from hammingmark.assemble import writer
+from hammingmark.assembly.marking import writer
 from hammingmark.backends.llamacpp import LlamaCppBackend
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.keys import WatermarkKey

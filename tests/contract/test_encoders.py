@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hammingmark.assemble import load_encoder
+from hammingmark.assembly.encoders import load_encoder
 from hammingmark.errors import InputError
 from hammingmark.protocols import Encoder
 from hammingmark.store.catalogue import CATALOGUE

@@ -18,7 +18,7 @@ from tests.contract.test_sentence_watermarks import key_of
 
 from hammingmark.core.hashing import project_in_order
 from hammingmark.core.statistics import cosines
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark
 
 KERNELS = ("Haswell", "Zen", "Sandybridge", "Prescott", "SkylakeX")
 DIMENSION = 384
@@ -47,10 +47,10 @@ def digest_of_scores() -> str:
                 alone = mark.choose(text[-1], candidate[None])
                 for length in (1, 7, 40):
                     whole = np.vstack([text[-length:], candidate])
-                    last = mark.evidence(whole).transitions[-1]
+                    last = mark.read(whole).evidence.scores[-1]
                     assert last.score == scores[i] == alone.scores[0]
                     assert last.valid is alone.accepted
-                own = mark.trial(whole, statistic="edge_vote").own
+                own = mark.read(whole).test("edge_vote").own
                 assert bool(own[-1]) is alone.accepted
             digest.update(np.array(scores).tobytes())
     return digest.hexdigest()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hammingmark.assemble import load_encoder, model_store
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.machine import model_store
 from hammingmark.attacks.rewrite import Rewrite
 from hammingmark.attacks.translate import BergamotRoundTrip, MarianRoundTrip
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter

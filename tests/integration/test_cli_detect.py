@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from tests.command import INSTALLED, run_here
 
-from hammingmark.assemble import load_encoder, load_splitter, new_key
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.keyring import Keyring
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark
 
 pytestmark = pytest.mark.slow
 

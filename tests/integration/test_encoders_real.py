@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from hammingmark.assemble import load_encoder
+from hammingmark.assembly.encoders import load_encoder
 from hammingmark.encoders.onnx import OnnxEncoder
 from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.sbert import SbertEncoder

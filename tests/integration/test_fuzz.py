@@ -16,11 +16,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.keys import hamming_key
 
 from hammingmark import report
-from hammingmark.assemble import detector, load_encoder
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.encoders import load_encoder
 from hammingmark.cli.inputs import decode
-from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.keys import Secret
 from hammingmark.pipeline.detect import Detector
 from hammingmark.records import Verdict
 
@@ -48,7 +50,7 @@ RELAXED = settings(
 @pytest.fixture(scope="module")
 def judge() -> Detector:
     encoder = load_encoder("potion")
-    key = WatermarkKey(
+    key = hamming_key(
         secret=Secret(bytes(range(32))),
         encoder=encoder.name,
         fingerprint=encoder.fingerprint,
@@ -58,8 +60,8 @@ def judge() -> Detector:
 
 
 def assert_well_formed(verdict: Verdict) -> None:
-    n = len(verdict.sentences)
-    assert len(verdict.evidence.transitions) == max(0, n - 1)
+    n = len(verdict.pieces)
+    assert len(verdict.evidence.scores) == max(0, n - 1)
     assert (verdict.p_value is None) == (n < 2)
     assert verdict.p_value is None or 0 < verdict.p_value <= 1
     assert 0 < verdict.attainable <= 1
@@ -192,7 +194,7 @@ encoder = load_encoder("potion")
 verdict = detector(new_key(encoder), encoder=encoder, references=100).judge(sys.stdin.read())
 # Not getrusage: its figure includes what the parent had when it started this process.
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
-print(json.dumps([len(verdict.sentences), verdict.p_value, peak]))
+print(json.dumps([len(verdict.pieces), verdict.p_value, peak]))
 """
 
 

@@ -15,7 +15,9 @@ from scipy.stats import gamma
 from tests.command import INSTALLED, run_here
 from tests.conftest import Texts, assert_counted
 
-from hammingmark.assemble import detector, load_backend, writer
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.marking import writer
 from hammingmark.errors import InputError, KeyMismatch
 from hammingmark.keyring import save
 from hammingmark.keys import Secret, WatermarkKey
@@ -215,7 +217,7 @@ def test_detect_says_of_many_texts_what_the_library_says(
         generation.text for generation in generations
     )
     for row, verdict in zip(told, verdicts, strict=True):
-        assert row["sentences"] == len(verdict.sentences)
+        assert row["sentences"] == len(verdict.pieces)
         assert row["watermarked"] is verdict.watermarked
         assert row["p_value"] == pytest.approx(verdict.p_value)
 

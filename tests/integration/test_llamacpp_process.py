@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from tests.forking import in_a_fork
 
-from hammingmark.assemble import load_backend, model_store
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.machine import model_store
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Backend
 from hammingmark.records import Prompt, Request
@@ -195,7 +196,7 @@ def test_a_candidate_that_cannot_be_read_costs_no_lane() -> None:
 def test_a_forked_process_does_not_keep_the_model_alive() -> None:
     script = (
         "import os, signal, time\n"
-        "from hammingmark.assemble import load_backend\n"
+        "from hammingmark.assembly.backends import load_backend\n"
         "from hammingmark.records import Sampling\n"
         "backend = load_backend('smollm2'); backend.open().close()\n"
         "host = backend._process._process.pid\n"

@@ -8,7 +8,8 @@ import pytest
 from tests.conftest import assert_counted
 from tests.llama_server import Server, serving
 
-from hammingmark.assemble import load_backend, writer
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.marking import writer
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generate import GenerationConfig

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hammingmark.assemble import environment_now
+from hammingmark.assembly.machine import environment_now
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +85,10 @@ import socket, sys
 def refuse(*given, **more):
     raise SystemExit(f"the network was asked for {{given}}")
 socket.getaddrinfo = socket.socket.connect = refuse
-from hammingmark.assemble import load_attack, load_backend, load_encoder, load_splitter
+from hammingmark.assembly.attacks import load_attack
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.errors import HammingMarkError
 from hammingmark.records import Sampling
 import numpy as np
@@ -103,7 +106,7 @@ else:
     [
         'load_encoder("sbert:nobody/no-such-encoder").encode(["One."])',
         'load_backend("transformers:nobody/no-such-model").open()',
-        'load_attack("parrot", splitter=load_splitter(), settings={"model": "nobody/no-such"})'
+        'load_attack("parrot", splitter=load_splitter(), parameters={"model": "nobody/no-such"})'
         '.apply(["One here. Two here."], rng=np.random.default_rng(0))',
     ],
 )

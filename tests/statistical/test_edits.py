@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tests.conftest import Texts
 
-from hammingmark.assemble import detector
+from hammingmark.assembly.detection import detector
 from hammingmark.keys import WatermarkKey
 from hammingmark.protocols import Encoder
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.keys import hamming_key
 
 from hammingmark.errors import KeyFileError
 from hammingmark.keyring import Keyring, from_json, load, save, to_json
@@ -19,7 +20,7 @@ from hammingmark.keys import Secret, WatermarkKey
 
 def make(note: str = "", **changes: object) -> WatermarkKey:
     fields = {"encoder": "minilm", "fingerprint": "ab" * 32, "dimension": 384}
-    return WatermarkKey(secret=Secret.fresh(), note=note, **(fields | changes))  # type: ignore[arg-type]
+    return hamming_key(secret=Secret.fresh(), note=note, **(fields | changes))  # type: ignore[arg-type]
 
 
 def all_that_a_traceback_may_show(error: BaseException) -> str:
@@ -44,7 +45,7 @@ def all_that_a_traceback_may_show(error: BaseException) -> str:
 def test_json_gives_the_same_key_back(
     note: str, bits: int, data: st.DataObject, value: bytes
 ) -> None:
-    key = WatermarkKey(
+    key = hamming_key(
         secret=Secret(value),
         encoder="minilm",
         fingerprint="ab" * 32,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.keys import hamming_key
 
 from hammingmark.errors import InputError
 from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
@@ -24,7 +25,7 @@ def key(**changes: object) -> WatermarkKey:
         "fingerprint": "the encoder's",
         "dimension": 384,
     }
-    return WatermarkKey(**(fields | changes))  # type: ignore[arg-type]
+    return hamming_key(**(fields | changes))  # type: ignore[arg-type]
 
 
 def sha256(array: np.ndarray) -> str:

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from hammingmark import cli, registry
-from hammingmark.assemble import load_attack, load_backend, load_encoder, load_splitter
+from hammingmark.assembly.attacks import load_attack
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.errors import BackendError, EncoderError, HammingMarkError
 from hammingmark.libraries import require_libraries
 from hammingmark.store.store import ModelStore
@@ -69,7 +72,7 @@ def test_an_attack_without_its_libraries_fetches_nothing(
     hide(monkeypatch, hidden)
     said = f"needs {hidden.replace('_', '-')}, which cannot be found. Install with: pip install "
     with pytest.raises(HammingMarkError, match=said):
-        load_attack(name, splitter=load_splitter(), settings=settings)
+        load_attack(name, splitter=load_splitter(), parameters=settings)
     assert fetched == []
 
 

@@ -11,7 +11,7 @@ import threading
 import weakref
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, ClassVar
 
 from hammingmark.backends.chat import messages_of
 from hammingmark.backends.closing import Closing
@@ -42,6 +42,8 @@ class LlamaCppBackend(Closing):
             what the model was trained for if that is less.
         threads: for decoding; by default one fewer than there are cores.
     """
+
+    libraries: ClassVar[tuple[str, ...]] = ("xllamacpp",)
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class LlamaCppBackend(Closing):
             self._process = None
 
     def _load(self) -> LlamaCppProcess:
-        require_libraries(("xllamacpp",), part="llama.cpp", get="")
+        require_libraries(self.libraries, part="llama.cpp", get="")
         if not self._file.is_file():
             raise BackendError(f"There is no model file {self._file}.")
         self._trained = trained_context(self._file)

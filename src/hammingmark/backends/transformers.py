@@ -12,12 +12,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hammingmark.backends.chat import assistant_turn
 from hammingmark.backends.closing import Closing
 from hammingmark.backends.context import fitting_context, say_full, say_too_long
 from hammingmark.backends.threads import threads_to_use
+from hammingmark.backends.tokenizer import TransformersTokenizer, model_source
 from hammingmark.errors import BackendError
 from hammingmark.libraries import require_libraries
 from hammingmark.records import Candidate, Message, Request
@@ -47,6 +48,9 @@ class TransformersBackend(Closing):
             whole process, which is set when the model is loaded.
     """
 
+    libraries: ClassVar[tuple[str, ...]] = ("torch", "transformers")
+    extra: ClassVar[str] = "torch"
+
     def __init__(
         self,
         model: str | Path,
@@ -59,7 +63,7 @@ class TransformersBackend(Closing):
         dtype: str | None = None,
         threads: int | None = None,
     ) -> None:
-        require_libraries(("torch", "transformers"), part="This backend", get="hammingmark[torch]")
+        require_libraries(self.libraries, part="This backend", get="hammingmark[torch]")
         import torch
 
         self.name = name or str(model)
@@ -98,6 +102,10 @@ class TransformersBackend(Closing):
             if self._engine is None:
                 self._engine = self._make_engine()
             return TransformersSession(self._engine)
+
+    def load_tokenizer(self) -> TransformersTokenizer:
+        """What makes tokens of texts for this model."""
+        return TransformersTokenizer(self._model_name, name=self.name)
 
     def close(self) -> None:
         """Forget the model, so that its memory comes back; may be called twice."""
@@ -337,7 +345,7 @@ def load_model(name: str | Path, *, device: str, dtype: str) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    source, options = _source(name)
+    source, options = model_source(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
         model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype), **options)
@@ -356,16 +364,6 @@ def _room(model: Any, length: int) -> int:
     token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
     free, _ = torch.cuda.mem_get_info(model.device)
     return int(free // 3 // (token * (length + 1)))
-
-
-def _source(model: str | Path) -> tuple[str, dict[str, Any]]:
-    """Where transformers finds a model, and what it must be told."""
-    path = Path(model)
-    if path.suffix == ".gguf":
-        if not path.is_file():
-            raise BackendError(f"There is no model file {path}.")
-        return str(path.parent), {"gguf_file": path.name}
-    return str(model), {}
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -18,7 +18,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "generate": ("hammingmark.cli.generate:generate", "Write marked text."),
     "detect": ("hammingmark.cli.detect:detect", "Judge texts: is the mark there, and where?"),
     "attack": ("hammingmark.cli.attack:attack", "Change texts and see how far they stay the same."),
-    "keys": ("hammingmark.cli.keys:keys", "Make, show, list and rotate secret keys."),
+    "methods": ("hammingmark.cli.methods:methods", "List the watermarking methods."),
+    "keys": ("hammingmark.cli.keys:keys", "Make, derive, show, list and rotate secret keys."),
     "models": ("hammingmark.cli.models:models", "List, pull and verify model files."),
     "calibrate": (
         "hammingmark.cli.calibrate:calibrate",

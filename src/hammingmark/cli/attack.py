@@ -13,20 +13,17 @@ from typing import Any
 
 import click
 
-from hammingmark.assemble import (
-    attack_settings,
-    check_encoder,
-    load_attack,
-    load_splitter,
-    model_store,
-)
-from hammingmark.attacks.settings import REQUIRED, Setting, read_settings
+from hammingmark.assembly.attacks import attack_parameters, load_attack
+from hammingmark.assembly.encoders import check_encoder
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.cli.attack_list import show_attacks
 from hammingmark.cli.inputs import Source, read_sources, read_texts
 from hammingmark.cli.options import (
     at_least,
     field_option,
     language_option,
+    read_pairs,
     seed_option,
     splitter_option,
 )
@@ -34,6 +31,7 @@ from hammingmark.cli.outputs import check_output, is_stream, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.cli.resume import Row, append, fingerprint, read_done
 from hammingmark.errors import InputError
+from hammingmark.parameters import REQUIRED, Parameter, read_parameters
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.protocols import Attack, Splitter
 from hammingmark.records import Attacked
@@ -113,9 +111,11 @@ def attack(
     if name is None:
         raise InputError("Name an attack; `hammingmark attack --list` shows them.")
     cutter = load_splitter(splitter, language=language)
-    typed = _typed(pairs, share)
-    known = attack_settings(name, typed)
-    given = read_settings(known, _with_files(typed, known=known, splitter=cutter), attack=name)
+    typed = read_pairs(pairs, {} if share is None else {"share": share})
+    known = attack_parameters(name, typed)
+    given = read_parameters(
+        known, _with_files(typed, known=known, splitter=cutter), of=f"the attack {name!r}"
+    )
     check_encoder(judge)
     run: dict[str, object] = {
         "attack": name,
@@ -229,21 +229,8 @@ def _read(inputs: tuple[str, ...], *, field: str, out: Path | None) -> list[Sour
     return sources
 
 
-def _typed(pairs: tuple[str, ...], share: float | None) -> dict[str, object]:
-    """The settings as typed."""
-    given: dict[str, object] = {} if share is None else {"share": share}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise InputError(f"--set {pair} should look like KEY=VALUE.")
-        if key in given:
-            raise InputError(f"The setting {key!r} is given twice.")
-        given[key] = value
-    return given
-
-
 def _with_files(
-    typed: Mapping[str, object], *, known: Mapping[str, Setting], splitter: Splitter
+    typed: Mapping[str, object], *, known: Mapping[str, Parameter], splitter: Splitter
 ) -> dict[str, object]:
     """The settings with what stands in the files that they name."""
     return {
@@ -254,14 +241,14 @@ def _with_files(
     }
 
 
-def _from_file(setting: Setting, path: str, *, splitter: Splitter) -> object:
+def _from_file(setting: Parameter, path: str, *, splitter: Splitter) -> object:
     texts = read_texts([path], field="text")
     if setting.wants(tuple):
         return [sentence for text in texts for sentence in splitter.split(text).carrying]
     return "\n".join(texts).strip()
 
 
-def _recorded(known: Mapping[str, Setting], given: Mapping[str, object]) -> dict[str, object]:
+def _recorded(known: Mapping[str, Parameter], given: Mapping[str, object]) -> dict[str, object]:
     """Every setting and what it is, short enough to stand in each row."""
     found: dict[str, object] = {}
     for key, setting in known.items():
@@ -280,7 +267,7 @@ def _load(name: str, *, splitter: Splitter, given: Mapping[str, object]) -> Atta
 
     with shown_progress() as report:
         return load_attack(
-            name, splitter=splitter, settings=given, store=model_store(progress=report)
+            name, splitter=splitter, parameters=given, store=model_store(progress=report)
         )
 
 

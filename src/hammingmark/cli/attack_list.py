@@ -6,8 +6,8 @@ import json
 
 import click
 
-from hammingmark.assemble import attack_names, describe_attack
-from hammingmark.attacks.settings import REQUIRED, Setting
+from hammingmark.assembly.attacks import attack_names, describe_attack
+from hammingmark.parameters import REQUIRED, Parameter
 
 
 def show_attacks(name: str | None, *, as_json: bool) -> None:
@@ -42,5 +42,5 @@ def _record(name: str) -> dict[str, object]:
     }
 
 
-def _otherwise(setting: Setting) -> str:
+def _otherwise(setting: Parameter) -> str:
     return "must be given" if setting.default is REQUIRED else f"by default {setting.default}"

@@ -11,15 +11,16 @@ from pathlib import Path
 import click
 
 from hammingmark._version import __version__
-from hammingmark.assemble import calibrate_key, load_key, load_splitter
+from hammingmark.assembly.detection import calibrate_key
+from hammingmark.assembly.keys import load_key, splitter_of
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import read_texts
-from hammingmark.cli.options import field_option, language_option, splitter_option
+from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
 from hammingmark.cli.outputs import check_output, is_stdout, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.core.calibration import Calibration
-from hammingmark.records import STATISTICS, StatisticName
+from hammingmark.method_config import SentenceConfig
 from hammingmark.report import counted
 
 
@@ -37,13 +38,12 @@ from hammingmark.report import counted
 @click.option("--level", type=float, default=0.01, show_default=True, help="False-positive rate.")
 @click.option(
     "--statistic",
-    type=click.Choice(STATISTICS),
-    default="margin",
-    show_default=True,
-    help="Statistic whose mean over a text's transitions is compared with the threshold.",
+    default="",
+    help="Statistic whose mean over a text's units is compared with the threshold; by default the "
+    "first of the key's method.",
 )
-@splitter_option
-@language_option
+@keys_splitter_option
+@keys_language_option
 @click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
 def calibrate(
     files: tuple[str, ...],
@@ -52,9 +52,9 @@ def calibrate(
     overwrite: bool,
     field: str,
     level: float,
-    statistic: StatisticName,
-    splitter: str,
-    language: str,
+    statistic: str,
+    splitter: str | None,
+    language: str | None,
     as_json: bool,
 ) -> None:
     """Fit thresholds, one for each length, on FILES that are known to be unmarked.
@@ -64,15 +64,16 @@ def calibrate(
     """
     check_output(out, overwrite=overwrite)
     loaded = load_key(key)
-    cutter = load_splitter(splitter, language=language)
+    cutter = splitter_of(loaded, name=splitter, language=language)
     texts = read_texts(files, field=field)
     digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "replace")).hexdigest()
-    encoder = fetch_encoder(loaded.encoder)
+    config = loaded.config
+    encoder = fetch_encoder(config.encoder.name) if isinstance(config, SentenceConfig) else None
     with counting("sentences embedded", shown=sys.stderr.isatty()) as tick:
         fitted = calibrate_key(
             texts,
             key=loaded,
-            encoder=CountedEncoder(encoder, tick),
+            encoder=CountedEncoder(encoder, tick) if encoder else None,
             splitter=cutter,
             statistic=statistic,
             level=level,
@@ -80,8 +81,7 @@ def calibrate(
                 "files": list(files),
                 "texts": len(texts),
                 "sha256": digest,
-                "splitter": splitter,
-                "language": language,
+                "splitter": cutter.name,
                 "fitted": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "version": __version__,
             },

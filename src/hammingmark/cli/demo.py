@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from hammingmark.assemble import detector, new_key, writer
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.marking import writer
 from hammingmark.cli.options import seed_option
 from hammingmark.cli.progress import fetch_backend, fetch_encoder
 from hammingmark.cli.tables import echo_table
@@ -71,12 +73,11 @@ def _table(verdicts: dict[tuple[str, str], Verdict]) -> None:
     table = Table("answer", "tested with", "sentences", "valid", "p-value", "verdict")
     words = {True: "watermarked", False: "no watermark found", None: "cannot tell"}
     for (title, name), verdict in verdicts.items():
-        valid = sum(each.valid for each in verdict.evidence.transitions)
         table.add_row(
             title.partition(" ")[0].lower(),
             name,
-            str(len(verdict.sentences)),
-            f"{valid} of {len(verdict.evidence.transitions)}",
+            str(len(verdict.pieces)),
+            f"{verdict.evidence.valid} of {len(verdict.evidence.scores)}",
             "-" if verdict.p_value is None else f"{verdict.p_value:.4f}",
             words[verdict.watermarked],
         )

@@ -12,19 +12,23 @@ from pathlib import Path
 import click
 
 from hammingmark import report
-from hammingmark.assemble import detector, environment_now, load_splitter
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.keys import load_key, splitter_of
+from hammingmark.assembly.machine import environment_now
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import Source, read_sources
+from hammingmark.cli.labels import read_labels
 from hammingmark.cli.language import foreign
-from hammingmark.cli.options import field_option, language_option, splitter_option
+from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.core.calibration import Calibration
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keyring import Keyring
 from hammingmark.keys import WatermarkKey
+from hammingmark.method_config import PARTS, SentenceConfig
 from hammingmark.pipeline.detect import REFERENCES
-from hammingmark.records import STATISTICS, TOPICS, StatisticName, TopicName, Verdict
+from hammingmark.records import TOPICS, TopicName, Verdict
 from hammingmark.report import printable
 
 _UNREADABLE = 1
@@ -43,23 +47,31 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
     shell_complete=key_names,
 )
 @click.option("--all-keys", is_flag=True, help="Search every key of the keyring.")
+@click.option(
+    "--master",
+    help="Key whose derived keys to search, by --labels or --dates.",
+    shell_complete=key_names,
+)
+@click.option(
+    "--labels",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with a label per line: search the keys that MASTER has for them.",
+)
+@click.option("--dates", metavar="FROM..TO", help="Search the keys that MASTER has for these days.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per text.")
 @field_option
 @click.option("--level", type=float, default=0.01, show_default=True, help="False-positive rate.")
 @click.option(
     "--statistic",
-    type=click.Choice(STATISTICS),
-    default="margin",
-    show_default=True,
-    help="Test statistic.",
+    default="",
+    help="Test statistic of the key's method; by default its first, for HammingMark the margin.",
 )
 @click.option(
     "--topic",
     type=click.Choice(TOPICS),
-    default="given",
-    show_default=True,
     help="Whether the test is conditioned on the text's topic, its mean embedding: makes "
-    "false-positive rates more equal between keys, at some cost in power.",
+    "false-positive rates more equal between keys, at some cost in power. By default it is, where "
+    "the method can be.",
 )
 @click.option(
     "--edits",
@@ -76,8 +88,8 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
 )
 @click.option("--threshold", type=float, help="Decide by one fixed threshold of the statistic.")
 @click.option("--encoder", help="Encoder, if not the one that the key names.")
-@splitter_option
-@language_option
+@keys_splitter_option
+@keys_language_option
 @click.option("--brief", is_flag=True, help="Omit the per-sentence lines.")
 @click.option(
     "--exit-code",
@@ -89,18 +101,21 @@ def detect(
     files: tuple[str, ...],
     names: tuple[str, ...],
     all_keys: bool,
+    master: str | None,
+    labels: Path | None,
+    dates: str | None,
     as_json: bool,
     field: str,
     level: float,
-    statistic: StatisticName,
-    topic: TopicName,
+    statistic: str,
+    topic: TopicName | None,
     edits: bool,
     references: int,
     calibration: Path | None,
     threshold: float | None,
     encoder: str | None,
-    splitter: str,
-    language: str,
+    splitter: str | None,
+    language: str | None,
     brief: bool,
     exit_code: bool,
 ) -> None:
@@ -109,8 +124,16 @@ def detect(
     The verdict rests on an exact p-value over reference keys: for any text and any
     author, an unmarked text is called watermarked with probability at most LEVEL.
     """
-    keys = _chosen_keys(names, all_keys=all_keys)
-    embedding = fetch_encoder(encoder or keys[0].encoder)
+    wanted = read_labels(labels, dates)
+    if (master is None) != (wanted is None):
+        raise InputError("--master goes with --labels or --dates, and they with it.")
+    if master is not None and (names or all_keys):
+        raise InputError("Give --master or --key, not both.")
+    keys = [load_key(master)] if master else _chosen_keys(names, all_keys=all_keys)
+    config = keys[0].config
+    embedding = None
+    if isinstance(config, SentenceConfig):
+        embedding = fetch_encoder(encoder or config.encoder.name)
     waiting: deque[Source] = deque()
     found: set[int] = set()
 
@@ -123,8 +146,9 @@ def detect(
     with counting("sentences embedded", shown=not sys.stdout.isatty()) as tick:
         judge = detector(
             keys,
-            encoder=CountedEncoder(embedding, tick),
-            splitter=load_splitter(splitter, language=language),
+            labels=wanted,
+            encoder=CountedEncoder(embedding, tick) if embedding else None,
+            splitter=splitter_of(keys[0], name=splitter, language=language),
             level=level,
             statistic=statistic,
             topic=topic,
@@ -136,7 +160,7 @@ def detect(
         for verdict in judge.judge_many(texts()):
             found |= _show_errors(waiting, as_json=as_json)
             source = waiting.popleft()
-            warning = foreign(source.text, encoder=embedding)
+            warning = foreign(source.text, encoder=embedding) if embedding else None
             _show(verdict, source, as_json=as_json, brief=brief, warning=warning)
             found.add(_CODES[verdict.watermarked])
     found |= _show_errors(waiting, as_json=as_json)
@@ -153,14 +177,13 @@ def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey
         for error in wrong:
             click.echo(f"Left out: {printable(str(error))}", err=True)
         every = [entry.key for entry in entries]
-        wanted = (chosen or every)[0].fingerprint if every else ""
-        chosen += [key for key in every if key.fingerprint == wanted]
-        left = len(every) - sum(key.fingerprint == wanted for key in every)
-        if left:
+        alike = [key for key in every if _ties(key) == _ties((chosen or every)[0])]
+        chosen += alike
+        if left := len(every) - len(alike):
             were = (
-                "1 key for another encoder was"
+                "1 key for another encoder or method was"
                 if left == 1
-                else f"{left} keys for other encoders were"
+                else f"{left} keys for other encoders or methods were"
             )
             click.echo(f"{were} left out.", err=True)
     if not chosen:
@@ -169,6 +192,12 @@ def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey
             "`hammingmark keys new` makes one."
         )
     return chosen
+
+
+def _ties(key: WatermarkKey) -> tuple[object, ...]:
+    """What keys must have in common to be searched together."""
+    parts = (getattr(key.config, name, None) for name in PARTS)
+    return (key.config.method, *(getattr(part, "fingerprint", None) for part in parts))
 
 
 def _read_calibration(path: Path) -> Calibration:

@@ -11,21 +11,24 @@ from typing import Any
 
 import click
 
-from hammingmark.assemble import PROCEDURES, load_key, load_splitter, writer
+from hammingmark.assembly.keys import load_key, splitter_of
+from hammingmark.assembly.marking import PROCEDURES, default_backend, writer
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import read_text
-from hammingmark.cli.options import language_option, seed_option, splitter_option
+from hammingmark.cli.options import keys_language_option, keys_splitter_option, seed_option
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.errors import InputError
+from hammingmark.method_config import SentenceConfig
 from hammingmark.pipeline.generate import Writer
 from hammingmark.prompts import CHAT, as_prompt
 from hammingmark.records import Generation, Prompt
 from hammingmark.report import counted
-from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
+from hammingmark.store.catalogue import DEFAULT_GENERATOR
 
 
 @click.command()
 @click.option("--key", "-k", help="Key file, name or id.", shell_complete=key_names)
+@click.option("--label", help="Mark with the key that KEY has for this label.")
 @click.option("--prompt", help="Text to continue; without any prompt, standard input.")
 @click.option(
     "--prompt-file",
@@ -47,7 +50,10 @@ from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 )
 @click.option("--max-sentences", type=int, help="Sentences to write at most.")
 @seed_option("all that the language model samples")
-@click.option("--backend", default=DEFAULT_GENERATOR, show_default=True, help="Language model.")
+@click.option(
+    "--backend",
+    help=f"Language model; by default {DEFAULT_GENERATOR}, or the one whose tokens the key marks.",
+)
 @click.option("--width", type=int, help="Candidates per text drawn in parallel.")
 @click.option(
     "--context",
@@ -73,11 +79,12 @@ from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
     help="Sample from tokens with at least this share of the top probability.",
 )
 @click.option("--no-watermark", is_flag=True, help="Write text without the watermark.")
-@splitter_option
-@language_option
+@keys_splitter_option
+@keys_language_option
 @click.option("--json", "as_json", is_flag=True, help="Print the text and its cost as JSON.")
 def generate(
     key: str | None,
+    label: str | None,
     prompt: str | None,
     prompt_file: Path | None,
     chat: Path | None,
@@ -85,7 +92,7 @@ def generate(
     max_tokens: int,
     max_sentences: int | None,
     seed: int,
-    backend: str,
+    backend: str | None,
     width: int | None,
     context: int | None,
     procedure: str,
@@ -94,8 +101,8 @@ def generate(
     top_p: float | None,
     min_p: float | None,
     no_watermark: bool,
-    splitter: str,
-    language: str,
+    splitter: str | None,
+    language: str | None,
     as_json: bool,
 ) -> None:
     """Continue a prompt, or answer a chat, with marked text."""
@@ -106,11 +113,16 @@ def generate(
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     told: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     loaded = None if no_watermark or key is None else load_key(key)
+    if label is not None:
+        if loaded is None:
+            raise InputError("A label goes with a key: name one with --key.")
+        loaded = loaded.derive(label)
+    method = loaded.config if loaded else None
     made = writer(
         loaded,
-        backend=fetch_backend(backend, width=width, context=context),
-        encoder=fetch_encoder(loaded.encoder if loaded else DEFAULT_ENCODER),
-        splitter=load_splitter(splitter, language=language),
+        backend=fetch_backend(backend or default_backend(loaded), width=width, context=context),
+        encoder=fetch_encoder(method.encoder.name) if isinstance(method, SentenceConfig) else None,
+        splitter=splitter_of(loaded, name=splitter, language=language),
         config=replace(
             chosen,
             max_tokens=max_tokens,

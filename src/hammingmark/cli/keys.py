@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from hammingmark.assemble import environment_now, new_key
+from hammingmark.assembly.keys import DEFAULT_METHOD, new_key
+from hammingmark.assembly.machine import environment_now
+from hammingmark.assembly.methods import describe_method
 from hammingmark.cli.completion import key_names
+from hammingmark.cli.options import language_option, read_pairs, splitter_option
 from hammingmark.cli.progress import fetch_encoder
 from hammingmark.cli.tables import echo_table
 from hammingmark.keyring import Entry, Keyring, save, to_json
 from hammingmark.keys import WatermarkKey
+from hammingmark.method_config import SentenceConfig, TokenConfig
 from hammingmark.report import on_one_line, printable
 from hammingmark.store.catalogue import DEFAULT_ENCODER
-
-if TYPE_CHECKING:
-    from hammingmark.core.presets import PresetName
 
 
 @click.group()
 def keys() -> None:
-    """Make, show, list and rotate secret keys.
+    """Make, derive, show, list and rotate secret keys.
 
     A key is 256 random bits in a file that only its owner may read. Anyone who has the
     file can detect the watermark, and can forge it.
@@ -39,56 +40,110 @@ def keys() -> None:
     help="Write the key to this file instead of the keyring.",
 )
 @click.option("--note", default="", help="What the key is for.")
+@click.option("--method", default=DEFAULT_METHOD, show_default=True, help="Watermarking method.")
 @click.option(
-    "--encoder", default=DEFAULT_ENCODER, show_default=True, help="Encoder the key is made for."
+    "--encoder",
+    default=DEFAULT_ENCODER,
+    show_default=True,
+    help="Encoder the key is made for, if the method marks sentences.",
 )
+@click.option(
+    "--backend", help="Language model whose tokens the key is made for, if the method marks tokens."
+)
+@splitter_option
+@language_option
 @click.option(
     "--preset",
-    type=click.Choice(["default", "economical", "robust", "paper"]),
     default="default",
     show_default=True,
-    help="Rule of the key: fewer candidates, more evidence, or the paper's.",
+    help="Named parameters of the method. HammingMark has default, economical (fewer candidates), "
+    "robust (more evidence) and paper.",
 )
-@click.option("--bits", "-m", type=int, help="Bits per sentence, m; overrides the preset.")
 @click.option(
-    "--threshold", "-t", type=float, help="Bits that must match, T; overrides the preset."
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of the method; overrides the preset; repeatable. `hammingmark methods` "
+    "lists them.",
+)
+@click.option("--bits", "-m", type=int, help="Bits per sentence, m; short for --set bits=.")
+@click.option(
+    "--threshold", "-t", type=float, help="Bits that must match, T; short for --set threshold=."
 )
 @click.option(
     "--softness",
     type=float,
-    help="Let bits near their hyperplane count less; 0 is the paper's rule; overrides the preset.",
+    help="Let bits near their hyperplane count less; 0 is the paper's rule; short for "
+    "--set softness=.",
 )
 @click.option(
     "--residual/--whole",
-    "residual",
     default=None,
-    help="Compare the residual of the next sentence, or the whole sentence; overrides the preset.",
+    help="Compare the residual of the next sentence, or the whole sentence; short for "
+    "--set residual=.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the key's description as JSON.")
 def new(
     name: str | None,
     out: Path | None,
     note: str,
+    method: str,
     encoder: str,
-    preset: PresetName,
+    backend: str | None,
+    splitter: str,
+    language: str,
+    preset: str,
+    pairs: tuple[str, ...],
     bits: int | None,
     threshold: float | None,
     softness: float | None,
     residual: bool | None,
     as_json: bool,
 ) -> None:
-    """Make a key for an encoder."""
+    """Make a key for a method, and for the encoder or the tokenizer that it is tied to."""
     if name and out:
         raise click.UsageError("Give --name or --out, not both.")
+    short = {"bits": bits, "threshold": threshold, "softness": softness, "residual": residual}
+    given: dict[str, Any] = {key: value for key, value in short.items() if value is not None}
+    given |= read_pairs(pairs, given)
     key = new_key(
-        fetch_encoder(encoder),
+        fetch_encoder(encoder) if describe_method(method).marks == "sentences" else encoder,
+        method=method,
+        tokenizer=backend,
+        splitter=splitter,
+        language=language,
         preset=preset,
-        bits=bits,
-        threshold=threshold,
-        softness=softness,
-        residual=residual,
         note=note,
+        **given,
     )
+    _store(key, name=name, out=out, as_json=as_json)
+
+
+@keys.command()
+@click.argument("master", shell_complete=key_names)
+@click.argument("label")
+@click.option("--name", help="Name in the keyring; its id by default.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the key to this file instead of the keyring.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the key's description as JSON.")
+def derive(master: str, label: str, name: str | None, out: Path | None, as_json: bool) -> None:
+    """Make the key that MASTER has for LABEL, such as a date, a customer or a document.
+
+    A label always gives the same key, so that nothing has to be stored: `hammingmark generate
+    --key MASTER --label LABEL` marks with it, and `hammingmark detect --master MASTER --labels
+    FILE` searches many. A file of its own is for somebody who shall have this key and no other:
+    neither MASTER nor the keys of other labels can be found from it.
+    """
+    if name and out:
+        raise click.UsageError("Give --name or --out, not both.")
+    _store(_ring().find(master).key.derive(label), name=name, out=out, as_json=as_json)
+
+
+def _store(key: WatermarkKey, *, name: str | None, out: Path | None, as_json: bool) -> None:
     if out:
         save(key, out)
         entry = Entry(out.stem, out, key)
@@ -128,17 +183,17 @@ def _table(entries: list[Entry]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("name", "id", "created", "encoder", "m", "T", "state", "note", box=None)
+    table = Table("name", "id", "created", "method", "tied to", "state", "from", "note", box=None)
     for entry in entries:
         key = entry.key
         row = (
             entry.name,
             key.id,
             f"{key.created:%Y-%m-%d}",
-            key.encoder,
-            str(key.bits),
-            f"{key.threshold:g}",
+            key.config.method,
+            _tied_to(key),
             f"retired {key.retired:%Y-%m-%d}" if key.retired else "active",
+            f"{key.parent} {key.label}" if key.parent else "",
             key.note,
         )
         table.add_row(*(Text(on_one_line(cell)) for cell in row))  # as text: a note is no markup
@@ -193,8 +248,10 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
         "state": f"retired {key.retired.isoformat()}, successor {key.successor}"
         if key.retired
         else "active",
-        "encoder": f"{key.encoder} ({key.dimension} dimensions, {key.fingerprint[:16]}…)",
-        "rule": _rule(key),
+        **({"from": f"{key.parent}, label {key.label}"} if key.parent else {}),
+        "method": key.config.method,
+        **_parts(key),
+        "rule": key.config.summary,
         "note": key.note or "-",
         "secret": "hidden; back up the file, since it cannot be recreated",
     }
@@ -202,7 +259,23 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
         click.echo(f"{label:<8} {on_one_line(value)}")
 
 
-def _rule(key: WatermarkKey) -> str:
-    softly = f" (soft matching, softness {key.softness:g})" if key.softness else ""
-    what = "residual of the next sentence" if key.residual else "next sentence"
-    return f"{key.threshold:g} of {key.bits} bits of the {what} must match{softly}"
+def _tied_to(key: WatermarkKey) -> str:
+    """The names of the encoder or the tokenizer."""
+    named = (getattr(key.config, name, None) for name in ("encoder", "tokenizer"))
+    return ", ".join(each.name for each in named if each is not None)
+
+
+def _parts(key: WatermarkKey) -> dict[str, str]:
+    """The parts that a key is tied to, in words."""
+    config = key.config
+    if isinstance(config, TokenConfig):
+        words = config.tokenizer
+        return {"tokens": f"of {words.name} ({words.size:,} tokens, {words.fingerprint[:16]}…)"}
+    if not isinstance(config, SentenceConfig):
+        return {}
+    part, splitter = config.encoder, config.splitter
+    split = f"{splitter.name}, language {splitter.language}" if splitter else "not recorded"
+    return {
+        "encoder": f"{part.name} ({part.dimension} dimensions, {part.fingerprint[:16]}…)",
+        "splitter": split,
+    }

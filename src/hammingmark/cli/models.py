@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from hammingmark.assemble import model_store
+from hammingmark.assembly.machine import model_store
 from hammingmark.cli.tables import echo_table
 from hammingmark.errors import ModelUnavailable
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find

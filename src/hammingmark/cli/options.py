@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 
-from hammingmark.assemble import DEFAULT_SPLITTER
+from hammingmark.assembly.parts import DEFAULT_SPLITTER
 from hammingmark.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -36,6 +36,27 @@ def seed_option(what: str, *, default: int = 0) -> Callable[[_Command], _Command
     )
 
 
+def read_pairs(pairs: tuple[str, ...], given: Mapping[str, object]) -> dict[str, object]:
+    """What ``--set`` gives, beside what other options gave.
+
+    Args:
+        pairs: as typed, ``KEY=VALUE`` each.
+        given: by options that are short for one.
+
+    Raises:
+        InputError: one is no pair, or is given twice.
+    """
+    found = dict(given)
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"--set {pair} should look like KEY=VALUE.")
+        if key in found:
+            raise InputError(f"The parameter {key!r} is given twice.")
+        found[key] = value
+    return found
+
+
 field_option = click.option(
     "--field", default="text", show_default=True, help="Field of a JSONL line to read."
 )
@@ -47,4 +68,10 @@ splitter_option = click.option(
 )
 language_option = click.option(
     "--language", default="en", show_default=True, help="Language of the texts, as a code."
+)
+keys_splitter_option = click.option(
+    "--splitter", help="Sentence splitter, if the key does not say which."
+)
+keys_language_option = click.option(
+    "--language", help="Language of the texts, as a code, if the key does not say which."
 )

@@ -10,7 +10,9 @@ from typing import Any
 
 import click
 
-from hammingmark.assemble import load_backend, load_encoder, model_store
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.machine import model_store
 from hammingmark.protocols import Backend, Encoder
 
 EVERY = 30.0

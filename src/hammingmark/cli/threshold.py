@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import click
 
-from hammingmark.assemble import load_splitter
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import read_texts
 from hammingmark.cli.options import (

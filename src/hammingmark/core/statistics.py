@@ -6,10 +6,11 @@ it, and any number of keys. Arrays are laid out sentences first, then keys, then
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,8 @@ from hammingmark.core.soft import (
     widened,
 )
 from hammingmark.errors import InputError
-from hammingmark.records import StatisticName
+
+DoubleArray = NDArray[np.float64]
 
 _GRID = 4096  # steps in which the natural match probability is told apart
 
@@ -107,69 +109,170 @@ def natural_acceptance(similarity: NDArray[np.float64], *, rule: Rule) -> NDArra
     return soft_acceptance(rule.bits, rule.threshold, matching, softness=rule.softness)
 
 
-class Scoring:
-    """One statistic, made ready for one text.
+def grid_steps(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.intp]:
+    """The step of the grid nearest to the natural match probability at each cosine."""
+    return np.rint(natural_match(similarity, rule=rule) * _GRID).astype(np.intp)
+
+
+class Statistic(ABC):
+    """One statistic under one rule: what a transition adds to it, under any number of keys.
 
     Args:
-        similarity: cosine of each transition's two sentences, (n - 1,).
-        statistic: which one.
         rule: m, T and the alternative.
 
     Attributes:
-        best: the most that any key could give each transition, (n - 1,).
-        centre: what to take off each increment before windows are compared, (n - 1,). A window
-            only points at a marked passage if unmarked transitions pull its sum down. The
-            likelihood ratios do so by themselves; a vote or a share of bits is measured from the
-            middle between its natural mean and its mean under the rule.
+        name: by which a user asks for it.
+        is_ratio: whether it is a sum of log-likelihood ratios; the others are averaged.
     """
 
-    def __init__(
-        self, similarity: NDArray[np.float64], *, statistic: StatisticName, rule: Rule
-    ) -> None:
+    name: ClassVar[str]
+    is_ratio: ClassVar[bool] = False
+
+    def __init__(self, rule: Rule) -> None:
         self._rule = rule
-        self._statistic = statistic
-        self._similarity = similarity
-        self._step = np.rint(natural_match(similarity, rule=rule) * _GRID).astype(np.intp)
-        self._natural = _acceptance_grid(rule)[self._step]
-        self._table, best, centre = _tables(statistic, rule)
-        self.best = best[self._step]
-        self.centre = centre[self._step]
+        self._table, self._best, self._centre = _grids(type(self), rule)
 
-    def increments(
-        self,
-        projections: NDArray[np.float32],
-        *,
-        first: int = 0,
-        second: NDArray[np.float32] | None = None,
-    ) -> NDArray[np.float64]:
-        """What each transition adds to the statistic under each key.
+    def best(self, steps: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The most that any key could give transitions at these steps of the grid: (n,)."""
+        return self._best[steps]
 
-        Args:
-            projections: of c neighbouring sentences, (c, k, m).
-            first: number of the first of them in the text.
-            second: of the sentences that each is compared with, if not its neighbour, (c, k, m).
+    def centre(self, steps: NDArray[np.intp]) -> NDArray[np.float64]:
+        """What to take off each increment before windows are compared: (n,).
+
+        A window only points at a marked passage if unmarked transitions pull its sum down. The
+        likelihood ratios do so by themselves; a vote or a share of bits is measured from the
+        middle between its natural mean and its mean under the rule.
+        """
+        return self._centre[steps]
+
+    def increments(self, pairs: Pairs) -> NDArray[np.float64]:
+        """What each of n pairs adds under each of k keys: (n, k)."""
+        places = pairs.matches() + (pairs.steps * (self._rule.bits + 1))[:, None]
+        return self._table.take(places)
+
+    @classmethod
+    @abstractmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """Worth of each match count, its maximum and its centre, at each natural probability.
 
         Returns:
-            (c - 1, k), or (c, k) with ``second``.
+            (grid, m + 1) flattened, or nothing where the worth is not one of match counts;
+            (grid,); (grid,).
         """
+
+
+class EdgeVote(Statistic):
+    """The share of valid transitions (the paper's equation 9)."""
+
+    name = "edge_vote"
+
+    def increments(self, pairs: Pairs) -> NDArray[np.float64]:
+        """1 for a transition that satisfies the rule."""
         rule = self._rule
-        where = slice(first, first + len(projections) - (second is None))
-        pairs = Pairs(projections, self._similarity[where], rule=rule, second=second)
-        if self._statistic == "margin" or (self._statistic == "likelihood" and rule.softness):
-            blurred = self._statistic == "margin"
-            accepted = accepted_when_written(pairs, rule=rule, blurred=blurred)
-            ratio = _ratio(accepted, self._natural[where, None], rule.alternative)
-            logs: NDArray[np.float64] = np.log(ratio)
-            return logs
-        if self._statistic == "soft":
-            shares = pairs.agreement(rule.softness or DETECTION_SOFTNESS) / rule.bits
-            return shares.astype(np.float64)
-        if self._statistic == "edge_vote" and rule.softness:
-            degree = pairs.agreement(rule.softness)
-            votes: NDArray[np.float64] = (degree >= np.float32(rule.threshold)).astype(np.float64)
-            return votes
-        width = rule.bits + 1
-        return self._table.take(pairs.matches() + (self._step[where] * width)[:, None])
+        if not rule.softness:
+            return super().increments(pairs)
+        degree = pairs.agreement(rule.softness)
+        votes: NDArray[np.float64] = (degree >= np.float32(rule.threshold)).astype(np.float64)
+        return votes
+
+    @classmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """1 from T on."""
+        votes = (np.arange(rule.bits + 1) >= rule.threshold).astype(np.float64)
+        natural = acceptance_grid(rule)
+        return np.tile(votes, len(natural)), np.ones_like(natural), (natural + 1.0) / 2.0
+
+
+class GlobalBits(Statistic):
+    """The share of matching bits (equation 10)."""
+
+    name = "global_bits"
+
+    @classmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """Matches over m."""
+        return _share_grids(rule, softness=0.0)
+
+
+class SoftBits(Statistic):
+    """The mean degree to which bits agree; a bit near its hyperplane counts less."""
+
+    name = "soft"
+
+    def increments(self, pairs: Pairs) -> NDArray[np.float64]:
+        """The soft match over m."""
+        shares = pairs.agreement(self._rule.softness or DETECTION_SOFTNESS) / self._rule.bits
+        return shares.astype(np.float64)
+
+    @classmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """The centre lies where that of the soft match does."""
+        return _share_grids(rule, softness=rule.softness or DETECTION_SOFTNESS)
+
+
+class Likelihood(Statistic):
+    """The log-likelihood ratio of "marked" against "not", given the similarities."""
+
+    name = "likelihood"
+    is_ratio = True
+    blurred: ClassVar[bool] = False
+
+    def increments(self, pairs: Pairs) -> NDArray[np.float64]:
+        """Of the match counts for a hard ball, otherwise of whether the rule was satisfied."""
+        if not (self._rule.softness or self.blurred):
+            return super().increments(pairs)
+        accepted = accepted_when_written(pairs, rule=self._rule, blurred=self.blurred)
+        natural = acceptance_grid(self._rule)[pairs.steps]
+        logs: NDArray[np.float64] = np.log(
+            _ratio(accepted, natural[:, None], self._rule.alternative)
+        )
+        return logs
+
+    @classmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """The ratio of each match count."""
+        natural = acceptance_grid(rule)
+        flat = np.zeros_like(natural)
+        if rule.softness or cls.blurred:
+            ceiling = np.log(_ratio(np.ones_like(natural), natural, rule.alternative))
+            return np.empty(0), ceiling, flat
+        probability = np.linspace(0.0, 1.0, _GRID + 1)
+        worth = theory.log_likelihood_ratio(
+            rule.bits,
+            int(rule.threshold),
+            probability,
+            rule.alternative.flip,
+            rule.alternative.free,
+            rest=probability,
+        )
+        return worth.ravel(), worth.max(axis=1), flat
+
+
+class Margin(Likelihood):
+    """The same with each bit weighted by its distance from its hyperplane."""
+
+    name = "margin"
+    blurred = True
+
+
+STATISTICS: Mapping[str, type[Statistic]] = {
+    kind.name: kind for kind in (Margin, Likelihood, SoftBits, GlobalBits, EdgeVote)
+}
+"""By name, the default first."""
+
+
+def _share_grids(rule: Rule, *, softness: float) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+    probability = np.linspace(0.0, 1.0, _GRID + 1)
+    natural = acceptance_grid(rule)
+    mean, spread = soft_moments(probability, softness=softness)
+    shares = np.arange(rule.bits + 1) / rule.bits
+    centre = mean + spread / np.sqrt(rule.bits) * theory.selection_shift(natural) / 2.0
+    return np.tile(shares, len(natural)), np.ones_like(natural), centre
+
+
+@lru_cache(maxsize=64)
+def _grids(kind: type[Statistic], rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+    return kind.grids(rule)
 
 
 class Pairs:
@@ -181,6 +284,9 @@ class Pairs:
         rule: m, and whether the second of two is seen whole or by its residual.
         second: of n others, if each of the n is paired with one of these and not with its
             neighbour, (n, k, m); then ``similarity`` is (n,), and so is what comes out.
+
+    Attributes:
+        steps: where on the grid of natural match probabilities each pair lies, (n - 1,).
     """
 
     def __init__(
@@ -193,6 +299,7 @@ class Pairs:
     ) -> None:
         self._bits = rule.bits
         self._projections = projections
+        self.steps = grid_steps(similarity, rule=rule)
         self._neighbours = second is None
         self._second = second
         if rule.residual:
@@ -300,44 +407,8 @@ def few_mismatches(match: NDArray[np.float32], allowed: int) -> NDArray[np.float
 
 
 @lru_cache(maxsize=32)
-def _tables(
-    statistic: StatisticName, rule: Rule
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Worth of each match count at each natural probability, its maximum, and its centre.
-
-    Returns:
-        (grid * (m + 1),), (grid,), (grid,).
-    """
-    probability = np.linspace(0.0, 1.0, _GRID + 1)
-    counts = np.arange(rule.bits + 1)
-    flat = np.zeros(len(probability))
-    natural = _acceptance_grid(rule)
-    if statistic == "margin" or (statistic == "likelihood" and rule.softness):
-        ceiling = np.log(_ratio(np.ones_like(natural), natural, rule.alternative))
-        return np.empty(0), ceiling, flat
-    if statistic == "likelihood":
-        worth = theory.log_likelihood_ratio(
-            rule.bits,
-            int(rule.threshold),
-            probability,
-            rule.alternative.flip,
-            rule.alternative.free,
-            rest=probability,
-        )
-        return worth.ravel(), worth.max(axis=1), flat
-    if statistic == "edge_vote":
-        shares = counts >= rule.threshold
-        worth = np.broadcast_to(shares.astype(np.float64), (len(probability), len(counts)))
-        return worth.ravel(), flat + 1.0, (natural + 1.0) / 2.0
-    softness = (rule.softness or DETECTION_SOFTNESS) if statistic == "soft" else 0.0
-    mean, spread = soft_moments(probability, softness=softness)
-    worth = np.broadcast_to(counts / rule.bits, (len(probability), len(counts)))
-    centre = mean + spread / np.sqrt(rule.bits) * theory.selection_shift(natural) / 2.0
-    return worth.ravel(), flat + 1.0, centre
-
-
-@lru_cache(maxsize=32)
-def _acceptance_grid(rule: Rule) -> NDArray[np.float64]:
+def acceptance_grid(rule: Rule) -> NDArray[np.float64]:
+    """The natural acceptance at each step of the grid of natural match probabilities."""
     grid = np.linspace(0.0, 1.0, _GRID + 1)
     natural = soft_acceptance(rule.bits, rule.threshold, grid, softness=rule.softness)
     return np.maximum(natural, 1e-12)

@@ -30,8 +30,8 @@ from hammingmark.core.soft import agreement
 from hammingmark.errors import InputError
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.compare import compare
-from hammingmark.protocols import FloatArray, SentenceWatermark
-from hammingmark.records import StatisticName
+from hammingmark.protocols import FloatArray
+from hammingmark.watermarks.hamming import HammingConfig, HammingMark, planes_of
 
 Choose = Callable[[FloatArray, FloatArray], int]
 """From the sentence before (d,) and candidates (c, d) in drawing order to the one to take."""
@@ -60,7 +60,8 @@ class Guess:
     @classmethod
     def of(cls, key: WatermarkKey) -> Guess:
         """The truth."""
-        return cls(key.planes(), key.residual, key.softness)
+        assert isinstance(key.config, HammingConfig)
+        return cls(planes_of(key), key.config.residual, key.config.softness)
 
     def score(self, first: FloatArray, second: FloatArray) -> NDArray[np.float32]:
         """How well second sentences agree with first ones: (n,).
@@ -243,7 +244,7 @@ def compose(
     return written
 
 
-def by_rule(watermark: SentenceWatermark) -> Choose:
+def by_rule(watermark: HammingMark) -> Choose:
     """The owner's choice: the first candidate that satisfies the rule, else the nearest."""
     return lambda before, candidates: watermark.choose(before, candidates).index
 
@@ -274,18 +275,18 @@ def forge(
 
 def p_value(
     text: FloatArray,
-    watermark: SentenceWatermark,
+    watermark: HammingMark,
     *,
-    statistic: StatisticName = "margin",
+    statistic: str = "margin",
     references: int = 999,
 ) -> float:
     """The true detector's p-value of a text's embeddings (n, d)."""
-    return compare(watermark.trial(text, statistic=statistic), limit=references).p_value
+    return compare(watermark.read(text).test_given_topic(statistic), limit=references).p_value
 
 
 def pass_rate(
     texts: Sequence[FloatArray],
-    watermark: SentenceWatermark,
+    watermark: HammingMark,
     *,
     level: float = 0.01,
     references: int = 999,
@@ -331,7 +332,7 @@ def removal_path(
 
 def changes_needed(
     path: Iterator[FloatArray],
-    watermark: SentenceWatermark,
+    watermark: HammingMark,
     *,
     level: float = 0.01,
     references: int = 999,

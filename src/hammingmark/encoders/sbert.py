@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,9 @@ class SbertEncoder:
         device: ``"cpu"``, ``"cuda"`` and so on; the library chooses if absent.
         name: what a user types to get this encoder; ``name_or_folder`` if absent.
     """
+
+    libraries: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
+    extra: ClassVar[str] = "torch"
 
     def __init__(
         self, name_or_folder: str | Path, device: str | None = None, *, name: str | None = None

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hammingmark.core.calibration import Calibration
-from hammingmark.protocols import Encoder, SentenceWatermark, Splitter
-from hammingmark.records import StatisticName
+from hammingmark.pipeline.reading import TextReader
+from hammingmark.protocols import Watermark
 
 
 def fit_calibration(
     texts: Sequence[str],
     *,
-    splitter: Splitter,
-    encoder: Encoder,
-    watermark: SentenceWatermark,
-    statistic: StatisticName,
+    reader: TextReader,
+    watermark: Watermark,
+    statistic: str,
     level: float,
     provenance: Mapping[str, Any],
 ) -> Calibration:
@@ -25,19 +24,16 @@ def fit_calibration(
     Raises:
         CalibrationError: too few texts for the level.
     """
-    documents = [splitter.split(text).carrying for text in texts]
-    embeddings = encoder.encode([sentence for each in documents for sentence in each])
     increments = []
-    begin = 0
-    for each in documents:
-        part = embeddings[begin : begin + len(each)]
-        begin += len(each)
-        if len(part) >= 2:
-            increments.append(watermark.trial(part, statistic=statistic).own)
+    for batch in reader.batches(texts):
+        for read in batch:
+            scored = watermark.read(read.values)
+            if scored.evidence.scores:
+                increments.append(scored.test(statistic).own)
     return Calibration(
         statistic=statistic,
         level=level,
-        key_id=watermark.key_id,
-        fingerprint=encoder.fingerprint,
+        key_id=watermark.key.id,
+        fingerprint=reader.fingerprint,
         provenance=provenance,
     ).fit(increments)

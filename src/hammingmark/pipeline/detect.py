@@ -1,34 +1,31 @@
-"""Text to verdict: split, embed, hash, compare with the reference keys."""
+"""Text to verdict: read, score, compare with the null distribution."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
 
 from hammingmark.core.calibration import Calibration
 from hammingmark.errors import InputError
 from hammingmark.pipeline.compare import Comparison, compare
-from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
-from hammingmark.protocols import Encoder, SentenceWatermark, Splitter
-from hammingmark.records import (
-    STATISTICS,
-    TOPICS,
-    EditHypotheses,
-    Evidence,
-    StatisticName,
-    TopicName,
-    Verdict,
+from hammingmark.pipeline.key_search import KeySearch
+from hammingmark.pipeline.reading import ReadText, TextReader
+from hammingmark.protocols import (
+    ConditionsOnTopic,
+    ReadsEdits,
+    ScoredText,
+    SignificanceTest,
+    Watermark,
 )
+from hammingmark.records import TOPICS, Evidence, TopicName, Verdict
 from hammingmark.report import counted
 
 REFERENCES = 4000
-_STOP_AFTER = 100
+_DEPTH = 4  # reference keys for each that a p-value at the level needs at least
+_STOP_AFTER = 100  # reference keys that reach a score before its test stops
+_STOP_SOON_AFTER = 20  # the same where many more are drawn because many keys are searched
 _LEAST_POWER = 0.2  # a text that would show a mark less often than this says nothing by silence
-_BATCH_SENTENCES = 4096
 
 
 @dataclass(frozen=True)
@@ -36,30 +33,26 @@ class Detector:
     """Judges texts under one key, or searches several.
 
     Attributes:
-        splitter: must be the one that marking used.
-        encoder: likewise.
-        watermarks: the method under each key.
+        reader: makes of a text what the method scores.
+        search: the keys.
         level: false-positive rate to keep, over all keys together.
-        statistic: which statistic decides.
+        statistic: which of the method's statistics decides; by default its first.
         topic: whether the test is conditioned on the text's mean embedding (``given``), which
             reference keys then project as the secret key does, or not (``free``). Either way the
             level holds over keys; given the topic, false-positive rates on texts of one topic also
-            differ little between keys.
-        edits: whether sentences may have been joined, split or inserted (`core.edit_lattice`).
-            Finds more in texts that were edited so, and takes a few times as long.
+            differ little between keys. By default given where the method can.
         references: K, the least number of reference keys. If the level or the number of keys
-            demands more, they are drawn by Besag and Clifford's rule.
+            demands more, more are drawn. By Besag and Clifford's rule a test stops as soon as
+            enough of them reach its score.
         calibration: thresholds to decide by instead of the p-value.
         threshold: one fixed threshold to decide by instead of the p-value.
     """
 
-    splitter: Splitter
-    encoder: Encoder
-    watermarks: Sequence[SentenceWatermark]
+    reader: TextReader
+    search: KeySearch
     level: float = 0.01
-    statistic: StatisticName = "margin"
-    topic: TopicName = "given"
-    edits: bool = False
+    statistic: str = ""
+    topic: TopicName | None = None
     references: int = REFERENCES
     calibration: Calibration | None = None
     threshold: float | None = None
@@ -69,104 +62,100 @@ class Detector:
             raise InputError(f"The level must lie between 0 and 1, not {self.level}.")
         if self.level < 1e-6:
             raise InputError("A level below 1e-6 would take too many reference keys to show.")
-        if self.statistic not in STATISTICS:
-            known = ", ".join(STATISTICS)
-            raise InputError(f"There is no statistic {self.statistic!r}; there are {known}.")
-        if self.topic not in TOPICS:
+        known = self.search.first.statistics
+        if not self.statistic:
+            object.__setattr__(self, "statistic", known[0])
+        if self.statistic not in known:
+            raise InputError(
+                f"There is no statistic {self.statistic!r}; there are {', '.join(known)}."
+            )
+        if self.topic not in (None, *TOPICS):
             raise InputError(f"The topic is given or free, not {self.topic!r}.")
         if self.threshold is not None and not math.isfinite(self.threshold):
             raise InputError(f"A threshold is a number, not {self.threshold}.")
         if self.references < 1:
             raise InputError(f"At least one reference key is needed, not {self.references}.")
-        if self.edits and self.statistic not in ("margin", "likelihood"):
-            raise InputError(
-                "Edits need a likelihood ratio: use the statistic margin or likelihood."
-            )
-        if self.edits and (self.calibration or self.threshold is not None):
+        if self.reader.edits and not isinstance(self.search.first, ReadsEdits):
+            raise InputError(f"The method {self.search.first.name!r} does not allow for edits.")
+        if self.reader.edits and (self.calibration or self.threshold is not None):
             raise InputError("A threshold cannot be combined with edits; use one of the two.")
         if self.calibration and self.threshold is not None:
             raise InputError("Give a calibration or a fixed threshold, not both.")
-        if not self.keys:
-            raise InputError("At least one key is needed.")
 
     def __repr__(self) -> str:
-        keys = ", ".join(each.key_id for each in self.watermarks[:3])
-        return f"Detector({keys}, encoder={self.encoder.name!r}, level={self.level:g})"
+        return f"Detector({self.search.first.key.id}, keys={self.keys}, level={self.level:g})"
 
     @property
     def keys(self) -> int:
         """How many keys are searched."""
-        return len(self.watermarks)
+        return len(self.search)
 
     def judge(self, text: str) -> Verdict:
         """Judge one text."""
         return next(iter(self.judge_many([text])))
 
     def judge_many(self, texts: Iterable[str]) -> Iterator[Verdict]:
-        """Judge texts in order, embedding the sentences of many at a time.
+        """Judge texts in order, reading many at a time.
 
         Raises:
             InputError: a text is no string, or one string is given in place of several.
         """
         if isinstance(texts, (str, bytes)):
             raise InputError("judge_many takes several texts, not one. Write [text], or judge.")
-        batch: list[list[str]] = []
-        held = 0
-        for text in texts:
-            if not isinstance(text, str):
-                raise InputError(f"A text to judge is a string, not a {type(text).__name__}.")
-            batch.append(self.splitter.split(text).carrying)
-            held += len(batch[-1])
-            if held >= _BATCH_SENTENCES or len(batch) >= _BATCH_SENTENCES // 8:
-                yield from self._judge_batch(batch)
-                batch, held = [], 0
-        yield from self._judge_batch(batch)
+        for batch in self.reader.batches(texts):
+            yield from self.judge_read(batch)
 
-    def judge_embeddings(
-        self,
-        sentences: Sequence[str],
-        embeddings: NDArray[np.float32],
-        *,
-        parts: EditHypotheses | None = None,
-    ) -> Verdict:
-        """Judge n sentences with embeddings (n, d); with ``parts``, those of all parts, (N, d)."""
-        seen, embeddings = embeddings, embeddings[: len(sentences)]
-        if len(sentences) < 2:
-            return self._too_short(self.watermarks[0].evidence(embeddings), sentences)
-        limit = max(self.references, math.ceil(40 * self.keys / self.level))
+    def judge_read(self, texts: list[ReadText]) -> Iterator[Verdict]:
+        """Judge texts that have been read."""
+        candidates = self.search.candidates(texts, statistic=self.statistic)
+        for text, watermarks in zip(texts, candidates, strict=True):
+            yield self._judge(text, watermarks)
+
+    def _judge(self, text: ReadText, watermarks: list[Watermark]) -> Verdict:
+        scored = [self._score(watermark, text) for watermark in watermarks]
+        if not scored[0].evidence.scores:
+            return self._too_short(scored[0].evidence, text)
+        limit = max(self.references, math.ceil(_DEPTH * self.keys / self.level))
+        tests = [self._test(each) for each in scored]
         comparisons = [
             compare(
-                watermark.trial(seen, statistic=self.statistic, topic=self.topic, parts=parts),
+                test,
                 limit=limit,
                 level=self.level / self.keys,
-                stop_after=_STOP_AFTER if limit > self.references else 0,
+                stop_after=_STOP_AFTER if limit == self.references else _STOP_SOON_AFTER,
             )
-            for watermark in self.watermarks
+            for test in tests
         ]
-        best = min(range(self.keys), key=lambda i: comparisons[i].p_value)
-        watermark = self.watermarks[best]
-        evidence = watermark.evidence(embeddings)
-        verdict = self._by_p_value(comparisons[best], evidence, sentences, watermark.key_id)
+        best = min(range(len(scored)), key=lambda i: comparisons[i].p_value)
+        evidence = scored[best].evidence
+        verdict = self._by_p_value(comparisons[best], evidence, text)
+        key = watermarks[best].key
+        verdict = replace(verdict, key_id=key.id, label=key.label, null=tests[best].null.words)
         value = evidence.mean(self.statistic)
         if self.calibration:
-            return _by_threshold(
-                verdict, value, self.calibration.threshold(len(evidence.transitions))
-            )
+            return _by_threshold(verdict, value, self.calibration.threshold(len(evidence.scores)))
         if self.threshold is not None:
             return _by_threshold(verdict, value, self.threshold)
         return verdict
 
-    def _judge_batch(self, batch: list[list[str]]) -> Iterator[Verdict]:
-        parts = [edit_hypotheses(sentences) if self.edits else None for sentences in batch]
-        texts = [p.texts if p else s for s, p in zip(batch, parts, strict=True)]
-        every = dict.fromkeys(text for some in texts for text in some)
-        row = {text: i for i, text in enumerate(every)}
-        embeddings = self.encoder.encode(list(every))
-        for sentences, some, part in zip(batch, texts, parts, strict=True):
-            yield self.judge_embeddings(sentences, embeddings[[row[t] for t in some]], parts=part)
+    def _score(self, watermark: Watermark, text: ReadText) -> ScoredText:
+        if text.edits is None:
+            return watermark.read(text.values)
+        assert isinstance(watermark, ReadsEdits)
+        return watermark.read_edited(text.values, text.edits)
 
-    def _too_short(self, evidence: Evidence, sentences: Sequence[str]) -> Verdict:
-        held = "one sentence" if sentences else "no sentence"
+    def _test(self, scored: ScoredText) -> SignificanceTest:
+        if self.topic != "free" and isinstance(scored, ConditionsOnTopic):
+            return scored.test_given_topic(self.statistic)
+        if self.topic == "given":
+            name = self.search.first.name
+            raise InputError(f"The method {name!r} cannot be conditioned on the topic.")
+        return scored.test(self.statistic)
+
+    def _too_short(self, evidence: Evidence, text: ReadText) -> Verdict:
+        held = counted(len(text.pieces), self.reader.piece) if text.pieces else "no text"
+        if self.reader.piece == "sentence":
+            held = "one sentence" if text.pieces else "no sentence"
         return Verdict(
             watermarked=None,
             p_value=None,
@@ -174,15 +163,13 @@ class Detector:
             level=self.level,
             statistic=self.statistic,
             evidence=evidence,
-            sentences=tuple(sentences),
+            pieces=text.pieces,
             key_id=None,
             keys=self.keys,
-            edits=self.edits,
+            edits=self.reader.edits,
         )
 
-    def _by_p_value(
-        self, found: Comparison, evidence: Evidence, sentences: Sequence[str], key_id: str
-    ) -> Verdict:
+    def _by_p_value(self, found: Comparison, evidence: Evidence, text: ReadText) -> Verdict:
         p_value = min(1.0, self.keys * found.p_value)
         attainable = min(1.0, self.keys * found.attainable)
         watermarked: bool | None = p_value <= self.level
@@ -190,7 +177,7 @@ class Detector:
             reason = f"p = {p_value:.2g} is at most the level {self.level:g}."
         elif attainable > self.level:
             watermarked = None
-            held = counted(len(evidence.transitions), "transition")
+            held = counted(len(evidence.scores), evidence.unit)
             reason = (
                 f"Too short to tell: with {held} of this similarity no key "
                 f"could give p below {attainable:.2g}."
@@ -203,14 +190,17 @@ class Detector:
             )
         else:
             reason = f"p = {p_value:.2g} is above the level {self.level:g}."
+        # A window of increments covers the pieces that they score and those before, on which they
+        # rest: two sentences for one transition.
+        before = len(text.pieces) - len(evidence.scores)
         passages = tuple(
-            replace(window, p_value=p)
+            replace(window, end=window.end + before, p_value=p)
             for window in found.windows
             if (p := min(1.0, self.keys * window.p_value)) <= self.level
         )
         if passages and not watermarked:
             first = passages[0]
-            where = f"sentences {first.begin + 1} to {first.end}"
+            where = f"{self.reader.piece}s {first.begin + 1} to {first.end}"
             reason += f" But {where} are watermarked, p = {first.p_value:.2g}."
         return Verdict(
             watermarked=watermarked,
@@ -219,10 +209,10 @@ class Detector:
             level=self.level,
             statistic=self.statistic,
             evidence=evidence,
-            sentences=tuple(sentences),
-            key_id=key_id,
+            pieces=text.pieces,
+            key_id=None,
             keys=self.keys,
-            edits=self.edits,
+            edits=self.reader.edits,
             references=found.references,
             attainable=attainable,
             power=found.power,

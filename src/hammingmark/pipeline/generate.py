@@ -20,7 +20,15 @@ from hammingmark.pipeline.generation_config import PAPER, GenerationConfig
 from hammingmark.pipeline.generation_state import Cancel, GenerationState
 from hammingmark.pipeline.sentence_candidates import SentenceCandidates
 from hammingmark.prompts import Asked, as_prompt
-from hammingmark.protocols import Backend, Encoder, SentenceWatermark, Session, Splitter
+from hammingmark.protocols import (
+    Backend,
+    Encoder,
+    SentenceWatermark,
+    Session,
+    Splitter,
+    TokenWatermark,
+    Watermark,
+)
 from hammingmark.records import Candidate, Generation, GenerationStep, Prompt
 
 __all__ = ["PAPER", "GenerationConfig", "Run", "Writer"]
@@ -34,19 +42,20 @@ class Writer:
         backend: proposes candidates.
         splitter: must be the one that detection will use.
         encoder: likewise.
-        watermark: decides which candidate to keep; None writes unmarked text by the same loop.
+        watermark: decides which candidate to keep, or changes the logits of each step; None
+            writes unmarked text by the same loop.
         config: limits and habits.
     """
 
     backend: Backend
     splitter: Splitter
-    encoder: Encoder
-    watermark: SentenceWatermark | None
+    encoder: Encoder | None
+    watermark: Watermark | None
     config: GenerationConfig = field(default_factory=GenerationConfig)
 
     def __repr__(self) -> str:
-        key = self.watermark.key_id if self.watermark else None
-        return f"Writer({self.backend.name!r}, encoder={self.encoder.name!r}, key_id={key!r})"
+        key = self.watermark.key.id if self.watermark else None
+        return f"Writer({self.backend.name!r}, key_id={key!r})"
 
     def write(self, prompt: Asked, *, seed: int) -> Generation:
         """Answer one prompt."""
@@ -156,6 +165,7 @@ class Run:
         if not sentences:
             return list(touched)
         began = time.perf_counter()
+        assert self._writer.encoder is not None
         embeddings = self._writer.encoder.encode(sentences)
         share = (time.perf_counter() - began) / len(sentences)
         for (document, candidates, draw), embedding in zip(homes, embeddings, strict=True):
@@ -208,13 +218,18 @@ class Run:
 
 
 def _begin(writer: Writer, number: int, prompt: Prompt, *, seed: int) -> GenerationState:
-    sentence = None
-    if writer.watermark is not None and writer.config.first == "prompt":
+    watermark = writer.watermark
+    chooses = watermark if isinstance(watermark, SentenceWatermark) else None
+    previous = None
+    if chooses is not None and writer.config.first == "prompt":
+        assert writer.encoder is not None
         sentence = last_sentence(prompt, writer.splitter)
+        previous = None if sentence is None else writer.encoder.encode([sentence])[0]
     return GenerationState(
         AcceptedText(prompt, writer.splitter),
-        None if sentence is None else writer.encoder.encode([sentence])[0],
-        watermark=writer.watermark,
+        previous,
+        watermark=chooses,
+        logits=watermark if isinstance(watermark, TokenWatermark) else None,
         config=writer.config,
         number=number,
         seed=seed,

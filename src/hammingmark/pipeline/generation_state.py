@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hammingmark.pipeline.accepted_text import AcceptedText
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.pipeline.sentence_candidates import Outcome, Place, SentenceCandidates
-from hammingmark.protocols import SentenceWatermark
+from hammingmark.protocols import LogitsProcessor, SentenceWatermark
 from hammingmark.records import Cost, Generation, GenerationStep, Request
 
 _DEEPEST = 6  # sentences ahead on a guess
@@ -27,7 +27,8 @@ class GenerationState:
     Args:
         accepted: empty but for its prompt.
         previous: embedding (d,) on which the first sentence is centred, or None.
-        watermark: judges the candidates; None writes unmarked text.
+        watermark: judges the candidates; None draws the text in one go.
+        logits: what is done to the logits of each step.
         config: limits and habits.
         number: of the prompt.
         seed: decides every draw, together with its place.
@@ -39,6 +40,7 @@ class GenerationState:
         previous: NDArray[np.float32] | None,
         *,
         watermark: SentenceWatermark | None,
+        logits: LogitsProcessor | None = None,
         config: GenerationConfig,
         number: int,
         seed: int,
@@ -46,6 +48,7 @@ class GenerationState:
         self.ended: str | None = None
         self._trouble: str | None = None
         self._watermark = watermark
+        self._logits = logits
         self._config = config
         self._number = number
         self._seed = seed
@@ -156,6 +159,7 @@ class GenerationState:
             accepted,
             previous,
             watermark=self._watermark,
+            logits=self._logits,
             config=self._config,
             place=place,
             after=after,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hammingmark.pipeline.accepted_text import AcceptedText, Addition
 from hammingmark.pipeline.generation_config import GenerationConfig
-from hammingmark.protocols import SentenceWatermark
+from hammingmark.protocols import LogitsProcessor, SentenceWatermark
 from hammingmark.records import Candidate, Choice, Cost, Request
 
 
@@ -80,6 +80,7 @@ class SentenceCandidates:
         accepted: the text before it.
         previous: embedding of the sentence before it, (d,), or None if the next one is free.
         watermark: judges the candidates; None takes the first whole.
+        logits: what is done to the logits of each step.
         config: limits and habits.
         place: where the sentence stands.
         after: number of the draw that this candidates follows, if that is still a guess.
@@ -91,6 +92,7 @@ class SentenceCandidates:
         previous: NDArray[np.float32] | None,
         *,
         watermark: SentenceWatermark | None,
+        logits: LogitsProcessor | None = None,
         config: GenerationConfig,
         place: Place,
         after: int | None = None,
@@ -100,6 +102,7 @@ class SentenceCandidates:
         self.after = after
         self.previous = previous
         self._watermark = watermark
+        self._logits = logits
         self._config = config
         self._sampling = config.sampling(accepted.prompt)
         self._drawn = 0
@@ -164,6 +167,7 @@ class SentenceCandidates:
                 max_tokens=longest,
                 enough=enough,
                 sampling=self._sampling,
+                logits=self._logits,
             )
             self._under_way[request.number] = self._drawn
             yield request

@@ -9,14 +9,17 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from tests.keys import hamming_key
 
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking, OracleGuided, score_of
 from hammingmark.attacks.words import DeleteWords
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.keys import Secret
 from hammingmark.pipeline.detect import Detector
+from hammingmark.pipeline.key_search import EveryKey
+from hammingmark.pipeline.reading import SentenceReader
 from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark
 
 DIMENSION = 32
 VOCABULARY = """
@@ -53,7 +56,7 @@ def sentence(rng: np.random.Generator) -> str:
 
 @pytest.fixture
 def mark() -> HammingMark:
-    key = WatermarkKey(
+    key = hamming_key(
         secret=Secret(hashlib.sha256(b"adaptive").digest()),
         encoder="words",
         fingerprint="cd" * 32,
@@ -78,7 +81,7 @@ def text(mark: HammingMark) -> str:
 
 @pytest.fixture
 def detector(mark: HammingMark, splitter: Splitter) -> Detector:
-    return Detector(splitter=splitter, encoder=Words(), watermarks=(mark,), references=999)
+    return Detector(SentenceReader(splitter, Words()), EveryKey((mark,)), references=999)
 
 
 def dice(seed: int = 0) -> np.random.Generator:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from tests.unit.attacks import lexicon
 
-from hammingmark.assemble import load_splitter, model_store
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.lexicon import Lexicon
 from hammingmark.attacks.synonyms import Synonyms
 from hammingmark.core.words import words_of

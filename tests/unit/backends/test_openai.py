@@ -33,7 +33,7 @@ from tests.unit.backends.openai_server import (
     vanish,
 )
 
-from hammingmark.assemble import load_backend
+from hammingmark.assembly.backends import load_backend
 from hammingmark.backends.inflight import Lanes
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.endpoint import CancelToken

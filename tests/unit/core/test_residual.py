@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.keys import ball
 
 from hammingmark.core import theory
-from hammingmark.core.presets import SHARES, ball
 from hammingmark.core.residual import residual_of
 from hammingmark.core.soft import agreement, soft_acceptance
 from hammingmark.core.statistics import Alternative, Pairs, Rule, cosines, natural_acceptance
 from hammingmark.errors import InputError
+from hammingmark.watermarks.hamming.config import SHARES
 
 DIMENSION = 32
 

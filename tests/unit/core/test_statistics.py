@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hammingmark.core import theory
-from hammingmark.core.statistics import Alternative, Rule, Scoring, cosines, few_mismatches
-from hammingmark.records import STATISTICS, StatisticName
+from hammingmark.core.statistics import (
+    STATISTICS,
+    Alternative,
+    Pairs,
+    Rule,
+    cosines,
+    few_mismatches,
+    grid_steps,
+)
 
 RULE = Rule(8, 6, Alternative())
 
@@ -27,17 +34,23 @@ def matches(values: np.ndarray) -> np.ndarray:
 SIMILARITY = np.array([0.0, 0.2, 0.5, 0.8, -0.3])
 
 
+def increments(
+    values: np.ndarray, similarity: np.ndarray, *, statistic: str, rule: Rule
+) -> np.ndarray:
+    return STATISTICS[statistic](rule).increments(Pairs(values, similarity, rule=rule))
+
+
 def test_edge_vote_and_global_bits_are_the_papers() -> None:
     values = projections()
-    edge = Scoring(SIMILARITY, statistic="edge_vote", rule=RULE).increments(values)
-    bits = Scoring(SIMILARITY, statistic="global_bits", rule=RULE).increments(values)
+    edge = increments(values, SIMILARITY, statistic="edge_vote", rule=RULE)
+    bits = increments(values, SIMILARITY, statistic="global_bits", rule=RULE)
     np.testing.assert_array_equal(edge, matches(values) >= 6)
     np.testing.assert_allclose(bits, matches(values) / 8)
 
 
 def test_likelihood_is_the_closed_form() -> None:
     values = projections()
-    got = Scoring(SIMILARITY, statistic="likelihood", rule=RULE).increments(values)
+    got = increments(values, SIMILARITY, statistic="likelihood", rule=RULE)
     p = theory.match_probability(SIMILARITY)
     table = theory.log_likelihood_ratio(8, 6, p, 0.02, 0.05, rest=p)
     expected = np.take_along_axis(table, matches(values), axis=1)
@@ -47,7 +60,7 @@ def test_likelihood_is_the_closed_form() -> None:
 @pytest.mark.parametrize("cosine", [0.0, 0.4, 0.8])
 def test_margin_is_its_formula(cosine: float) -> None:
     values = projections(n=2, k=4)
-    got = Scoring(np.array([cosine]), statistic="margin", rule=RULE).increments(values)[0]
+    got = increments(values, np.array([cosine]), statistic="margin", rule=RULE)[0]
     a = RULE.alternative
     sure = np.tanh(values / a.blur)
     agree = 0.5 + 0.5 * (1 - 2 * a.flip) * sure[0] * sure[1]
@@ -81,47 +94,50 @@ def test_few_mismatches_is_the_poisson_binomial_tail(match: list[float], allowed
 
 @pytest.mark.parametrize("statistic", STATISTICS)
 @pytest.mark.parametrize(("bits", "threshold"), [(8, 6), (4, 3), (16, 12), (5, 0), (7, 7)])
-def test_no_key_does_better_than_the_best(
-    statistic: StatisticName, bits: int, threshold: int
-) -> None:
+def test_no_key_does_better_than_the_best(statistic: str, bits: int, threshold: int) -> None:
     rule = Rule(bits, threshold, Alternative())
     values = 3 * projections(m=bits, k=500)
     values[:, 0] = 50.0  # a key under which every bit of every sentence agrees
-    scoring = Scoring(SIMILARITY, statistic=statistic, rule=rule)
-    got = scoring.increments(values)
+    got = increments(values, SIMILARITY, statistic=statistic, rule=rule)
+    best = STATISTICS[statistic](rule).best(grid_steps(SIMILARITY, rule=rule))
     assert np.isfinite(got).all()
-    assert (got <= scoring.best[:, None] + 1e-6).all()
+    assert (got <= best[:, None] + 1e-6).all()
     if statistic != "margin":
-        np.testing.assert_allclose(got[:, 0], scoring.best, atol=1e-12)
+        np.testing.assert_allclose(got[:, 0], best, atol=1e-12)
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_a_text_in_chunks_gives_the_same(statistic: StatisticName) -> None:
+def test_a_text_in_chunks_gives_the_same(statistic: str) -> None:
     values = projections()
-    scoring = Scoring(SIMILARITY, statistic=statistic, rule=RULE)
-    whole = scoring.increments(values)
-    parts = [scoring.increments(values[:3]), scoring.increments(values[2:], first=2)]
+    whole = increments(values, SIMILARITY, statistic=statistic, rule=RULE)
+    parts = [
+        increments(values[:3], SIMILARITY[:2], statistic=statistic, rule=RULE),
+        increments(values[2:], SIMILARITY[2:], statistic=statistic, rule=RULE),
+    ]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-6)
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_unmarked_transitions_pull_windows_down(statistic: StatisticName) -> None:
+def test_unmarked_transitions_pull_windows_down(statistic: str) -> None:
     """Over keys, increments less their centre have a negative mean, so that windows can end."""
     rng = np.random.default_rng(3)
     cosine = 0.4
     first = rng.standard_normal((1, 20_000, 8))
     second = cosine * first + np.sqrt(1 - cosine**2) * rng.standard_normal(first.shape)
     pair = np.concatenate([first, second]).astype(np.float32)
-    scoring = Scoring(np.array([cosine]), statistic=statistic, rule=RULE)
-    assert float((scoring.increments(pair) - scoring.centre[:, None]).mean()) < -0.05
+    got = increments(pair, np.array([cosine]), statistic=statistic, rule=RULE)
+    centre = STATISTICS[statistic](RULE).centre(grid_steps(np.array([cosine]), rule=RULE))
+    assert float((got - centre[:, None]).mean()) < -0.05
 
 
 @given(st.floats(-1, 1))
 def test_likelihood_ratios_are_finite_at_any_similarity(cosine: float) -> None:
     for statistic in STATISTICS:
-        scoring = Scoring(np.array([cosine]), statistic=statistic, rule=RULE)
-        assert np.isfinite(scoring.increments(projections(n=2))).all()
-        assert np.isfinite(scoring.best).all()
+        similarity = np.array([cosine])
+        got = increments(projections(n=2), similarity, statistic=statistic, rule=RULE)
+        assert np.isfinite(got).all()
+        steps = grid_steps(similarity, rule=RULE)
+        assert np.isfinite(STATISTICS[statistic](RULE).best(steps)).all()
 
 
 def test_cosines_of_neighbours() -> None:

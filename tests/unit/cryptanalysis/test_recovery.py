@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.keys import ball, hamming_key
 
-from hammingmark.core.presets import ball
 from hammingmark.cryptanalysis.recovery import (
     Guess,
     Pairs,
@@ -30,9 +30,9 @@ from hammingmark.cryptanalysis.recovery import (
     strangers,
 )
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.keys import Secret
 from hammingmark.protocols import FloatArray
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark
 
 D, M = 32, 8
 MANY, FEW = 1500, 15
@@ -53,7 +53,7 @@ def make_pools(seed: int, count: int = 30, size: int = 120) -> list[FloatArray]:
 
 
 def make_mark(name: str, *, softness: float = 0.0, threshold: float = 6) -> HammingMark:
-    key = WatermarkKey(
+    key = hamming_key(
         secret=Secret(hashlib.sha256(name.encode()).digest()),
         encoder="none",
         fingerprint="ef" * 32,
@@ -68,7 +68,7 @@ def make_mark(name: str, *, softness: float = 0.0, threshold: float = 6) -> Hamm
 def make_new_part_mark(name: str) -> HammingMark:
     """A key of the default preset."""
     rule = ball("default", bits=M)
-    key = WatermarkKey(
+    key = hamming_key(
         secret=Secret(hashlib.sha256(name.encode()).digest()),
         encoder="none",
         fingerprint="ef" * 32,
@@ -105,7 +105,7 @@ def learned(many: list[FloatArray]) -> Guess:
 
 def overlap_of(texts: list[FloatArray], mark: HammingMark) -> float:
     span = estimate_span(neighbours(texts), strangers(texts), M)
-    return span_overlap(span.planes, mark.key.planes())
+    return span_overlap(span.planes, mark.planes)
 
 
 def test_many_texts_give_the_span_away_and_few_do_not(
@@ -126,7 +126,7 @@ def test_neighbours_of_unmarked_texts_serve_as_contrast_too(
 ) -> None:
     plain = write(None, MANY, seed=5)
     span = estimate_span(neighbours(many), neighbours(plain), M)
-    assert span_overlap(span.planes, mark.key.planes()) > 0.8
+    assert span_overlap(span.planes, mark.planes) > 0.8
 
 
 def test_a_soft_ball_gives_itself_away_as_well() -> None:
@@ -143,7 +143,7 @@ def test_refining_finds_the_planes_and_not_only_their_span(
     mark: HammingMark, many: list[FloatArray], learned: Guess
 ) -> None:
     span = estimate_span(neighbours(many), strangers(many), M)
-    true = mark.key.planes()
+    true = mark.planes
     assert np.median(matched(learned.planes, true)) > 0.9
     assert np.median(matched(span.planes, true)) < 0.8
     assert span_overlap(learned.planes, true) > 0.85
@@ -191,7 +191,7 @@ def test_many_texts_give_the_planes_of_new_parts_away_and_few_do_not(
     new_part_mark: HammingMark, many_new: list[FloatArray], learned_new: Guess
 ) -> None:
     span = estimate_span(neighbours(many_new), strangers(many_new), M, residual=True)
-    true, another = new_part_mark.key.planes(), make_new_part_mark("another").key.planes()
+    true, another = new_part_mark.planes, make_new_part_mark("another").planes
     for guess in (span, learned_new):
         assert span_overlap(guess.planes, true) > 0.85
         assert span_overlap(guess.planes, another) < 0.45

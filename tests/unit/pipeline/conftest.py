@@ -9,13 +9,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.keys import hamming_key
 
 from hammingmark.core.statistics import Alternative
-from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.keys import Secret
 from hammingmark.pipeline.detect import Detector
+from hammingmark.pipeline.key_search import EveryKey
+from hammingmark.pipeline.reading import SentenceReader
 from hammingmark.protocols import FloatArray
 from hammingmark.sentences.sentencex import SentencexSplitter
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark
 
 DIMENSION = 32
 
@@ -39,7 +42,7 @@ class HashEncoder:
 
 
 def watermark(seed: int, alternative: Alternative | None = None) -> HammingMark:
-    key = WatermarkKey(
+    key = hamming_key(
         secret=Secret(hashlib.sha256(b"key %d" % seed).digest()),
         encoder="hash",
         fingerprint="ab" * 32,
@@ -70,11 +73,10 @@ def marked(mark: HammingMark, count: int, *, seed: int) -> list[str]:
 def make() -> SimpleNamespace:
     """Watermarks by number, sentences, and detectors."""
 
-    def detector(*marks: HammingMark, **options: object) -> Detector:
+    def detector(*marks: HammingMark, edits: bool = False, **options: object) -> Detector:
         return Detector(
-            splitter=SentencexSplitter(),
-            encoder=HashEncoder(),
-            watermarks=marks or (watermark(0),),
+            SentenceReader(SentencexSplitter(), HashEncoder(), edits=edits),
+            EveryKey(marks or (watermark(0),)),
             **options,  # type: ignore[arg-type]
         )
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.keys import scored
 
 from hammingmark.core.statistics import Alternative
 from hammingmark.pipeline.compare import compare
@@ -107,7 +108,7 @@ def test_power_is_near_nothing_for_short_texts_and_near_one_for_long(
         mark = make.watermark(seed)
         short, long = (
             compare(
-                mark.trial(embedded_chain(mark, n, rho=0.3, rng=rng), statistic=statistic),
+                scored(mark, embedded_chain(mark, n, rho=0.3, rng=rng), statistic),
                 limit=2000,
             )
             for n in (2, 40)
@@ -129,7 +130,7 @@ def test_power_predicts_how_often_marked_chains_are_found(
     for seed in range(80):
         mark = make.watermark(seed, INTACT)
         text = embedded_chain(mark, n, rho=0.3, rng=rng)
-        result = compare(mark.trial(text, statistic="likelihood", topic=topic), limit=1000)
+        result = compare(scored(mark, text, "likelihood", topic), limit=1000)
         predicted.append(result.power)
         found.append(result.p_value <= 0.01)
     print(f"\n{topic}, {n}: predicted {np.mean(predicted):.2f}, found {np.mean(found):.2f}")

@@ -9,26 +9,32 @@ import numpy as np
 import pytest
 
 from hammingmark.core.calibration import Calibration
+from hammingmark.core.statistics import STATISTICS
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.pipeline.calibrate import fit_calibration
-from hammingmark.records import STATISTICS, StatisticName
+from hammingmark.pipeline.detect import Detector
+from hammingmark.pipeline.key_search import EveryKey
+from hammingmark.pipeline.reading import ReadText
+from hammingmark.records import Verdict
+
+
+def judge_rows(detector: Detector, sentences: list[str], rows: np.ndarray) -> Verdict:
+    return next(detector.judge_read([ReadText(tuple(sentences), rows)]))
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_a_marked_text_is_found_under_its_key_alone(
-    make: SimpleNamespace, statistic: StatisticName
-) -> None:
+def test_a_marked_text_is_found_under_its_key_alone(make: SimpleNamespace, statistic: str) -> None:
     mark = make.watermark(1)
     sentences = make.marked(mark, 20, seed=1)
     verdict = make.detector(mark, statistic=statistic).judge(make.text(sentences))
     assert verdict.watermarked is True
     assert verdict.p_value is not None
     assert verdict.p_value <= 0.01
-    assert verdict.sentences == tuple(sentences)
-    assert verdict.key_id == mark.key_id
+    assert verdict.pieces == tuple(sentences)
+    assert verdict.key_id == mark.key.id
     assert verdict.statistic == statistic
     assert verdict.references == 4000
-    assert verdict.evidence.edge_vote == 1.0
+    assert verdict.evidence.means["edge_vote"] == 1.0
     assert "is at most the level" in verdict.reason
     other = make.detector(make.watermark(2), statistic=statistic).judge(make.text(sentences))
     assert other.watermarked is False
@@ -54,20 +60,18 @@ def test_without_two_sentences_there_is_no_verdict(
     assert verdict.watermarked is None
     assert verdict.p_value is None
     assert verdict.key_id is None
-    assert verdict.evidence.transitions == ()
+    assert verdict.evidence.scores == ()
     assert held in verdict.reason
     assert verdict.keys == 2
 
 
 # The soft statistic is continuous: however short the text, some key gives it an extreme value.
 @pytest.mark.parametrize("statistic", [each for each in STATISTICS if each != "soft"])
-def test_too_few_transitions_cannot_tell_and_say_so(
-    make: SimpleNamespace, statistic: StatisticName
-) -> None:
+def test_too_few_transitions_cannot_tell_and_say_so(make: SimpleNamespace, statistic: str) -> None:
     pair = np.zeros((2, 32), np.float32)
     pair[0, 0], pair[1, :2] = 1.0, (0.6, 0.8)  # most keys match such neighbours anyway
     detector = make.detector(make.watermark(0), statistic=statistic, topic="free")
-    verdict = detector.judge_embeddings(["One.", "Two."], pair)
+    verdict = judge_rows(detector, ["One.", "Two."], pair)
     assert verdict.watermarked is None
     assert verdict.p_value is not None
     assert verdict.p_value > 0.01
@@ -87,7 +91,7 @@ def test_where_no_key_could_reach_the_level_the_reason_names_what_it_could(
 def test_a_fixed_threshold_decides_instead_of_the_p_value(make: SimpleNamespace) -> None:
     mark = make.watermark(4)
     text = make.text(make.plain(12, seed=4))
-    share = make.detector(mark).judge(text).evidence.global_bits
+    share = make.detector(mark).judge(text).evidence.means["global_bits"]
     assert share is not None
     lower = make.detector(mark, statistic="global_bits", threshold=share - 0.01).judge(text)
     equal = make.detector(mark, statistic="global_bits", threshold=share).judge(text)
@@ -111,7 +115,7 @@ def test_a_calibration_keeps_its_rate_and_finds_the_mark(make: SimpleNamespace) 
         level=0.1,
         provenance={"texts": "plain"},
     )
-    assert calibration.key_id == mark.key_id
+    assert calibration.key_id == mark.key.id
     assert calibration.fingerprint == detector.encoder.fingerprint
     judging = make.detector(mark, statistic="global_bits", level=0.1, calibration=calibration)
     fresh = [judging.judge(make.text(make.plain(13, seed=1000 + s))) for s in range(80)]
@@ -142,7 +146,7 @@ def test_of_several_keys_the_right_one_is_named_and_the_search_is_paid_for(
     text = make.text(make.marked(marks[2], 20, seed=6))
     alone = make.detector(marks[2], references=16_000).judge(text)
     several = make.detector(*marks).judge(text)
-    assert several.key_id == marks[2].key_id
+    assert several.key_id == marks[2].key.id
     assert several.keys == 4
     assert several.watermarked is True
     assert alone.p_value == 1 / 16_001
@@ -181,14 +185,12 @@ def test_a_long_unmarked_text_is_never_called_too_short(
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-def test_a_marked_passage_is_found_where_it_is(
-    make: SimpleNamespace, statistic: StatisticName
-) -> None:
+def test_a_marked_passage_is_found_where_it_is(make: SimpleNamespace, statistic: str) -> None:
     mark = make.watermark(8)
     around = make.plain(60, seed=8)
     sentences = [*around[:30], *make.marked(mark, 25, seed=8), *around[30:]]
     verdict = make.detector(mark, statistic=statistic).judge(make.text(sentences))
-    assert len(verdict.sentences) == 85
+    assert len(verdict.pieces) == 85
     best = verdict.passages[0]
     assert abs(best.begin - 30) <= 3
     assert abs(best.end - 55) <= 3
@@ -204,7 +206,7 @@ def test_unmarked_text_has_no_passages(make: SimpleNamespace) -> None:
 def test_one_sentence_said_again_and_again_is_not_watermarked(make: SimpleNamespace) -> None:
     text = make.text(["All work and no play makes Jack a dull boy."] * 30)
     verdicts = [make.detector(make.watermark(seed)).judge(text) for seed in range(12)]
-    assert all(len(verdict.sentences) == 30 for verdict in verdicts)
+    assert all(len(verdict.pieces) == 30 for verdict in verdicts)
     assert not any(verdict.watermarked for verdict in verdicts)
     assert {verdict.p_value for verdict in verdicts} == {1.0}
 
@@ -217,7 +219,7 @@ def test_many_texts_keep_their_order_and_each_sentence_is_embedded_once(
     texts = [make.text([shared, *make.plain(2, seed=s), shared]) for s in range(20)]
     texts.insert(7, "")
     verdicts = list(detector.judge_many(texts))
-    assert [verdict.sentences for verdict in verdicts] == [
+    assert [verdict.pieces for verdict in verdicts] == [
         tuple(detector.splitter.split(text).carrying) for text in texts
     ]
     assert len(detector.encoder.asked) == 1
@@ -275,7 +277,7 @@ def test_known_embeddings_give_the_same_verdict(make: SimpleNamespace) -> None:
     detector = make.detector(make.watermark(1))
     sentences = make.plain(9, seed=1)
     embedded = make.encoder().encode(sentences)
-    assert detector.judge_embeddings(sentences, embedded) == detector.judge(make.text(sentences))
+    assert judge_rows(detector, sentences, embedded) == detector.judge(make.text(sentences))
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 1.5, float("nan")])
@@ -290,12 +292,9 @@ def test_at_least_one_reference_key_is_needed(make: SimpleNamespace, references:
         make.detector(references=references)
 
 
-def test_at_least_one_key_is_needed(make: SimpleNamespace) -> None:
-    from hammingmark.pipeline.detect import Detector
-
-    ready = make.detector()
+def test_at_least_one_key_is_needed() -> None:
     with pytest.raises(InputError, match="key is needed"):
-        Detector(splitter=ready.splitter, encoder=ready.encoder, watermarks=[])
+        EveryKey([])
 
 
 def test_a_calibration_and_a_threshold_contradict(make: SimpleNamespace) -> None:
@@ -316,10 +315,10 @@ def test_few_reference_keys_still_allow_the_level_asked_for(make: SimpleNamespac
 
 def test_embeddings_that_all_agree_give_finite_numbers(make: SimpleNamespace) -> None:
     row = np.ones((1, 32), np.float32) / np.sqrt(np.float32(32))
-    verdict = make.detector().judge_embeddings(["a"] * 5, np.repeat(row, 5, axis=0))
+    verdict = judge_rows(make.detector(), ["a"] * 5, np.repeat(row, 5, axis=0))
     assert verdict.p_value == 1.0
-    assert np.isfinite(verdict.evidence.margin)
-    assert np.isfinite(verdict.evidence.likelihood)
+    assert np.isfinite(verdict.evidence.sums["margin"])
+    assert np.isfinite(verdict.evidence.sums["likelihood"])
 
 
 def joined(sentences: list[str]) -> list[str]:

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from tests.keys import hamming_key
 
 from hammingmark.errors import BackendError, InputError
-from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.keys import Secret
 from hammingmark.pipeline.generate import PAPER, GenerationConfig, Run, Writer
 from hammingmark.pipeline.natural import draw_pools
 from hammingmark.protocols import Splitter
 from hammingmark.records import Candidate, Choice, Prompt, Request, Sampling
-from hammingmark.watermarks.sentence.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark
 
 WORDS = [
     "river",
@@ -101,7 +102,7 @@ def shortest_first(asked: list[Request]) -> list[Request]:
 
 
 def writer(splitter: Splitter, backend: ScriptedBackend, **changes: object) -> Writer:
-    key = WatermarkKey(Secret(bytes(32)), "random", fingerprint="random", dimension=64)
+    key = hamming_key(Secret(bytes(32)), "random", fingerprint="random", dimension=64)
     config = replace(GenerationConfig(max_sentences=20, max_tokens=10_000), **changes)  # type: ignore[arg-type]
     return Writer(backend, splitter, RandomEncoder(), HammingMark(key), config)
 
@@ -203,10 +204,10 @@ def test_every_accepted_sentence_counts_at_detection(splitter: Splitter) -> None
     generation = made.write(PROMPT, seed=5)
     assert tuple(splitter.split(generation.text).carrying) == generation.sentences
     assert made.watermark is not None
-    evidence = made.watermark.evidence(made.encoder.encode(generation.sentences))
+    evidence = made.watermark.read(made.encoder.encode(generation.sentences)).evidence
     steps = generation.steps[1:]
-    assert [step.accepted for step in steps] == [each.valid for each in evidence.transitions]
-    assert [step.score for step in steps] == [each.match for each in evidence.transitions]
+    assert [step.accepted for step in steps] == [each.valid for each in evidence.scores]
+    assert [step.score for step in steps] == [each.details["match"] for each in evidence.scores]
 
 
 def test_the_budget_is_kept_and_the_best_or_the_last_is_taken(splitter: Splitter) -> None:

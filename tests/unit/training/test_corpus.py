@@ -10,7 +10,7 @@ import pytest
 from training import corpus, plain, wikitext
 from training.passages import LONGEST, SHORTEST, Novelty, passages, reads_well, runs
 
-from hammingmark.assemble import load_splitter
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.protocols import Splitter
 
 SYLLABLES = ("ba", "do", "ki", "lu", "me", "no", "ri", "sa", "te", "vu")

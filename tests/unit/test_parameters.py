@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from hammingmark import registry
-from hammingmark.assemble import (
+from hammingmark.assembly.attacks import (
     attack_names,
-    attack_settings,
+    attack_parameters,
     describe_attack,
     load_attack,
-    load_splitter,
 )
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.adaptive import BoundarySeeking
 from hammingmark.attacks.document import LeftPrompt, Truncate
-from hammingmark.attacks.settings import REQUIRED, Setting, known_settings, read_settings
 from hammingmark.attacks.typos import Typos
 from hammingmark.errors import InputError, UnknownName
+from hammingmark.parameters import REQUIRED, Parameter, parameters_of, read_parameters
 from hammingmark.protocols import Attack, Backend, Encoder, FloatArray, Splitter
 from hammingmark.sentences.sentencex import SentencexSplitter
 
@@ -56,11 +56,11 @@ class Everything:
 
 
 def read(**given: object) -> dict[str, object]:
-    return read_settings(known_settings(Everything), given, attack="everything")
+    return read_parameters(parameters_of(Everything), given, of="the attack 'everything'")
 
 
 def test_a_constructor_says_what_it_takes() -> None:
-    known = known_settings(Everything)
+    known = parameters_of(Everything)
     assert " ".join(known) == "folder rate count switch words scope warmth model judge backend"
     assert known["rate"].default is REQUIRED
     assert known["folder"].default == "wordnet"
@@ -68,7 +68,7 @@ def test_a_constructor_says_what_it_takes() -> None:
     assert known["warmth"].words == "a number or none"
     assert known["judge"].words == "an encoder or none"
     assert all(setting.typed for setting in known.values())
-    assert not Setting("x", (object,), (), None).typed
+    assert not Parameter("x", (object,), (), None).typed
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,11 @@ def test_another_kind_is_refused(name: str, wrong: object, said: str) -> None:
 
 
 def test_an_unknown_setting_is_met_with_a_near_one() -> None:
-    with pytest.raises(InputError, match=r"no setting 'rat'. Did you mean 'rate'\? It has: folder"):
+    with pytest.raises(
+        InputError, match=r"no parameter 'rat'. Did you mean 'rate'\? It has: folder"
+    ):
         read(rat=1)
-    with pytest.raises(InputError, match="no setting 'splitter'"):
+    with pytest.raises(InputError, match="no parameter 'splitter'"):
         read(splitter="punkt")
 
 
@@ -135,27 +137,27 @@ def everything(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_parts_are_found_by_their_names(tmp_path: Path) -> None:
     splitter = SentencexSplitter()
     given = {"folder": str(tmp_path), "rate": "0.5"}
-    attack = load_attack("everything", splitter=splitter, settings=given)
+    attack = load_attack("everything", splitter=splitter, parameters=given)
     assert isinstance(attack, Everything)
     assert attack.splitter is splitter
     assert attack.given[:2] == (tmp_path, 0.5)
     assert attack.given[-3:] == ("hub/name", None, None)
-    with pytest.raises(InputError, match="needs the setting 'rate': a number"):
-        load_attack("everything", splitter=splitter, settings={"folder": str(tmp_path)})
+    with pytest.raises(InputError, match="needs the parameter 'rate': a number"):
+        load_attack("everything", splitter=splitter, parameters={"folder": str(tmp_path)})
     with pytest.raises(InputError, match="No encoder called 'nobody'"):
-        load_attack("everything", splitter=splitter, settings={**given, "judge": "nobody"})
+        load_attack("everything", splitter=splitter, parameters={**given, "judge": "nobody"})
     with pytest.raises(InputError, match="No language model called 'nobody'"):
-        load_attack("everything", splitter=splitter, settings={**given, "backend": "nobody"})
+        load_attack("everything", splitter=splitter, parameters={**given, "backend": "nobody"})
 
 
 def test_ours_are_loaded_with_and_without_a_splitter() -> None:
     splitter = load_splitter()
-    cut = load_attack("truncate", splitter=splitter, settings={"side": "front", "share": "0.25"})
+    cut = load_attack("truncate", splitter=splitter, parameters={"side": "front", "share": "0.25"})
     assert cut == Truncate(splitter=splitter, side="front", share=0.25)
-    left = load_attack("prompt", splitter=splitter, settings={"prompt": "Tell me."})
+    left = load_attack("prompt", splitter=splitter, parameters={"prompt": "Tell me."})
     assert left == LeftPrompt(prompt="Tell me.")
     assert isinstance(left, Attack)
-    with pytest.raises(InputError, match="needs the setting 'prompt'"):
+    with pytest.raises(InputError, match="needs the parameter 'prompt'"):
         load_attack("prompt", splitter=splitter)
     with pytest.raises(UnknownName, match="Did you mean 'typos'"):
         load_attack("typo", splitter=splitter)
@@ -179,31 +181,34 @@ class Ones:
 
 def test_an_attack_within_an_attack_is_told_behind_a_dot() -> None:
     given: dict[str, object] = {"inner": "typos", "inner.share": "0.25", "encoder": Ones()}
-    known = attack_settings("boundary-seeking", given)
+    known = attack_parameters("boundary-seeking", given)
     assert known["inner.share"].words == "a number"
-    assert "inner.share" not in attack_settings("boundary-seeking", {"inner": Typos()})
-    attack = load_attack("boundary-seeking", splitter=load_splitter(), settings=given)
+    assert "inner.share" not in attack_parameters("boundary-seeking", {"inner": Typos()})
+    attack = load_attack("boundary-seeking", splitter=load_splitter(), parameters=given)
     assert isinstance(attack, BoundarySeeking)
     assert attack.inner == Typos(share=0.25)
     given["inner"] = "distance-seeking"
     deep = {"inner.inner": "typos", "inner.encoder": Ones(), "inner.inner.share": 0.5}
     del given["inner.share"]
-    nested = load_attack("boundary-seeking", splitter=load_splitter(), settings={**given, **deep})
+    nested = load_attack("boundary-seeking", splitter=load_splitter(), parameters={**given, **deep})
     assert nested.inner.inner == Typos(share=0.5)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"inner": "typos", "inner.shar": 0.5}, "no setting 'inner.shar'. Did you mean 'inner.sha"),
+        (
+            {"inner": "typos", "inner.shar": 0.5},
+            "no parameter 'inner.shar'. Did you mean 'inner.sha",
+        ),
         ({"inner": "typos", "inner.share": "much"}, "inner.share takes a number, not much"),
-        ({"inner": "prompt"}, "'prompt' needs the setting 'prompt'.*--set inner.prompt="),
+        ({"inner": "prompt"}, "'prompt' needs the parameter 'prompt'.*--set inner.prompt="),
         ({"inner": "typo"}, "Did you mean 'typos'"),
-        ({"inner.share": 0.5}, "no setting 'inner.share'"),
+        ({"inner.share": 0.5}, "no parameter 'inner.share'"),
     ],
 )
 def test_a_wrong_word_behind_a_dot_is_refused(given: dict[str, object], said: str) -> None:
     with pytest.raises((InputError, UnknownName), match=said):
         load_attack(
-            "boundary-seeking", splitter=load_splitter(), settings={**given, "encoder": Ones()}
+            "boundary-seeking", splitter=load_splitter(), parameters={**given, "encoder": Ones()}
         )

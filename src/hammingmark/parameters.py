@@ -1,4 +1,7 @@
-"""What an attack can be told: read off its constructor, typed, and refused when unknown."""
+"""What a part can be told: read off its constructor, typed, and refused when unknown.
+
+Attacks, backends, encoders, splitters and the configurations of methods are all read this way.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ _WORDS: Mapping[object, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """One thing an attack can be told.
+class Parameter:
+    """One thing a part can be told.
 
     Attributes:
         name: what to call it.
@@ -101,10 +104,10 @@ class Setting:
         raise ValueError
 
 
-def known_settings(part: Callable[..., object]) -> dict[str, Setting]:
-    """What the constructor of an attack takes, in its order, besides a splitter.
+def parameters_of(part: Callable[..., object]) -> dict[str, Parameter]:
+    """What the constructor of a part takes, in its order, besides a splitter.
 
-    An attack that needs a model of the catalogue names it in ``needs``, under the setting that
+    A part that needs a model of the catalogue names it in ``needs``, under the parameter that
     takes the model's folder.
     """
     # The fields of a dataclass may be hinted in another module than its constructor is made in.
@@ -116,27 +119,27 @@ def known_settings(part: Callable[..., object]) -> dict[str, Setting]:
         kinds, choices = _flatten(hints.get(name, str))
         if Splitter not in kinds:
             default = needs.get(name, parameter.default)
-            found[name] = Setting(name, tuple(kinds), tuple(choices), default)
+            found[name] = Parameter(name, tuple(kinds), tuple(choices), default)
     return found
 
 
 def takes_splitter(part: Callable[..., object]) -> bool:
-    """Whether the constructor of an attack takes a ``splitter``."""
+    """Whether the constructor of a part takes a ``splitter``."""
     return "splitter" in inspect.signature(part).parameters
 
 
-def read_settings(
-    known: Mapping[str, Setting], given: Mapping[str, object], *, attack: str
+def read_parameters(
+    known: Mapping[str, Parameter], given: Mapping[str, object], *, of: str
 ) -> dict[str, object]:
     """What was given, typed.
 
     Args:
-        known: what the attack can be told.
+        known: what the part can be told.
         given: values, or what a user typed.
-        attack: its name, for an error.
+        of: what to call the part in an error, such as ``the attack 'typos'``.
 
     Raises:
-        InputError: a setting is unknown, or of another kind.
+        InputError: a parameter is unknown, or of another kind.
     """
     chosen = {}
     for name, value in given.items():
@@ -145,7 +148,7 @@ def read_settings(
             hint = f" Did you mean {close[0]!r}?" if close else ""
             listed = ", ".join(known) or "none"
             raise InputError(
-                f"The attack {attack!r} has no setting {name!r}.{hint} It has: {listed}."
+                f"{of[0].upper()}{of[1:]} has no parameter {name!r}.{hint} It has: {listed}."
             )
         chosen[name] = known[name].read(value)
     return chosen

@@ -1,0 +1,147 @@
+"""Language models, and their tokenizers, by what a user types."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hammingmark import registry
+from hammingmark.assembly.parts import Resolved, build, model_and_url, resolve_name
+from hammingmark.errors import InputError
+from hammingmark.parameters import parameters_of
+from hammingmark.protocols import Backend, Tokenizer
+from hammingmark.store.catalogue import CATALOGUE, DEFAULT_GENERATOR
+from hammingmark.store.models import GeneratorCard
+from hammingmark.store.store import ModelStore
+
+_shared: dict[str, Backend] = {}
+_lock = threading.Lock()
+
+
+def load_backend(
+    text: str = DEFAULT_GENERATOR,
+    *,
+    store: ModelStore | None = None,
+    width: int | None = None,
+    parallel: int | None = None,
+    context: int | None = None,
+    parameters: Mapping[str, object] | None = None,
+) -> Backend:
+    """A language model by what a user types.
+
+    Args:
+        text: a name of the catalogue, a GGUF file, ``openai:MODEL@URL`` for an endpoint (its key
+            is read from OPENAI_API_KEY; without MODEL, the only one that it offers),
+            ``transformers:MODEL`` for a name of the catalogue, a folder, a GGUF file or a hub
+            name in that library, or ``NAME`` or ``NAME:ARGUMENT`` of an installed package.
+        store: where catalogue models are kept.
+        width: how many candidates of one text to draw at once; by default what suits the backend.
+        parallel: how many of all texts together; likewise.
+        context: tokens that a prompt and its continuation may have together; likewise, and at
+            most what the model was trained for.
+        parameters: what else its constructor takes.
+    """
+    given = dict(parameters or {})
+    for name, value in (("width", width), ("parallel", parallel)):
+        if value is not None:
+            given[name] = _at_least_one(value)
+    if context is not None:
+        part = registry.find("backends", resolve_backend(text).name)
+        if "context" not in parameters_of(part):
+            raise InputError("The context of an endpoint is set where its server runs.")
+        given["context"] = context
+    backend: Backend = build("backends", text, given, store=store)
+    return backend
+
+
+def shared_backend(text: str) -> Backend:
+    """The language model that was loaded last, if it is this one: for calls one after another."""
+    with _lock:
+        if text not in _shared:
+            made = load_backend(text)
+            _shared.clear()
+            _shared[text] = made
+        return _shared[text]
+
+
+def load_tokenizer(
+    text: str,
+    *,
+    store: ModelStore | None = None,
+    parameters: Mapping[str, object] | None = None,
+) -> Tokenizer:
+    """The tokenizer of a language model by what a user types to get that model.
+
+    Raises:
+        InputError: the model tells its tokens to nobody.
+    """
+    tokenizer: Tokenizer = build("tokenizers", text, parameters, store=store)
+    return tokenizer
+
+
+def resolve_tokenizer(text: str) -> Resolved:
+    """The registered tokenizer that a user means, and what it is given.
+
+    Raises:
+        InputError: there is none.
+    """
+    kind, _, rest = text.partition(":")
+    if kind == "transformers" and rest:
+        return _of_transformers(rest, text)
+    if found := resolve_name("tokenizers", text):
+        return found
+    raise InputError(
+        f"No tokenizer is known for {text!r}: a method that marks tokens needs a model like "
+        "transformers:MODEL."
+    )
+
+
+def resolve_backend(text: str) -> Resolved:
+    """The registered backend that a user means, and what it is given.
+
+    Raises:
+        InputError: there is none.
+    """
+    kind, _, rest = text.partition(":")
+    if text in CATALOGUE:
+        card = CATALOGUE[text].card
+        if not isinstance(card, GeneratorCard):
+            raise InputError(f"{text!r} is a {CATALOGUE[text].role}, not a language model.")
+        return Resolved(
+            "llamacpp", lambda store: {"file": store.ensure(text) / card.file, "name": text}
+        )
+    if kind == "openai":
+        model, url = model_and_url(rest)
+        return Resolved("openai", lambda store: {"base_url": url, "model": model})
+    if kind == "transformers" and rest:
+        return _of_transformers(rest, text)
+    file = Path(text).expanduser()
+    if file.suffix == ".gguf":
+        return Resolved("llamacpp", lambda store: {"file": file, "name": text})
+    if found := resolve_name("backends", text):
+        return found
+    models = [name for name, model in CATALOGUE.items() if model.role == "generator"]
+    outside = [n for n in registry.names("backends") if n not in registry.ROOMS["backends"]]
+    raise InputError(
+        f"No language model called {text!r}: name one of {', '.join([*models, *outside])}, a "
+        ".gguf file, openai:MODEL@URL or transformers:MODEL."
+    )
+
+
+def _of_transformers(model: str, text: str) -> Resolved:
+    card = CATALOGUE[model].card if model in CATALOGUE else None
+
+    def arguments(store: ModelStore) -> dict[str, Any]:
+        source = store.ensure(model) / card.file if isinstance(card, GeneratorCard) else model
+        return {"model": source, "name": text}
+
+    reader = ("gguf",) if card or model.endswith(".gguf") else ()
+    return Resolved("transformers", arguments, reader)
+
+
+def _at_least_one(count: int) -> int:
+    if count < 1:
+        raise InputError(f"At least 1 candidate is drawn at once, not {count}.")
+    return count

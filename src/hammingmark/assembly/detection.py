@@ -1,0 +1,213 @@
+"""The front door's functions that judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hammingmark.assembly.backends import load_tokenizer
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import (
+    load_key,
+    method_of,
+    require_encoder,
+    require_tokenizer,
+    splitter_of,
+)
+from hammingmark.core.calibration import Calibration
+from hammingmark.errors import CalibrationError, InputError, KeyMismatch
+from hammingmark.keys import WatermarkKey
+from hammingmark.method_config import SentenceConfig, TokenConfig
+from hammingmark.pipeline.calibrate import fit_calibration
+from hammingmark.pipeline.detect import REFERENCES, Detector
+from hammingmark.pipeline.key_search import EveryKey, KeySearch, RankedKeys
+from hammingmark.pipeline.reading import SentenceReader, TextReader, TokenReader
+from hammingmark.protocols import Encoder, RanksKeys, Splitter, Tokenizer
+from hammingmark.records import TopicName, Verdict
+
+MOST_TESTED = 8
+"""More keys than this are ranked first, where their method can, and only the best are tested."""
+
+KeyReference = WatermarkKey | str | Path
+
+
+def detector(
+    keys: KeyReference | Sequence[KeyReference],
+    *,
+    labels: Sequence[str] | None = None,
+    encoder: Encoder | str | None = None,
+    tokenizer: Tokenizer | None = None,
+    splitter: Splitter | None = None,
+    level: float = 0.01,
+    statistic: str = "",
+    topic: TopicName | None = None,
+    edits: bool = False,
+    references: int = REFERENCES,
+    options: Mapping[str, object] | None = None,
+    calibration: Calibration | None = None,
+    threshold: float | None = None,
+) -> Detector:
+    """A detector for one key or several of one method, with the parts that the first wants.
+
+    Args:
+        keys: keys, their names or their files.
+        labels: search the keys that are derived from the one key by these labels.
+        encoder: by default the one that the first key was made for.
+        tokenizer: likewise.
+        splitter: likewise.
+        level: false-positive rate to keep, over all keys together.
+        statistic: which of the method's statistics decides; by default its first.
+        topic: whether the test is conditioned on the text's topic; by default where it can be.
+        edits: whether sentences may have been joined, split or inserted.
+        references: K, the least number of reference keys.
+        options: how the method is to judge, such as HammingMark's ``alternative``.
+        calibration: thresholds to decide by instead of the p-value.
+        threshold: one fixed threshold to decide by instead of the p-value.
+
+    Raises:
+        KeyMismatch: a key was made for another encoder or tokenizer, or is of another method.
+    """
+    distinct = list({(key.id, key.config): key for key in _loaded(keys)}.values())
+    first = distinct[0]
+    for key in distinct[1:]:
+        if key.config.method != first.config.method:
+            raise KeyMismatch(
+                f"Key {first.id} is of the method {first.config.method!r} and {key.id} of "
+                f"{key.config.method!r}; search the keys of one method at a time."
+            )
+    if calibration:
+        if labels or len(distinct) > 1 or calibration.key_id != first.id:
+            raise CalibrationError(
+                f"The calibration was fitted under key {calibration.key_id} and holds for it alone."
+            )
+        statistic, level = calibration.statistic, calibration.level
+    return Detector(
+        reader=_reader(
+            distinct, encoder=encoder, tokenizer=tokenizer, splitter=splitter, edits=edits
+        ),
+        search=_search(distinct, labels, options or {}),
+        level=level,
+        statistic=statistic,
+        topic=topic,
+        references=references,
+        calibration=calibration,
+        threshold=threshold,
+    )
+
+
+def _search(
+    keys: list[WatermarkKey], labels: Sequence[str] | None, options: Mapping[str, object]
+) -> KeySearch:
+    watermark = method_of(keys[0], **options)
+    if labels is not None:
+        if len(keys) > 1:
+            raise InputError("Labels are searched under one key at a time.")
+        wanted = list(dict.fromkeys(labels))
+        if not wanted:
+            raise InputError("At least one label is needed.")
+        keys = [keys[0].derive(label) for label in wanted]
+    alike = isinstance(watermark, RanksKeys) and len({key.config for key in keys}) == 1
+    if alike and len(keys) > MOST_TESTED:
+        return RankedKeys(watermark, keys)
+    if alike:
+        assert isinstance(watermark, RanksKeys)
+        return EveryKey([watermark.like(key) for key in keys])
+    return EveryKey([method_of(key, **options) for key in keys])
+
+
+def _reader(
+    keys: Sequence[WatermarkKey],
+    *,
+    encoder: Encoder | str | None,
+    tokenizer: Tokenizer | None,
+    splitter: Splitter | None,
+    edits: bool,
+) -> TextReader:
+    config = keys[0].config
+    if isinstance(config, TokenConfig):
+        if edits:
+            raise InputError(f"The method {config.method!r} does not allow for edits.")
+        tokenizer = tokenizer or load_tokenizer(config.tokenizer.name)
+        for key in keys:
+            require_tokenizer(key, tokenizer)
+        return TokenReader(tokenizer)
+    assert isinstance(config, SentenceConfig)
+    if encoder is None or isinstance(encoder, str):
+        encoder = load_encoder(encoder or config.encoder.name)
+    for key in keys:
+        require_encoder(key, encoder)
+    return SentenceReader(splitter or splitter_of(keys[0]), encoder, edits=edits)
+
+
+@dataclass(frozen=True)
+class DetectorSpec:
+    """What a worker process needs to build a detector of its own. It can be pickled.
+
+    Attributes:
+        keys: names or files of keys, which the worker reads for itself: no secret is in here.
+        options: further arguments of `detector` that are plain data.
+    """
+
+    keys: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self) -> Detector:
+        """The detector."""
+        return detector(list(self.keys), **self.options)
+
+
+def detect(
+    text: str,
+    *,
+    key: KeyReference | Sequence[KeyReference],
+    level: float = 0.01,
+    language: str | None = None,
+    topic: TopicName | None = None,
+    edits: bool = False,
+) -> Verdict:
+    """Judge one text. For many, make one `detector` and call its ``judge_many``.
+
+    Args:
+        text: what to judge.
+        key: a key, its name or its file; several are searched.
+        level: false-positive rate to keep.
+        language: of the text; by default the one that the key was made for.
+        topic: whether the test is conditioned on the text's topic (``given``) or not (``free``);
+            by default where the method can be.
+        edits: whether sentences may have been joined, split or inserted.
+    """
+    keys = _loaded(key)
+    splitter = splitter_of(keys[0], language=language)
+    return detector(keys, level=level, splitter=splitter, topic=topic, edits=edits).judge(text)
+
+
+def _loaded(keys: KeyReference | Sequence[KeyReference]) -> list[WatermarkKey]:
+    given = [keys] if isinstance(keys, (WatermarkKey, str, Path)) else list(keys)
+    if not given:
+        raise InputError("At least one key is needed.")
+    return [key if isinstance(key, WatermarkKey) else load_key(key) for key in given]
+
+
+def calibrate_key(
+    texts: Sequence[str],
+    *,
+    key: WatermarkKey,
+    encoder: Encoder | None = None,
+    splitter: Splitter | None = None,
+    statistic: str = "",
+    level: float,
+    provenance: Mapping[str, Any],
+) -> Calibration:
+    """Thresholds for one key on texts known to be unmarked."""
+    watermark = method_of(key)
+    reader = _reader([key], encoder=encoder, tokenizer=None, splitter=splitter, edits=False)
+    return fit_calibration(
+        texts,
+        reader=reader,
+        watermark=watermark,
+        statistic=statistic or watermark.statistics[0],
+        level=level,
+        provenance=provenance,
+    )

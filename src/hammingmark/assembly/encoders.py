@@ -1,0 +1,144 @@
+"""Encoders by what a user types."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hammingmark import registry
+from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.parts import (
+    Resolved,
+    as_folder,
+    build,
+    check,
+    model_and_url,
+    resolve_name,
+)
+from hammingmark.errors import InputError
+from hammingmark.protocols import Encoder
+from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER
+from hammingmark.store.models import EncoderCard
+from hammingmark.store.store import ModelStore
+
+_MOST_KEPT = 4
+_kept: OrderedDict[tuple[str, str], Encoder] = OrderedDict()
+_lock = threading.Lock()
+
+
+def load_encoder(
+    text: str = DEFAULT_ENCODER,
+    *,
+    store: ModelStore | None = None,
+    parameters: Mapping[str, object] | None = None,
+) -> Encoder:
+    """An encoder by what a user types. One of the catalogue is loaded once in a process.
+
+    Args:
+        text: a name of the catalogue (``minilm``), a folder with a model of one's own,
+            ``sbert:NAME`` for sentence-transformers, ``openai:MODEL@URL`` for an endpoint (its
+            key is read from OPENAI_API_KEY), or ``NAME`` or ``NAME:ARGUMENT`` of an installed
+            package.
+        store: where catalogue models are kept.
+        parameters: what else its constructor takes.
+    """
+    if parameters or text not in CATALOGUE:
+        encoder: Encoder = build("encoders", text, parameters, store=store)
+        return encoder
+    store = store or model_store()
+    known = (text, str(store.root))
+    with _lock:
+        if known not in _kept:
+            _kept[known] = build("encoders", text, store=store)
+        _kept.move_to_end(known)
+        while len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+        return _kept[known]
+
+
+def check_encoder(text: str) -> None:
+    """Refuse an encoder whose libraries are missing, before its files are fetched.
+
+    Raises:
+        EncoderError: saying what to install.
+    """
+    if text in CATALOGUE or ":" in text:
+        check("encoders", text, {})
+
+
+def resolve_encoder(text: str) -> Resolved:
+    """The registered encoder that a user means, and what it is given.
+
+    Raises:
+        InputError: there is none.
+    """
+    if text in CATALOGUE:
+        return _of_catalogue(text)
+    kind, _, rest = text.partition(":")
+    if kind == "openai":
+        model, url = model_and_url(rest)
+        if not model:
+            raise InputError(f"{text!r} should look like openai:MODEL@URL.")
+        return Resolved("openai", lambda store: {"base_url": url, "model": model})
+    if folder := as_folder(text):
+        runtime = _runtime_of(folder)
+        if runtime == "sbert":
+            return Resolved(runtime, lambda store: {"name_or_folder": str(folder)})
+        return Resolved(runtime, lambda store: {"folder": folder})
+    if found := resolve_name("encoders", text):
+        return found
+    if ":" in text or os.sep in text:
+        raise InputError(f"No folder and no kind of encoder fits {text!r}.")
+    models = [name for name, model in CATALOGUE.items() if model.role == "encoder"]
+    known = ", ".join([*models, *_from_outside()])
+    raise InputError(
+        f"No encoder called {text!r}: name one of {known}, a folder, sbert:NAME or "
+        "openai:MODEL@URL."
+    )
+
+
+def _from_outside() -> list[str]:
+    return [name for name in registry.names("encoders") if name not in registry.ROOMS["encoders"]]
+
+
+def _of_catalogue(name: str) -> Resolved:
+    model = CATALOGUE[name]
+    card = model.card
+    if not isinstance(card, EncoderCard):
+        raise InputError(f"{name!r} is a {model.role}, not an encoder.")
+
+    def arguments(store: ModelStore) -> dict[str, Any]:
+        folder = store.ensure(name)
+        if card.runtime == "sbert":
+            return {"name_or_folder": str(folder), "name": name}
+        given: dict[str, Any] = {
+            "folder": folder,
+            "name": name,
+            "prefix": card.prefix,
+            "max_tokens": card.max_tokens,
+            "hashes": {file.name: file.sha256 for file in model.files},
+        }
+        if card.runtime == "onnx":
+            given |= {"pooling": card.pooling, "dimension": card.dimension}
+        return given
+
+    return Resolved(card.runtime, arguments)
+
+
+def _runtime_of(folder: Path) -> str:
+    """Which encoder reads the model in a folder of the user's own."""
+    onnx = ("model.onnx", "model_optimized.onnx", "onnx/model.onnx")
+    if any((folder / name).is_file() for name in onnx):
+        return "onnx"
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError):
+        config = {}
+    if isinstance(config, dict) and config.get("model_type") == "model2vec":
+        return "static"
+    return "sbert"

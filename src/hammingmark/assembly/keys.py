@@ -1,0 +1,153 @@
+"""Keys: made for a method and its parts, found by name, and held against what is used with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hammingmark import registry
+from hammingmark.assembly.backends import load_tokenizer
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.machine import environment_now
+from hammingmark.assembly.parts import DEFAULT_SPLITTER, load_splitter
+from hammingmark.environment import Environment
+from hammingmark.errors import InputError, KeyMismatch
+from hammingmark.keyring import Keyring
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.method_config import (
+    EncoderId,
+    MethodConfig,
+    SentenceConfig,
+    SplitterId,
+    TokenConfig,
+    TokenizerId,
+    parameters_of_config,
+)
+from hammingmark.parameters import read_parameters
+from hammingmark.protocols import Encoder, Splitter, Tokenizer, Watermark
+from hammingmark.store.catalogue import DEFAULT_ENCODER
+
+DEFAULT_METHOD = "hamming"
+
+
+def new_key(
+    encoder: Encoder | str = DEFAULT_ENCODER,
+    *,
+    method: str = DEFAULT_METHOD,
+    tokenizer: Tokenizer | str | None = None,
+    splitter: str = DEFAULT_SPLITTER,
+    language: str = "en",
+    preset: str = "default",
+    note: str = "",
+    **parameters: object,
+) -> WatermarkKey:
+    """A key for a method and the parts that it is tied to, by a preset.
+
+    Args:
+        encoder: an encoder, or the name of one, for a method that marks sentences.
+        method: a registered method.
+        tokenizer: a tokenizer, or what a user types to get the model whose it is, for a method
+            that marks tokens.
+        splitter: the name of the splitter that will be used.
+        language: of the texts.
+        preset: a named choice of the method's parameters. HammingMark has ``default``,
+            ``economical`` (fewer candidates), ``robust`` (more evidence), and ``paper`` (8 bits,
+            of which 6 must match, sentences compared whole).
+        note: what the key is for.
+        parameters: of the method, in place of the preset's; None leaves it as it is. HammingMark
+            has ``bits``, ``threshold``, ``softness`` and ``residual``.
+
+    Raises:
+        InputError: a parameter is unknown, or of another kind.
+    """
+    config: type[MethodConfig] = registry.find("methods", method).Config
+    given = {name: value for name, value in parameters.items() if value is not None}
+    chosen: dict[str, Any] = read_parameters(
+        parameters_of_config(config), given, of=f"the method {method!r}"
+    )
+    if issubclass(config, SentenceConfig):
+        part = load_encoder(encoder) if isinstance(encoder, str) else encoder
+        chosen["encoder"] = EncoderId.of(part)
+        load_splitter(splitter, language=language)  # refuses what there is not
+        chosen["splitter"] = SplitterId(splitter, language)
+    if issubclass(config, TokenConfig):
+        if tokenizer is None:
+            raise InputError(
+                f"The method {method!r} marks tokens: say which model's, such as "
+                "transformers:smollm2."
+            )
+        words = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        chosen["tokenizer"] = TokenizerId(words.name, words.fingerprint, words.size)
+    return WatermarkKey(Secret.fresh(), config.from_preset(preset, **chosen), note)
+
+
+def load_key(reference: str | Path, *, environment: Environment | None = None) -> WatermarkKey:
+    """A key by its file, or by its name or id in the keyring."""
+    return Keyring((environment or environment_now()).keyring).find(str(reference)).key
+
+
+def method_of(key: WatermarkKey, **options: object) -> Watermark:
+    """The method of a key, under it.
+
+    Args:
+        key: the key.
+        options: how the method is to judge; no part of the key.
+    """
+    watermark: Watermark = registry.find("methods", key.config.method)(key, **options)
+    return watermark
+
+
+def require_encoder(key: WatermarkKey, encoder: Encoder) -> None:
+    """Refuse a key that was made for another encoder.
+
+    Raises:
+        KeyMismatch: naming the encoder the key wants.
+    """
+    assert isinstance(key.config, SentenceConfig)
+    wanted = key.config.encoder
+    if wanted.fingerprint != encoder.fingerprint:
+        raise KeyMismatch(
+            f"Key {key.id} was made for the encoder {wanted.name!r} (fingerprint "
+            f"{wanted.fingerprint[:12]}); this one is {encoder.name!r} "
+            f"({encoder.fingerprint[:12]}), and their hashes have nothing in common. "
+            f"Use --encoder {wanted.name}, or a key made for this encoder."
+        )
+
+
+def require_tokenizer(key: WatermarkKey, tokenizer: Tokenizer) -> None:
+    """Refuse a key that was made for another tokenizer.
+
+    Raises:
+        KeyMismatch: naming the tokenizer the key wants.
+    """
+    assert isinstance(key.config, TokenConfig)
+    wanted = key.config.tokenizer
+    if wanted.fingerprint != tokenizer.fingerprint:
+        raise KeyMismatch(
+            f"Key {key.id} was made for the tokenizer of {wanted.name!r} (fingerprint "
+            f"{wanted.fingerprint[:12]}); this one is that of {tokenizer.name!r} "
+            f"({tokenizer.fingerprint[:12]}). Use that model, or a key made for this one."
+        )
+
+
+def splitter_of(
+    key: WatermarkKey | None, *, name: str | None = None, language: str | None = None
+) -> Splitter:
+    """The splitter that a key was made for; one that was asked for must be the same.
+
+    Keys from before it was recorded go with any.
+
+    Raises:
+        KeyMismatch: naming the splitter and the language that the key wants.
+    """
+    config = key.config if key else None
+    wanted = config.splitter if isinstance(config, SentenceConfig) else None
+    if key is None or wanted is None:
+        return load_splitter(name or DEFAULT_SPLITTER, language=language or "en")
+    if (name or wanted.name, language or wanted.language) != (wanted.name, wanted.language):
+        raise KeyMismatch(
+            f"Key {key.id} was made for texts in the language {wanted.language!r}, split by "
+            f"{wanted.name!r}; otherwise split, they show no mark. Leave --splitter and --language "
+            "out, or use another key."
+        )
+    return load_splitter(wanted.name, language=wanted.language)

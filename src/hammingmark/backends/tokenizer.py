@@ -1,0 +1,92 @@
+"""The tokenizer of a transformers model, which detection needs without the model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hammingmark.errors import BackendError
+from hammingmark.libraries import require_libraries
+
+
+class TransformersTokenizer:
+    """Text to tokens, as a transformers model reads it.
+
+    Args:
+        model: a folder, a hub name, or a GGUF file.
+        name: what a user typed to get it.
+    """
+
+    libraries: ClassVar[tuple[str, ...]] = ("torch", "transformers")
+    extra: ClassVar[str] = "torch"
+
+    def __init__(self, model: str | Path, *, name: str | None = None) -> None:
+        require_libraries(self.libraries, part="This tokenizer", get="hammingmark[torch]")
+        self.name = name or f"transformers:{model}"
+        self._model = model
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that decides a token."""
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        what = (
+            backend.to_str() if backend else json.dumps(self._tokenizer.get_vocab(), sort_keys=True)
+        )
+        return hashlib.sha256(f"{self.size}\n{what}".encode()).hexdigest()
+
+    @cached_property
+    def size(self) -> int:
+        """V, the number of logits of the model."""
+        from transformers import AutoConfig
+
+        source, options = model_source(self._model)
+        config = self._load(AutoConfig, source, options)
+        return int(config.get_text_config().vocab_size)
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without any that only begin or end one."""
+        tokens: list[int] = self._tokenizer(text, add_special_tokens=False).input_ids
+        return tokens
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """What each token adds to the text; one in the middle of a character adds nothing."""
+        found: list[str] = []
+        for count in range(1, len(tokens) + 1):
+            first = max(0, count - _AGAIN)
+            before = self._decode(tokens[first : count - 1])
+            found.append(self._decode(tokens[first:count])[len(before) :])
+        return found
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from transformers import AutoTokenizer
+
+        source, options = model_source(self._model)
+        return self._load(AutoTokenizer, source, options)
+
+    def _load(self, kind: Any, source: str, options: dict[str, Any]) -> Any:
+        try:
+            return kind.from_pretrained(source, **options)
+        except (OSError, ValueError, ImportError, KeyError) as error:
+            raise BackendError(f"transformers cannot load {self._model}: {error}") from error
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False)
+        return text.rstrip("\ufffd")
+
+
+_AGAIN = 8  # tokens that are read again to know the text of the next
+
+
+def model_source(model: str | Path) -> tuple[str, dict[str, Any]]:
+    """Where transformers finds a model, and what it must be told."""
+    path = Path(model)
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise BackendError(f"There is no model file {path}.")
+        return str(path.parent), {"gguf_file": path.name}
+    return str(model), {}

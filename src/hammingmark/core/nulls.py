@@ -1,0 +1,81 @@
+"""Null distributions: how a statistic behaves over keys that a text does not know.
+
+A method says for each of its tests which of them holds. A threshold that was fitted on unmarked
+text (``calibration.py``) is the third way, for methods or users that must do without either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.core import theory
+from hammingmark.keys import Secret
+
+_BLOCK = 1000
+_TIE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRandomization:
+    """The same statistic under reference keys, drawn like the secret one and counted.
+
+    Attributes:
+        draws: begins block after block of increments, each chunk by chunk along the text: (c, k).
+    """
+
+    draws: Callable[[], Iterator[Iterator[NDArray[np.float64]]]]
+
+    @property
+    def words(self) -> str:
+        """How it is known."""
+        return "exact over reference keys"
+
+    def survival(self, score: float) -> float | None:
+        """There is no closed form."""
+        return None
+
+    def blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
+        """The increments under reference keys."""
+        return self.draws()
+
+
+@dataclass(frozen=True, slots=True)
+class BinomialNull:
+    """Units that are valid independently of each other with one probability, as green tokens are.
+
+    The increments are 1 for a valid unit and 0 for any other, so the whole has a closed form; for
+    the best window draws are counted, whose numbers come from the secret.
+
+    Attributes:
+        units: u.
+        probability: of a valid unit.
+        secret: of the key.
+    """
+
+    units: int
+    probability: float
+    secret: Secret
+
+    @property
+    def words(self) -> str:
+        """How it is known."""
+        return "exact binomial"
+
+    def survival(self, score: float) -> float:
+        """P(S >= score)."""
+        least = math.ceil(score - _TIE * max(1.0, abs(score)))
+        return theory.binomial_survival(self.units, least, self.probability)
+
+    def blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
+        """Independent draws."""
+        block = 0
+        while True:
+            uniform = self.secret.uniforms("null", self.units * _BLOCK, index=block)
+            drawn = uniform.reshape(self.units, _BLOCK) < self.probability
+            yield iter([drawn.astype(np.float64)])
+            block += 1

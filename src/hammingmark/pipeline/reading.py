@@ -1,0 +1,135 @@
+"""Texts to what a watermark scores: the embeddings of sentences, or tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.errors import InputError
+from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
+from hammingmark.protocols import Encoder, Splitter, Tokenizer
+from hammingmark.records import EditHypotheses
+
+_BATCH_SENTENCES = 4096
+_BATCH_TEXTS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """One text, ready to be scored.
+
+    Attributes:
+        pieces: its sentences or tokens, as they stand.
+        values: their embeddings (n, d), or their numbers (n,); with ``edits``, the embeddings of
+            all that the sentences may have been, (N, d).
+        edits: what they may have been, if that is asked.
+    """
+
+    pieces: tuple[str, ...]
+    values: NDArray[Any]
+    edits: EditHypotheses | None = None
+
+
+class TextReader(Protocol):
+    """Texts to what a kind of watermark scores."""
+
+    @property
+    def piece(self) -> str:
+        """What a text is made of, such as ``sentence``."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the part that decides the values."""
+
+    @property
+    def edits(self) -> bool:
+        """Whether it also reads what the sentences may have been."""
+
+    def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
+        """Read texts in order, many at a time."""
+
+
+@dataclass(frozen=True)
+class SentenceReader:
+    """Splits texts and embeds their sentences.
+
+    Attributes:
+        splitter: must be the one that marking used.
+        encoder: likewise.
+        edits: whether sentences may have been joined, split or inserted (`core.edit_lattice`).
+    """
+
+    splitter: Splitter
+    encoder: Encoder
+    edits: bool = False
+    piece = "sentence"
+
+    @property
+    def fingerprint(self) -> str:
+        """The encoder's."""
+        return self.encoder.fingerprint
+
+    def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
+        """Read texts in order, embedding the sentences of many at a time."""
+        batch: list[list[str]] = []
+        held = 0
+        for text in require_texts(texts):
+            batch.append(self.splitter.split(text).carrying)
+            held += len(batch[-1])
+            if held >= _BATCH_SENTENCES or len(batch) >= _BATCH_TEXTS:
+                yield self._embed(batch)
+                batch, held = [], 0
+        if batch:
+            yield self._embed(batch)
+
+    def _embed(self, batch: Sequence[Sequence[str]]) -> list[ReadText]:
+        edits = [edit_hypotheses(each) if self.edits else None for each in batch]
+        texts = [e.texts if e else s for s, e in zip(batch, edits, strict=True)]
+        every = list(dict.fromkeys(text for some in texts for text in some))
+        row = {text: i for i, text in enumerate(every)}
+        embeddings = self.encoder.encode(every)
+        return [
+            ReadText(tuple(sentences), embeddings[[row[text] for text in some]], each)
+            for sentences, some, each in zip(batch, texts, edits, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class TokenReader:
+    """Makes tokens of texts.
+
+    Attributes:
+        tokenizer: must be that of the model that wrote them.
+    """
+
+    tokenizer: Tokenizer
+    piece = "token"
+    edits = False
+
+    @property
+    def fingerprint(self) -> str:
+        """The tokenizer's."""
+        return self.tokenizer.fingerprint
+
+    def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
+        """Read texts one by one."""
+        for text in require_texts(texts):
+            tokens = self.tokenizer.encode(text)
+            pieces = tuple(self.tokenizer.pieces(tokens))
+            yield [ReadText(pieces, np.array(tokens, dtype=np.int64))]
+
+
+def require_texts(texts: Iterable[str]) -> Iterator[str]:
+    """The texts, each of which must be one.
+
+    Raises:
+        InputError: a text is no string.
+    """
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"A text to judge is a string, not a {type(text).__name__}.")
+        yield text

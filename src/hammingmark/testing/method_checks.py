@@ -1,0 +1,356 @@
+"""What every watermarking method keeps to, as functions that fail with a sentence.
+
+A method supplies its own examples: a class method ``examples`` gives configurations by name. Each
+check is run on each of them, on texts that are made here: random embeddings at some similarity for
+a method that marks sentences, random tokens for one that marks tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark import method_config
+from hammingmark.errors import InputError
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.method_config import EncoderId, MethodConfig, SentenceConfig, TokenizerId
+from hammingmark.pipeline.compare import compare
+from hammingmark.protocols import (
+    ConditionsOnTopic,
+    ScoredText,
+    SentenceWatermark,
+    SignificanceTest,
+    TokenWatermark,
+    Watermark,
+)
+
+DIMENSION = 48
+VOCABULARY = 400
+LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
+REFERENCES = 99  # with 99 or 999, a level of 1 % is met exactly
+
+Check = Callable[[type[Any], MethodConfig], None]
+
+
+def method_checks(method: type[Any]) -> list[tuple[str, Callable[[], None]]]:
+    """Every check on every example of a method: what it is called, and the function to run.
+
+    With pytest::
+
+        @pytest.mark.parametrize(("name", "check"), method_checks(MyMethod))
+        def test_contract(name, check):
+            check()
+    """
+    return [
+        (f"{check.__name__.removeprefix('check_')}[{name}]", partial(check, method, config))
+        for name, config in examples_of(method).items()
+        for check in _checks(config)
+    ]
+
+
+def examples_of(method: type[Any]) -> dict[str, MethodConfig]:
+    """The configurations that a method supplies, for parts that do not exist."""
+    if issubclass(method.Config, SentenceConfig):
+        part: EncoderId | TokenizerId = EncoderId("test", "ab" * 32, DIMENSION)
+    else:
+        part = TokenizerId("test", "ab" * 32, VOCABULARY)
+    return dict(method.examples(part))
+
+
+def _checks(config: MethodConfig) -> list[Check]:
+    kind = "sentences" if isinstance(config, SentenceConfig) else "tokens"
+    other = "tokens" if kind == "sentences" else "sentences"
+    return [
+        each
+        for name, each in globals().items()
+        if name.startswith("check_") and not name.startswith(f"check_{other}_")
+    ]
+
+
+def under(method: type[Any], config: MethodConfig, rng: np.random.Generator) -> Watermark:
+    """The method under a new key."""
+    watermark: Watermark = method(WatermarkKey(Secret(rng.bytes(32)), config))
+    return watermark
+
+
+def unmarked(config: MethodConfig, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    """A text of n pieces that knows no key."""
+    if isinstance(config, SentenceConfig):
+        rho = float(rng.uniform(-0.2, 0.9))
+        rows = [_near(np.zeros(DIMENSION), 0.0, 1, rng)[0]]
+        while len(rows) < n:
+            rows.append(_near(rows[-1], rho, 1, rng)[0])
+        return np.array(rows[:n], np.float32).reshape(n, DIMENSION)
+    return rng.integers(VOCABULARY, size=n)
+
+
+def marked(watermark: Watermark, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    """A text of n pieces that the watermark marked wherever it could."""
+    if isinstance(watermark, SentenceWatermark):
+        rows = [_near(np.zeros(DIMENSION), 0.0, 1, rng)[0]]
+        while len(rows) < n:
+            candidates = _near(rows[-1], 0.5, 16 * watermark.pool, rng)
+            choice = watermark.choose(rows[-1], candidates)
+            if choice.accepted:
+                rows.append(candidates[choice.index])
+        return np.array(rows, np.float32)
+    assert isinstance(watermark, TokenWatermark), "it marks neither sentences nor tokens"
+    import torch
+
+    tokens: list[int] = []
+    while len(tokens) < n:
+        context = ([-1] * watermark.width + tokens)[len(tokens) :]
+        logits = torch.from_numpy(rng.standard_normal((1, VOCABULARY)).astype(np.float32))
+        scores = watermark.process(logits, torch.tensor([context]))[0].numpy()
+        shares = np.exp(scores - scores.max(), dtype=np.float64)
+        tokens.append(int(rng.choice(VOCABULARY, p=shares / shares.sum())))
+    return np.array(tokens)
+
+
+def every_test(watermark: Watermark, text: ScoredText) -> Iterator[tuple[str, SignificanceTest]]:
+    """Every test that a method offers for a text."""
+    for statistic in watermark.statistics:
+        yield statistic, text.test(statistic)
+        if isinstance(text, ConditionsOnTopic):
+            yield f"{statistic} given the topic", text.test_given_topic(statistic)
+
+
+def check_it_is_what_it_says(method: type[Any], config: MethodConfig) -> None:
+    """It implements the protocol, under its registered name."""
+    watermark = under(method, config, np.random.default_rng(0))
+    assert isinstance(watermark, Watermark), "it does not implement protocols.Watermark"
+    kind = SentenceWatermark if isinstance(config, SentenceConfig) else TokenWatermark
+    assert isinstance(watermark, kind), f"it does not implement protocols.{kind.__name__}"
+    assert watermark.name == config.method == method.Config.method, "it has two names"
+    assert watermark.key.id.startswith("hm-"), "it does not keep its key"
+    assert watermark.statistics, "it has no statistic"
+    assert "default" in config.presets, "it has no preset called default"
+
+
+def check_a_configuration_survives_json(method: type[Any], config: MethodConfig) -> None:
+    """It is the same after a file, and refuses what it does not know."""
+    data = json.loads(json.dumps(method_config.to_json(config)))
+    assert method_config.from_json(method.Config, data) == config, "JSON changes it"
+    assert config.summary, "it has no words for its rule"
+    data["parameters"]["unheard_of"] = 1
+    refusal = _refusal(lambda: method_config.from_json(method.Config, data), InputError)
+    assert refusal, "a parameter that it does not know is not refused"
+    assert "unheard_of" in refusal, "the error does not name the parameter"
+
+
+def check_same_key_and_text_give_the_same_evidence(method: type[Any], config: MethodConfig) -> None:
+    """The key decides, and nothing else does."""
+    text = unmarked(config, 40, np.random.default_rng(1))
+    first, again = (under(method, config, np.random.default_rng(2)) for _ in range(2))
+    one, other = first.read(text).evidence, again.read(text.copy()).evidence
+    assert one == other, "the same key and text give other evidence"
+    wrong = under(method, config, np.random.default_rng(3)).read(text).evidence
+    assert one != wrong, "another key gives the same evidence"
+
+
+def check_a_text_without_a_unit_has_empty_evidence(method: type[Any], config: MethodConfig) -> None:
+    """Nothing is made up for it."""
+    rng = np.random.default_rng(6)
+    evidence = under(method, config, rng).read(unmarked(config, 2, rng)[:0]).evidence
+    assert evidence.scores == (), "an empty text has scores"
+    assert not evidence.means, "an empty text has a mean"
+    assert not any(evidence.sums.values()), "an empty text has a sum"
+
+
+def check_evidence_and_tests_tell_one_story(method: type[Any], config: MethodConfig) -> None:
+    """What is reported is what decides."""
+    rng = np.random.default_rng(7)
+    watermark = under(method, config, rng)
+    read = watermark.read(unmarked(config, 13, rng))
+    evidence = read.evidence
+    for statistic in watermark.statistics:
+        own = read.test(statistic).own
+        assert len(own) == len(evidence.scores), f"{statistic} has other units than the evidence"
+        shown = evidence.means.get(statistic, evidence.sums.get(statistic))
+        assert shown is not None, f"{statistic} is not in the evidence"
+        value = own.mean() if statistic in evidence.means else own.sum()
+        assert np.isclose(value, shown), f"{statistic} is reported as {shown} and is {value}"
+        assert np.isclose(evidence.mean(statistic), own.mean()), f"the mean of {statistic} is wrong"
+    assert evidence.valid == sum(each.valid for each in evidence.scores)
+    for each in evidence.scores:
+        assert each.score <= evidence.scale + 1e-6, "a score is above the scale"
+        assert each.valid is bool(each.score >= np.float32(evidence.threshold)), (
+            "a unit is valid by another rule than its score and the threshold"
+        )
+
+
+def check_tests_keep_their_shapes_and_their_ceiling(
+    method: type[Any], config: MethodConfig
+) -> None:
+    """Increments are finite, and no key does better than the best."""
+    rng = np.random.default_rng(8)
+    for n in (3, 60, 600):
+        watermark = under(method, config, rng)
+        read = watermark.read(unmarked(config, n, rng))
+        units = len(read.evidence.scores)
+        for name, test in every_test(watermark, read):
+            for part in (test.own, test.best, test.centre):
+                assert part.shape == (units,), f"{name}: shape {part.shape} for {units} units"
+                assert part.dtype == np.float64, f"{name}: {part.dtype}"
+                assert np.isfinite(part).all(), f"{name}: not finite"
+            assert (test.own <= test.best + 1e-6).all(), f"{name}: above the best"
+            assert test.null.words, f"{name}: no words for its null distribution"
+            for block in islice(test.null.blocks(), 2):
+                values = np.concatenate(list(block))
+                assert values.shape[0] == units, f"{name}: {values.shape[0]} rows"
+                assert np.isfinite(values).all(), f"{name}: draws are not finite"
+                assert (values <= test.best[:, None] + 1e-6).all(), f"{name}: draws above the best"
+
+
+def check_draws_are_the_same_each_time(method: type[Any], config: MethodConfig) -> None:
+    """The null distribution is decided by the key."""
+    text = unmarked(config, 7, np.random.default_rng(9))
+
+    def draws() -> dict[str, list[NDArray[np.float64]]]:
+        watermark = under(method, config, np.random.default_rng(10))
+        return {
+            name: [np.concatenate(list(block)) for block in islice(test.null.blocks(), 2)]
+            for name, test in every_test(watermark, watermark.read(text))
+        }
+
+    first, again = draws(), draws()
+    for name, blocks in first.items():
+        for left, right in zip(blocks, again[name], strict=True):
+            np.testing.assert_array_equal(left, right, err_msg=name)
+        assert not np.array_equal(blocks[0], blocks[1]), f"{name}: each block holds other draws"
+
+
+def check_p_values_under_wrong_keys_are_not_smaller_than_uniform(
+    method: type[Any], config: MethodConfig, *, keys: int = 100, texts: int = 3
+) -> None:
+    """Unmarked texts under keys that they do not know; and no test is idle.
+
+    Four standard errors: chance alone exceeds them once in 30,000 times.
+    """
+    rng = np.random.default_rng(11)
+    found: dict[str, list[float]] = {}
+    for _ in range(keys):
+        watermark = under(method, config, rng)
+        for _ in range(texts):
+            read = watermark.read(unmarked(config, int(rng.integers(6, 30)), rng))
+            for name, test in every_test(watermark, read):
+                p = compare(test, limit=REFERENCES).p_value
+                found.setdefault(name, []).append(p)
+    for name, values in found.items():
+        p_values = np.array(values)
+        for level in LEVELS:
+            slack = 4 * np.sqrt(level * (1 - level) / len(values))
+            share = float((p_values <= level).mean())
+            assert share <= level + slack, f"{name}: {share:.3f} of p-values below {level}"
+        assert (p_values <= 0.5).mean() > 0.1, f"{name}: p-values are never small"
+
+
+def check_marked_texts_are_told_apart(method: type[Any], config: MethodConfig) -> None:
+    """A long marked text has a small p-value under its key, and under no other."""
+    rng = np.random.default_rng(13)
+    for _ in range(2):
+        watermark = under(method, config, rng)
+        text = marked(watermark, 200 if isinstance(watermark, TokenWatermark) else 40, rng)
+        other = under(method, config, rng)
+        wrong = dict(every_test(other, other.read(text)))
+        for name, test in every_test(watermark, watermark.read(text)):
+            p = compare(test, limit=999).p_value
+            assert p <= 0.005, f"{name}: a marked text has p = {p}"
+            p = compare(wrong[name], limit=999).p_value
+            assert p > 0.005, f"{name}: a marked text has p = {p} under another key"
+
+
+def check_nothing_shows_the_secret(method: type[Any], config: MethodConfig) -> None:
+    """Neither what is printed nor what is pickled."""
+    rng = np.random.default_rng(14)
+    watermark = under(method, config, rng)
+    raw = watermark.key.secret.reveal()
+    read = watermark.read(unmarked(config, 9, rng))
+    parts = (watermark, read, read.evidence, *(test for _, test in every_test(watermark, read)))
+    for part in parts:
+        for text in (repr(part), str(part), f"{part}"):
+            for shown in (raw.hex(), repr(raw)[2:-1], str(int.from_bytes(raw, "big"))):
+                assert shown not in text, f"{type(part).__name__} shows the secret"
+    refusal = _refusal(lambda: pickle.dumps(watermark), TypeError)
+    assert refusal, "it can be pickled with its secret"
+    assert "key's file" in refusal, "the error does not say what to do instead"
+
+
+def check_sentences_that_are_accepted_count(method: type[Any], config: MethodConfig) -> None:
+    """What generation accepts, detection counts, and nothing else."""
+    rng = np.random.default_rng(4)
+    seen = set()
+    for number in range(150):
+        watermark = under(method, config, rng)
+        assert isinstance(watermark, SentenceWatermark)
+        before = unmarked(config, 3, rng)
+        candidates = _near(before[-1], (0.0, 0.5, 0.95)[number % 3], 3, rng)
+        choice = watermark.choose(before[-1], candidates)
+        assert len(choice.scores) == len(candidates), "it does not score each candidate"
+        for i, candidate in enumerate(candidates):
+            alone = watermark.choose(before[-1], candidate[None])
+            last = watermark.read(np.vstack([before, candidate])).evidence.scores[-1]
+            assert last.valid is alone.accepted, "generation and detection differ"
+            assert last.score == alone.scores[0], "generation and detection score differently"
+            if watermark.pool == 1 and i < choice.index and choice.accepted:
+                assert not alone.accepted, "the first accepted candidate must be chosen"
+        if not choice.accepted:
+            best = max(choice.scores)
+            assert choice.scores[choice.index] == best, "the best of those refused must be chosen"
+        seen.add(choice.accepted)
+    assert seen == {True, False}, "the rule accepts all, or none"
+
+
+def check_sentences_begin_freely(method: type[Any], config: MethodConfig) -> None:
+    """Nothing is asked of the first sentence."""
+    rng = np.random.default_rng(5)
+    watermark = under(method, config, rng)
+    assert isinstance(watermark, SentenceWatermark)
+    choice = watermark.choose(None, unmarked(config, 4, rng))
+    assert choice.accepted, "the first sentence is refused"
+    assert choice.index == 0, "the first candidate for the first sentence is not taken"
+    assert len(choice.scores) == 4, "it does not score each candidate"
+
+
+def check_tokens_are_processed_row_by_row(method: type[Any], config: MethodConfig) -> None:
+    """The logits of a text do not depend on the texts beside it."""
+    import torch
+
+    rng = np.random.default_rng(15)
+    watermark = under(method, config, rng)
+    assert isinstance(watermark, TokenWatermark)
+    logits = torch.from_numpy(rng.standard_normal((5, VOCABULARY)).astype(np.float32))
+    contexts = torch.from_numpy(rng.integers(VOCABULARY, size=(5, watermark.width)))
+    contexts[0] = -1
+    together = watermark.process(logits, contexts)
+    assert together.shape == logits.shape, "logits come back in another shape"
+    for row in range(5):
+        alone = watermark.process(logits[row : row + 1], contexts[row : row + 1])
+        assert torch.allclose(alone[0], together[row]), "a text's logits depend on its neighbours"
+
+
+def _refusal(work: Callable[[], object], kind: type[Exception]) -> str:
+    """The words with which something is refused; none if it is not."""
+    try:
+        work()
+    except kind as error:
+        return str(error)
+    return ""
+
+
+def _near(
+    centre: NDArray[Any], rho: float, count: int, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """Unit rows (count, d) at cosine about ``rho`` to a centre (d,)."""
+    noise = rng.standard_normal((count, DIMENSION))
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    rows = rho * centre + np.sqrt(1 - rho**2) * noise
+    units: NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return units.astype(np.float32)

@@ -1,0 +1,120 @@
+"""The method under one key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.core.hashing import project_in_order
+from hammingmark.core.statistics import STATISTICS, Alternative, Pairs, Rule, cosines
+from hammingmark.keys import ReferenceKeys, WatermarkKey
+from hammingmark.method_config import EncoderId
+from hammingmark.records import Choice, EditHypotheses
+from hammingmark.watermarks.hamming.config import HammingConfig
+from hammingmark.watermarks.hamming.key_search import best_keys
+from hammingmark.watermarks.hamming.scored_text import EditedText, HammingText
+
+
+class HammingMark:
+    """The next sentence agrees with the one before in enough of the bits of a secret hash.
+
+    Args:
+        key: the secret and the rule.
+        alternative: what marked text is expected to look like when it is judged.
+        references: the reference keys; by default the key's own.
+    """
+
+    name = "hamming"
+    Config = HammingConfig
+    pool = 1
+    statistics: Sequence[str] = tuple(STATISTICS)
+
+    def __init__(
+        self,
+        key: WatermarkKey,
+        *,
+        alternative: Alternative | None = None,
+        references: ReferenceKeys | None = None,
+    ) -> None:
+        assert isinstance(key.config, HammingConfig)
+        self.key = key
+        self.config = config = key.config
+        self.rule = Rule(
+            config.bits,
+            config.threshold,
+            alternative or Alternative(),
+            config.softness,
+            config.residual,
+        )
+        self.planes = planes_of(key)
+        self.references = references or ReferenceKeys(key.secret, bits=config.bits)
+
+    @classmethod
+    def examples(cls, encoder: EncoderId) -> Mapping[str, HammingConfig]:
+        """Configurations for the contract suite: hard and soft, whole sentences and residuals."""
+        return {
+            "whole": HammingConfig(encoder=encoder),
+            "soft": HammingConfig(encoder=encoder, threshold=5.3, softness=0.5),
+            "residual": HammingConfig(encoder=encoder, threshold=5, residual=True),
+            "soft-residual": HammingConfig(
+                encoder=encoder, threshold=4.3, softness=0.5, residual=True
+            ),
+        }
+
+    def choose(
+        self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
+    ) -> Choice:
+        """The first candidate that agrees enough with the previous sentence, otherwise the best.
+
+        Args:
+            previous: embedding (d,) of the sentence before, or None if there is none.
+            candidates: (c, d), in drawing order, at least one.
+        """
+        if previous is None:
+            scores = (float(self.config.bits),) * len(candidates)
+            return Choice(index=0, accepted=True, scores=scores)
+        # Each candidate beside the previous sentence: pairs, as detection would see them.
+        rows = np.empty((2 * len(candidates), candidates.shape[1]), np.float32)
+        rows[::2], rows[1::2] = previous, candidates
+        pairs = Pairs(project_in_order(rows, self.planes), cosines(rows), rule=self.rule)
+        agreement = pairs.agreement(self.rule.softness)[::2, 0]
+        valid = self.accepts(agreement)
+        index = int(np.argmax(valid if valid.any() else agreement))
+        return Choice(index, bool(valid[index]), tuple(float(score) for score in agreement))
+
+    def read(self, values: NDArray[np.float32]) -> HammingText:
+        """Score a text by the embeddings (n, d) of its sentences."""
+        return HammingText(self, values)
+
+    def read_edited(self, values: NDArray[np.float32], edits: EditHypotheses) -> EditedText:
+        """Score a text by the embeddings (N, d) of all that its sentences may have been."""
+        return EditedText(self, values, edits)
+
+    def rank(
+        self,
+        keys: Sequence[WatermarkKey],
+        texts: Sequence[NDArray[np.float32]],
+        *,
+        statistic: str,
+    ) -> list[list[int]]:
+        """For each text, the keys under which the whole of it and a passage of it do best."""
+        chosen = STATISTICS[statistic](self.rule)
+        return best_keys(map(planes_of, keys), texts, statistic=chosen, rule=self.rule)
+
+    def like(self, key: WatermarkKey) -> HammingMark:
+        """The same under another key of the same configuration, with the same reference keys."""
+        return HammingMark(key, alternative=self.rule.alternative, references=self.references)
+
+    def accepts(self, agreement: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """The paper's equation 3, at least T, for generation and detection alike."""
+        enough: NDArray[np.bool_] = agreement >= np.float32(self.rule.threshold)
+        return enough
+
+
+def planes_of(key: WatermarkKey) -> NDArray[np.float32]:
+    """R, the secret hyperplanes of a key: (m, d)."""
+    assert isinstance(key.config, HammingConfig)
+    m, d = key.config.bits, key.config.encoder.dimension
+    return key.secret.normals("planes", m * d).reshape(m, d)

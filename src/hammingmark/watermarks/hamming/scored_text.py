@@ -1,0 +1,250 @@
+"""One text under one secret key and under reference keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.core.edit_lattice import EditLattice
+from hammingmark.core.hashing import project, project_in_order
+from hammingmark.core.nulls import KeyRandomization
+from hammingmark.core.references import coordinates, split_topic
+from hammingmark.core.statistics import (
+    STATISTICS,
+    Pairs,
+    Statistic,
+    cosines,
+    grid_steps,
+    natural_match,
+    pair_cosines,
+)
+from hammingmark.errors import InputError
+from hammingmark.protocols import NullDistribution
+from hammingmark.records import EditHypotheses, Evidence, UnitScore
+from hammingmark.watermarks.hamming.increments import Projection, along
+
+if TYPE_CHECKING:
+    from hammingmark.watermarks.hamming.method import HammingMark
+
+_CHUNK = 256  # sentences at a time, so that memory does not grow with the text
+_STEPS = 128  # pairs of parts at a time, likewise
+
+
+class HammingText:
+    """A text, projected once under the secret key.
+
+    Args:
+        mark: the method under that key.
+        embeddings: of the text's sentences, (n, d).
+    """
+
+    def __init__(self, mark: HammingMark, embeddings: NDArray[np.float32]) -> None:
+        self._mark = mark
+        self._embeddings = embeddings
+        self._similarity = cosines(embeddings)
+        self._own = project_in_order(embeddings, mark.planes)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Matches, votes and likelihoods."""
+        rule = self._mark.rule
+        unit, scale, threshold = "transition", float(rule.bits), float(rule.threshold)
+        if not len(self._similarity):
+            return Evidence(unit, (), scale, threshold, sums=dict.fromkeys(_RATIOS, 0.0))
+        pairs = Pairs(self._own, self._similarity, rule=rule)
+        agreement = pairs.agreement(rule.softness)[:, 0]
+        rows = zip(
+            agreement,
+            self._mark.accepts(agreement),
+            pairs.matches()[:, 0],
+            self._similarity,
+            rule.bits * natural_match(self._similarity, rule=rule),
+            strict=True,
+        )
+        own = {name: kind(rule).increments(pairs)[:, 0] for name, kind in STATISTICS.items()}
+        return Evidence(
+            unit,
+            tuple(
+                UnitScore(
+                    float(score),
+                    bool(valid),
+                    {"match": int(match), "cosine": float(cosine), "expected": float(expected)},
+                )
+                for score, valid, match, cosine, expected in rows
+            ),
+            scale,
+            threshold,
+            means={name: float(own[name].mean()) for name in own if name not in _RATIOS},
+            sums={name: float(own[name].sum()) for name in _RATIOS},
+        )
+
+    def test(self, statistic: str) -> HammingTest:
+        """The test over all keys."""
+        return HammingTest(self, _statistic(statistic, self._mark), given_topic=False)
+
+    def test_given_topic(self, statistic: str) -> HammingTest:
+        """The test over keys that project the text's mean sentence as the secret key does."""
+        return HammingTest(self, _statistic(statistic, self._mark), given_topic=True)
+
+    def own_increments(self, statistic: Statistic) -> NDArray[np.float64]:
+        """What each transition adds under the secret key, (n - 1,)."""
+        parts = self.increments(statistic, self._own, lambda rows: rows)
+        return np.concatenate([part[:, 0] for part in parts])
+
+    def reference_increments(
+        self, statistic: Statistic, *, given_topic: bool
+    ) -> Iterator[Iterator[NDArray[np.float64]]]:
+        """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
+        mark = self._mark
+        bits = mark.rule.bits
+        shared: NDArray[np.float32] | None = None
+        free = self._embeddings
+        if given_topic:
+            topic = split_topic(self._embeddings)
+            seen = project_in_order(topic.direction[None], mark.planes)[0]
+            shared = topic.along[:, None] * seen
+            free = topic.rest
+        reduced = coordinates(free)
+        for planes in mark.references.blocks(reduced.shape[1]):
+            view = partial(project, planes=planes, bits=bits)
+            yield self.increments(statistic, reduced, view, shared)
+
+    def bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The most that each transition can add, and the centre of its increments: (n - 1,)."""
+        steps = grid_steps(self._similarity, rule=self._mark.rule)
+        return statistic.best(steps), statistic.centre(steps)
+
+    def increments(
+        self,
+        statistic: Statistic,
+        rows: NDArray[np.float32],
+        view: Projection,
+        shared: NDArray[np.float32] | None = None,
+    ) -> Iterator[NDArray[np.float64]]:
+        """Chunk by chunk; ``shared`` (n, m) is what every key has in common, if anything."""
+        return along(
+            rows, self._similarity, view, statistic=statistic, rule=self._mark.rule, shared=shared
+        )
+
+
+class EditedText(HammingText):
+    """A text that somebody may have edited: read in every way that its parts allow.
+
+    The increments say by how much each sentence changes the likelihood ratio of the text so far,
+    averaged over readings (``core.edit_lattice``); the statistic must be a likelihood ratio. The
+    evidence is that of the text as it stands.
+
+    Args:
+        mark: the method under the secret key.
+        embeddings: of all parts, (N, d).
+        edits: where each part begins and ends.
+    """
+
+    def __init__(
+        self, mark: HammingMark, embeddings: NDArray[np.float32], edits: EditHypotheses
+    ) -> None:
+        super().__init__(mark, embeddings)
+        self._lattice = EditLattice(edits.begins, edits.ends, sentences=edits.sentences)
+        self._plain = HammingText(mark, embeddings[: edits.sentences])
+        first, second = embeddings[self._lattice.before], embeddings[self._lattice.after]
+        self._similarity = pair_cosines(first, second)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """That of the text as it stands."""
+        return self._plain.evidence
+
+    def test(self, statistic: str) -> HammingTest:
+        """The test over all keys.
+
+        Raises:
+            InputError: the statistic is no likelihood ratio.
+        """
+        _require_ratio(statistic)
+        return super().test(statistic)
+
+    def test_given_topic(self, statistic: str) -> HammingTest:
+        """The same given the topic."""
+        _require_ratio(statistic)
+        return super().test_given_topic(statistic)
+
+    def bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """With every step at its best: no reading, and so no mean of readings, does better.
+
+        A likelihood ratio pulls windows down by itself, so that its centre is 0.
+        """
+        steps = grid_steps(self._similarity, rule=self._mark.rule)
+        best = np.concatenate(list(self._lattice.read(iter(statistic.best(steps)[:, None]))))
+        return best, np.zeros_like(best)
+
+    def increments(
+        self,
+        statistic: Statistic,
+        rows: NDArray[np.float32],
+        view: Projection,
+        shared: NDArray[np.float32] | None = None,
+    ) -> Iterator[NDArray[np.float64]]:
+        """Chunk by chunk, summed over the readings."""
+        told = self._lattice.read(self._worth(statistic, rows, view, shared))
+        while some := list(islice(told, _CHUNK)):
+            yield np.stack(some)
+
+    def _worth(
+        self,
+        statistic: Statistic,
+        rows: NDArray[np.float32],
+        view: Projection,
+        shared: NDArray[np.float32] | None,
+    ) -> Iterator[NDArray[np.float64]]:
+        """Each step's log-likelihood ratio under k keys, (k,), in the lattice's order."""
+        lattice = self._lattice
+        for first in range(0, len(lattice.before), _STEPS):
+            some = slice(first, first + _STEPS)
+            used, place = np.unique(
+                np.stack([lattice.before[some], lattice.after[some]]), return_inverse=True
+            )
+            projections = view(rows[used])
+            if shared is not None:
+                projections += shared[used, None, :]
+            one, other = projections[place.reshape(2, -1)]
+            pairs = Pairs(one, self._similarity[some], rule=self._mark.rule, second=other)
+            yield from statistic.increments(pairs)
+
+
+class HammingTest:
+    """The test of one text by one statistic.
+
+    Attributes:
+        own: what each transition adds to the statistic under the secret key, (n - 1,).
+        best: the most that any key could give each transition, (n - 1,).
+        centre: what to take off each increment before windows are compared, (n - 1,).
+        is_ratio: whether the increments are log-likelihood ratios.
+        null: the reference keys.
+    """
+
+    def __init__(self, text: HammingText, statistic: Statistic, *, given_topic: bool) -> None:
+        self.own = text.own_increments(statistic)
+        self.best, self.centre = text.bounds(statistic)
+        self.is_ratio = statistic.is_ratio
+        self.null: NullDistribution = KeyRandomization(
+            partial(text.reference_increments, statistic, given_topic=given_topic)
+        )
+
+
+_RATIOS = tuple(name for name, kind in STATISTICS.items() if kind.is_ratio)
+
+
+def _statistic(name: str, mark: HammingMark) -> Statistic:
+    return STATISTICS[name](mark.rule)
+
+
+def _require_ratio(statistic: str) -> None:
+    if statistic not in _RATIOS:
+        raise InputError(
+            f"Edits need a likelihood ratio: use the statistic {' or '.join(_RATIOS)}."
+        )

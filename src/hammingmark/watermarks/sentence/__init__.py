@@ -1,1 +1,0 @@
-"""Methods that mark by the choice of sentences."""

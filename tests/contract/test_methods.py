@@ -1,0 +1,85 @@
+"""Every registered method keeps its contract, on the examples that it supplies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from hammingmark import registry
+from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
+from hammingmark.pipeline.compare import compare
+from hammingmark.testing.method_checks import (
+    check_p_values_under_wrong_keys_are_not_smaller_than_uniform,
+    every_test,
+    examples_of,
+    method_checks,
+    under,
+    unmarked,
+)
+
+METHODS = {name: registry.find("methods", name) for name in registry.names("methods")}
+CHECKS = [
+    pytest.param(check, id=f"{name}-{what}")
+    for name, method in METHODS.items()
+    for what, check in method_checks(method)
+]
+EXAMPLES = [
+    pytest.param(method, config, id=f"{name}-{example}")
+    for name, method in METHODS.items()
+    for example, config in examples_of(method).items()
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_method_keeps_its_contract(
+    check: Callable[[], None], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if "wrong_keys" in request.node.callspec.id:
+        # By the hundred, where the level is in question and not the power.
+        monkeypatch.setattr(ReferenceKeys, "block", 100)
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "config"), EXAMPLES)
+def test_over_many_wrong_keys_the_level_holds(
+    method: type, config: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReferenceKeys, "block", 100)
+    check_p_values_under_wrong_keys_are_not_smaller_than_uniform(method, config, keys=500)  # type: ignore[arg-type]
+
+
+@pytest.mark.study
+@pytest.mark.parametrize(("method", "config"), EXAMPLES)
+def test_over_very_many_wrong_keys_the_level_holds(
+    method: type, config: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReferenceKeys, "block", 100)
+    check_p_values_under_wrong_keys_are_not_smaller_than_uniform(method, config, keys=2000)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [3, 40])
+@pytest.mark.parametrize("config", examples_of(METHODS["hamming"]).values(), ids=str)
+def test_one_sentence_said_again_and_again_is_no_evidence(config: object, n: int) -> None:
+    """Given the topic, every reference key sees the text as the secret one does: all tie."""
+    rng = np.random.default_rng(12)
+    found: dict[str, list[float]] = {}
+    for _ in range(12):
+        watermark = under(METHODS["hamming"], config, rng)  # type: ignore[arg-type]
+        text = np.repeat(unmarked(config, 1, rng), n, axis=0)  # type: ignore[arg-type]
+        for name, test in every_test(watermark, watermark.read(text)):
+            found.setdefault(name, []).append(compare(test, limit=999).p_value)
+    for name, p in found.items():
+        assert name.endswith("topic") is False or min(p) == 1.0, name
+        assert sum(each <= 0.01 for each in p) <= 2, name
+
+
+def test_reference_keys_are_found_by_the_holder_of_the_secret_alone() -> None:
+    (config, *_) = examples_of(METHODS["hamming"]).values()
+    mine, other = (
+        METHODS["hamming"](WatermarkKey(Secret(bytes([number] * 32)), config)) for number in (1, 2)
+    )
+    blocks = [next(iter(each.references.blocks(3))) for each in (mine, other)]
+    assert not np.array_equal(*blocks)
