@@ -22,8 +22,9 @@ from hammingmark.attacks.document import LeftPrompt, Truncate
 from hammingmark.attacks.settings import REQUIRED, Setting, known_settings, read_settings
 from hammingmark.attacks.typos import Typos
 from hammingmark.errors import InputError, UnknownName
-from hammingmark.protocols import Attack, Backend, Encoder, FloatArray, Splitter
+from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 from hammingmark.sentences.sentencex import SentencexSplitter
+from hammingmark.testing import FakeEncoder
 
 
 class Everything:
@@ -168,17 +169,8 @@ def test_every_attack_says_what_it_is() -> None:
     assert list(known) == ["share", "min_similarity"]
 
 
-class Ones:
-    """Finds all sentences alike."""
-
-    name, dimension, fingerprint = "ones", 1, "00" * 32
-
-    def encode(self, sentences: Sequence[str]) -> FloatArray:
-        return np.ones((len(sentences), 1), np.float32)
-
-
 def test_an_attack_within_an_attack_is_told_behind_a_dot() -> None:
-    given: dict[str, object] = {"inner": "typos", "inner.share": "0.25", "encoder": Ones()}
+    given: dict[str, object] = {"inner": "typos", "inner.share": "0.25", "encoder": FakeEncoder()}
     known = attack_settings("boundary-seeking", given)
     assert known["inner.share"].words == "a number"
     assert "inner.share" not in attack_settings("boundary-seeking", {"inner": Typos()})
@@ -186,7 +178,7 @@ def test_an_attack_within_an_attack_is_told_behind_a_dot() -> None:
     assert isinstance(attack, BoundarySeeking)
     assert attack.inner == Typos(share=0.25)
     given["inner"] = "distance-seeking"
-    deep = {"inner.inner": "typos", "inner.encoder": Ones(), "inner.inner.share": 0.5}
+    deep = {"inner.inner": "typos", "inner.encoder": FakeEncoder(), "inner.inner.share": 0.5}
     del given["inner.share"]
     nested = load_attack("boundary-seeking", splitter=load_splitter(), settings={**given, **deep})
     assert nested.inner.inner == Typos(share=0.5)  # type: ignore[attr-defined]
@@ -205,5 +197,7 @@ def test_an_attack_within_an_attack_is_told_behind_a_dot() -> None:
 def test_a_wrong_word_behind_a_dot_is_refused(given: dict[str, object], said: str) -> None:
     with pytest.raises((InputError, UnknownName), match=said):
         load_attack(
-            "boundary-seeking", splitter=load_splitter(), settings={**given, "encoder": Ones()}
+            "boundary-seeking",
+            splitter=load_splitter(),
+            settings={**given, "encoder": FakeEncoder()},
         )
