@@ -30,16 +30,7 @@ def encoder_checks() -> list[Callable[[Encoder], None]]:
     >>> for check in encoder_checks():
     ...     check(FakeEncoder())
     """
-    return [
-        check_it_is_an_encoder,
-        check_rows_are_unit_vectors,
-        check_a_row_does_not_depend_on_its_company,
-        check_no_sentences_give_no_rows,
-        check_the_same_sentences_give_the_same_rows,
-        check_similar_sentences_have_similar_rows,
-        check_any_string_has_a_unit_vector,
-        check_a_bare_string_is_refused,
-    ]
+    return [each for name, each in globals().items() if name.startswith("check_")]
 
 
 def check_it_is_an_encoder(encoder: Encoder) -> None:
