@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,9 @@ from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Prompt
 from hammingmark.watermarks.hamming import HammingMark
+from tests.network import refuse_network
+
+sys.addaudithook(refuse_network)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

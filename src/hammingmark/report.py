@@ -225,7 +225,7 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
     evidence = verdict.evidence
     return {
         "source": source,
-        "pieces": len(verdict.pieces),
+        "tokens" if _is_short(verdict) else "sentences": len(verdict.pieces),
         "p_value": verdict.p_value,
         "watermarked": verdict.watermarked,
         "reason": verdict.reason,

@@ -6,59 +6,24 @@ with the library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
 
-import numpy as np
 from tests.unit.attacks import lexicon
 
-from hammingmark.protocols import FloatArray
-from hammingmark.records import Candidate, Request, Sampling
+from hammingmark.records import Request
+from hammingmark.testing import FakeBackend, FakeEncoder
 
 Settings = Mapping[str, object]
 POOL = ["Copper rose in London.", "Nobody had asked for tea.", "It snowed in March."]
 
 
-class Letters:
-    """Each sentence as its counts of letters."""
-
-    name, dimension, fingerprint = "letters", 27, "ab" * 32
-
-    def encode(self, sentences: Sequence[str]) -> FloatArray:
-        rows = np.array(
-            [[1, *(s.lower().count(chr(97 + i)) for i in range(26))] for s in sentences], np.float32
-        ).reshape(-1, 27)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-@dataclass
-class Shuffling:
-    """A chat model that answers with the words of the sentence in an order drawn from the seed."""
-
-    name: str = "shuffling"
-    parallel: int = 3
-    width: int = 1
-    waiting: list[Request] = field(default_factory=list)
-
-    def open(self, sampling: Sampling) -> Shuffling:
-        return self
-
-    def submit(self, request: Request) -> None:
-        self.waiting.append(request)
-
-    def cancel(self, number: int) -> None:
-        raise AssertionError("nothing is to be cancelled")
-
-    def wait(self) -> list[Candidate]:
-        request = self.waiting.pop()
-        words = request.prompt.messages[-1].content.rsplit("Sentence: ", 1)[-1].split()
-        order = np.random.default_rng(request.seed).permutation(len(words))
-        text = " ".join(words[place] for place in order)
-        return [Candidate(request.number, (text,), finished=True, cut=False)]
-
-    def close(self) -> None:
-        pass
+def shuffled(request: Request) -> str:
+    """The words of the sentence that was asked about, in an order drawn from the seed."""
+    words = request.prompt.messages[-1].content.rsplit("Sentence: ", 1)[-1].split()
+    Random(request.seed).shuffle(words)
+    return " ".join(words)
 
 
 def _marian(folder: Path) -> Settings:
@@ -79,7 +44,7 @@ def _tiny(kind: str, **more: object) -> Callable[[Path], Settings]:
 
 
 def _seeking(folder: Path) -> Settings:
-    return {"inner": "typos", "encoder": Letters(), "min_similarity": -1.0}
+    return {"inner": "typos", "encoder": FakeEncoder(), "min_similarity": -1.0}
 
 
 GIVEN: Mapping[str, Callable[[Path], Settings]] = {
@@ -89,7 +54,7 @@ GIVEN: Mapping[str, Callable[[Path], Settings]] = {
     "dipper": _tiny("t5", tokenizer=None, max_length=12),
     "infill-masked": _tiny("bert", candidates=3),
     "infill-causal": _tiny("gpt2", candidates=3),
-    "rewrite": lambda folder: {"backend": Shuffling()},
+    "rewrite": lambda folder: {"backend": FakeBackend(parallel=3, sentences=shuffled)},
     "distance-seeking": _seeking,
     "boundary-seeking": _seeking,
     "synonyms": lambda folder: {"lexicon": lexicon.write(folder), "share": 0.02},

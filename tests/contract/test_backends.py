@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.candidates import draw
 from tests.conftest import assert_counted
 from tests.forking import in_a_fork
 from tests.llama_server import model_file, serving
@@ -18,18 +16,13 @@ from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Backend, Encoder, Splitter
-from hammingmark.records import Message, Prompt, Request, Sampling
+from hammingmark.records import Message, Prompt, Sampling
+from hammingmark.testing import backend_checks, draw
+from hammingmark.testing.backend_checks import GREEDY, QUESTION, ask, greedy
 
 pytestmark = pytest.mark.slow
 
 CONTEXT = 512
-GREEDY = Sampling(temperature=0.0)
-TEXT = Prompt("The lighthouse had been dark for a year. Nobody in the village knew why.")
-QUESTION = Message("user", "What is the capital of France?")
-
-
-def answer(content: str) -> Message:
-    return Message("assistant", content)
 
 
 @pytest.fixture(scope="module", params=["llamacpp", "transformers", "openai"])
@@ -51,48 +44,11 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Any]:
             yield made
 
 
-def ask(
-    number: int,
-    prompt: Prompt = TEXT,
-    *,
-    written: str = "",
-    seed: int = 1,
-    max_tokens: int = 6,
-    enough: Callable[[str], bool] = lambda text: False,
-) -> Request:
-    return Request(number, prompt, written, seed, max_tokens, enough)
-
-
-def greedy(backend: Backend, prompt: Prompt, **changes: Any) -> str:
-    return draw(backend, ask(0, prompt, **changes), sampling=GREEDY)[0].text
-
-
-def test_it_is_a_backend(backend: Backend) -> None:
-    assert isinstance(backend, Backend)
-    assert 1 <= backend.width <= backend.parallel
-
-
-def test_a_text_is_continued(backend: Backend) -> None:
+def test_it_is_this_model_that_continues(backend: Backend) -> None:
     assert greedy(backend, Prompt("The capital of France is")).startswith(" Paris")
-    assert greedy(backend, Prompt("The capital of"), written=" France is").startswith(" Paris")
-
-
-def test_a_chat_is_continued_within_the_assistants_message(backend: Backend) -> None:
-    """Whether the message began in the chat, in what was written since, or in both."""
-    written = greedy(backend, Prompt(messages=(QUESTION,)), written="The capital of France is")
-    assert written.startswith(" Paris")
-    begun = Prompt(messages=(QUESTION, answer("The capital of France is")))
-    assert greedy(backend, begun) == written
-    both = Prompt(messages=(QUESTION, answer("The capital")))
-    assert greedy(backend, both, written=" of France is") == written
-
-
-def test_a_chat_that_ends_with_a_question_is_answered(backend: Backend) -> None:
-    again = (QUESTION, answer("Paris."), Message("user", "And what is the capital of Italy?"))
-    for messages in ((QUESTION,), again):
-        text = greedy(backend, Prompt(messages=messages))
-        assert text
-        assert "<|" not in text  # the template's own tokens are no part of the text
+    chat = Prompt(messages=(QUESTION,))
+    assert greedy(backend, chat, written="The capital of France is").startswith(" Paris")
+    assert "<|" not in greedy(backend, chat)  # the template's own tokens are no part of the text
 
 
 def test_a_begun_answer_is_written_to_its_end(
@@ -100,7 +56,8 @@ def test_a_begun_answer_is_written_to_its_end(
 ) -> None:
     """Sentence after sentence, in the message in which it was begun."""
     story = Message("user", "Tell me a long story about a lighthouse.")
-    chat = Prompt(messages=(story, answer("Once upon a time there was a tall lighthouse.")))
+    begun = Message("assistant", "Once upon a time there was a tall lighthouse.")
+    chat = Prompt(messages=(story, begun))
     config = GenerationConfig(max_sentences=2, max_tokens=100)
     made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, config=config)
     for seed in range(2, 8):
@@ -112,23 +69,6 @@ def test_a_begun_answer_is_written_to_its_end(
     pytest.fail("the story always ends after a sentence")
 
 
-def test_enough_ends_a_candidate(backend: Backend) -> None:
-    one = ask(1, max_tokens=40, enough=lambda text: len(text.split()) > 3)
-    candidate = draw(backend, one)[1]
-    assert len(candidate.text.split()) > 3
-    assert len("".join(candidate.pieces[:-1]).split()) <= 3
-    assert not candidate.finished
-    assert not candidate.cut
-
-
-def test_the_limit_cuts_a_candidate(backend: Backend) -> None:
-    candidate = draw(backend, ask(1, max_tokens=5))[1]
-    assert candidate.cut
-    assert not candidate.finished
-    assert candidate.trouble is None
-    assert 1 <= len(candidate.pieces) <= 5
-
-
 def test_the_model_ends_a_candidate(backend: Backend) -> None:
     chat = Prompt(messages=(QUESTION,))
     one = ask(1, chat, written="The capital of France is Paris.", max_tokens=60)
@@ -137,48 +77,17 @@ def test_the_model_ends_a_candidate(backend: Backend) -> None:
     assert not candidate.cut
 
 
-def test_a_seed_decides(backend: Backend) -> None:
-    requests = [ask(0, max_tokens=10), ask(0, max_tokens=10), ask(0, max_tokens=10, seed=2)]
-    draw(backend, requests[0])  # what is kept of a prompt may change the last digits
-    first, same, other = (draw(backend, request)[0].text for request in requests)
-    assert first == same != other
-
-
 @pytest.mark.parametrize(
     "sampling",
-    [GREEDY, Sampling(top_k=1), Sampling(top_k=0, min_p=1.0), Sampling(top_k=0, top_p=1e-6)],
-    ids=["temperature 0", "top_k 1", "min_p 1", "top_p 0"],
+    [Sampling(top_k=1), Sampling(top_k=0, min_p=1.0), Sampling(top_k=0, top_p=1e-6)],
+    ids=["top_k 1", "min_p 1", "top_p 0"],
 )
 def test_only_the_likeliest_is_drawn_if_nothing_else_is_left(
     backend: Backend, sampling: Sampling
 ) -> None:
-    expected = greedy(backend, TEXT)
+    expected = greedy(backend)
     found = draw(backend, *(ask(n, seed=10 + n) for n in range(2)), sampling=sampling)
     assert {candidate.text for candidate in found.values()} == {expected}
-
-
-def test_one_of_several_is_cancelled(backend: Backend) -> None:
-    session = backend.open()
-    for number in range(3):
-        session.submit(ask(number, seed=number, max_tokens=8 if number else 300))
-    session.cancel(0)
-    found: set[int] = set()
-    while not found >= {1, 2}:
-        found |= {candidate.number for candidate in session.wait()}
-    session.close()
-
-
-def test_closing_with_candidates_under_way_leaves_no_thread(backend: Backend) -> None:
-    draw(backend, ask(0))
-    before = set(threading.enumerate())
-    session = backend.open()
-    for number in range(6):
-        session.submit(ask(number, seed=number, max_tokens=300))
-    session.cancel(0)
-    session.close()
-    session.close()
-    assert set(threading.enumerate()) <= before
-    assert draw(backend, ask(0))[0].text  # and the next session draws as if nothing had been
 
 
 def test_a_prompt_that_is_too_long_is_one_sentence(backend: Backend) -> None:
@@ -203,22 +112,15 @@ def test_a_candidate_for_which_the_context_has_no_room_says_so(backend: Backend)
     assert "context" in candidate.trouble
 
 
-@pytest.mark.parametrize("text", ["", "🙂🙂🙂", "\x00\x01 \x07 odd bytes.", "日本語の文章です。"])
-def test_odd_prompts_are_continued(backend: Backend, text: str) -> None:
-    assert draw(backend, ask(0, Prompt(text)))[0].number == 0
-
-
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_after_a_fork_it_draws_or_says_why_not(backend: Backend) -> None:
-    here = greedy(backend, TEXT)
-    there = in_a_fork(lambda: greedy(backend, TEXT))
+    here = greedy(backend)
+    there = in_a_fork(lambda: greedy(backend))
     assert there == here or "Load it after the fork" in there
-    assert greedy(backend, TEXT) == here
+    assert greedy(backend) == here
 
 
-def test_closing_twice_and_beginning_anew(backend: Backend) -> None:
-    """The last one: what is drawn from next has to be loaded again."""
-    backend.close()
-    backend.close()
-    if isinstance(backend, (LlamaCppBackend, OpenAIBackend)):
-        assert draw(backend, ask(0))[0].text
+@pytest.mark.parametrize("check", backend_checks())
+def test_every_backend(backend: Backend, check: Callable[[Backend], None]) -> None:
+    """The last ones: they end with closing it."""
+    check(backend)

@@ -14,11 +14,12 @@ from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Encoder, Splitter
-from hammingmark.records import Message, Prompt, Request
+from hammingmark.records import Message, Prompt
+from hammingmark.testing import draw
+from hammingmark.testing.backend_checks import TEXT, ask
 
 pytestmark = pytest.mark.slow
 
-TEXT = Prompt("The lighthouse had been dark for a year. Nobody in the village knew why.")
 CHAT = Prompt(messages=(Message("user", "Tell me a story about a lighthouse, in many sentences."),))
 FEW = GenerationConfig(max_tokens=80)
 
@@ -59,17 +60,11 @@ def test_the_same_seed_gives_the_same_text(
 
 def test_candidates_of_one_request_differ(server: Server) -> None:
     backend = OpenAIBackend(server.url, "any")
-    session = backend.open()
-    for number in range(4):
-        session.submit(Request(number, TEXT, "", 100 + number, 8, lambda text: False))
-    found: dict[int, str] = {}
-    while len(found) < 4:
-        for candidate in session.wait():
-            assert candidate.cut
-            assert len(candidate.pieces) == 8
-            found[candidate.number] = candidate.text
-    session.close()
-    assert len(set(found.values())) == 4
+    found = draw(backend, *(ask(number, seed=100 + number, max_tokens=8) for number in range(4)))
+    for candidate in found.values():
+        assert candidate.cut
+        assert len(candidate.pieces) == 8
+    assert len({candidate.text for candidate in found.values()}) == 4
     assert "n" not in backend.refused
 
 

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from hammingmark import report
-from hammingmark.records import Evidence, Passage, Transition, Verdict
+from hammingmark.records import Evidence, Passage, UnitScore, Verdict
 
 HOSTILE = '<script>alert("x")</script> & more.'
 
 
-def evidence(bits: int = 8) -> Evidence:
+def evidence(scale: float = 8) -> Evidence:
     return Evidence(
-        bits=bits,
-        threshold=6,
-        transitions=(
-            Transition(match=7, cosine=0.25, valid=True, expected=4.6, score=7.0),
-            Transition(match=3, cosine=-0.5, valid=False, expected=2.7, score=3.0),
+        unit="transition",
+        scores=(
+            UnitScore(7.0, True, {"match": 7, "cosine": 0.25, "expected": 4.6}),
+            UnitScore(3.0, False, {"match": 3, "cosine": -0.5, "expected": 2.7}),
         ),
-        edge_vote=0.5,
-        global_bits=0.625,
-        soft=0.6,
-        likelihood=1.5,
-        margin=-0.25,
+        scale=scale,
+        threshold=6,
+        means={"edge_vote": 0.5, "global_bits": 0.625, "soft": 0.6},
+        sums={"likelihood": 1.5, "margin": -0.25},
     )
 
 
@@ -38,8 +37,9 @@ def verdict(**changes: object) -> Verdict:
         "level": 0.01,
         "statistic": "margin",
         "evidence": evidence(),
-        "sentences": ("First one.", HOSTILE, "Third one."),
+        "pieces": ("First one.", HOSTILE, "Third one."),
         "key_id": "hm-0123456789ab",
+        "null": "exact over reference keys",
         "references": 4000,
         "passages": (Passage(begin=0, end=2, p_value=0.004),),
     }
@@ -50,8 +50,8 @@ EMPTY = verdict(
     watermarked=None,
     p_value=None,
     reason="The text has no sentence that can carry the watermark; at least two are needed.",
-    evidence=Evidence(8, 6, (), None, None, None, likelihood=0.0, margin=0.0),
-    sentences=(),
+    evidence=Evidence("transition", (), 8, 6, sums={"likelihood": 0.0, "margin": 0.0}),
+    pieces=(),
     key_id=None,
     passages=(),
 )
@@ -68,9 +68,11 @@ def test_the_text_begins_with_the_verdict(watermarked: bool | None, headline: st
 def test_the_text_has_the_figures() -> None:
     text = report.as_text(verdict())
     assert "0.00025 (margin, exact over 4,000 reference keys)" in text
-    assert "0.500 (1 of 2)" in text
-    assert "0.625" in text
-    assert "+1.50, margin -0.25" in text
+    assert re.search(r"valid +1 of 2 transitions", text)
+    assert re.search(r"edge vote +0.500", text)
+    assert re.search(r"global bits +0.625", text)
+    assert re.search(r"likelihood +\+1.50", text)
+    assert re.search(r"margin +-0.25", text)
     assert "hm-0123456789ab" in text
     assert "sentences 1 to 2, p = 0.004" in text
     assert str(verdict()) == text
@@ -91,7 +93,7 @@ def test_what_steers_a_terminal_is_spelled_out() -> None:
 
 
 def test_reprs_are_short() -> None:
-    long = verdict(sentences=("A sentence. " * 20,) * 50)
+    long = verdict(pieces=("A sentence. " * 20,) * 50)
     for part in (long, long.evidence):
         assert len(repr(part)) < 200
         assert "\n" not in repr(part)
@@ -136,13 +138,13 @@ def test_the_sentences_can_be_left_out() -> None:
 
 @pytest.mark.parametrize("width", [1, 40, 80, 200])
 def test_no_line_about_a_sentence_is_much_wider_than_asked(width: int) -> None:
-    long = verdict(sentences=("a" * 500, "b" * 500, "c" * 500))
+    long = verdict(pieces=("a" * 500, "b" * 500, "c" * 500))
     lines = report.as_text(long, width=width).splitlines()[-3:]
     assert all(len(line) <= max(width, 52) + 2 for line in lines)
     assert all("…" in line for line in lines) or width < 60
 
 
-@pytest.mark.parametrize("each", [EMPTY, replace(EMPTY, sentences=("Only one.",))])
+@pytest.mark.parametrize("each", [EMPTY, replace(EMPTY, pieces=("Only one.",))])
 def test_a_text_without_neighbours_can_be_shown(each: Verdict) -> None:
     text = report.as_text(each)
     assert text.startswith("CANNOT TELL. The text has no sentence")
@@ -151,9 +153,9 @@ def test_a_text_without_neighbours_can_be_shown(each: Verdict) -> None:
     assert "CANNOT TELL" in report.as_html(each)
     data = report.as_json(each, source="-")
     assert data["p_value"] is None
-    assert data["edge_vote"] is None
+    assert data["statistics"] == {"likelihood": 0.0, "margin": 0.0}
     assert data["key_id"] is None
-    assert data["transitions"] == []
+    assert data["scores"] == []
 
 
 class Balance(HTMLParser):
@@ -203,12 +205,10 @@ def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
         "level",
         "statistic",
         "edits",
-        "edge_vote",
-        "global_bits",
-        "soft",
-        "likelihood",
-        "margin",
+        "null",
+        "statistics",
         "key_id",
+        "label",
         "keys",
         "references",
         "attainable_p_value",
@@ -216,13 +216,49 @@ def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
         "tail_estimate",
         "threshold",
         "passages",
-        "transitions",
+        "unit",
+        "scores",
     }
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert data["source"] == "a.txt"
     assert data["sentences"] == 3
-    assert data["transitions"] == [
-        {"match": 7, "score": 7.0, "cosine": 0.25, "valid": True},
-        {"match": 3, "score": 3.0, "cosine": -0.5, "valid": False},
+    assert data["statistics"] == verdict().evidence.statistics
+    assert data["scores"] == [
+        {"match": 7, "score": 7.0, "cosine": 0.25, "valid": True, "expected": 4.6},
+        {"match": 3, "score": 3.0, "cosine": -0.5, "valid": False, "expected": 2.7},
     ]
     assert data["passages"] == [{"begin": 0, "end": 2, "p_value": 0.004}]
+
+
+def tokens() -> Verdict:
+    """Four tokens, of which the last three have a score."""
+    scores = tuple(UnitScore(float(green), green) for green in (True, False, True))
+    made = Evidence("token", scores, 1, 1, means={"green": 2 / 3})
+    return verdict(
+        evidence=made,
+        pieces=("The", " <b>old</b>", " mill", " stood"),
+        null="exact binomial",
+        passages=(Passage(1, 4, 0.004),),
+        label="2026-11-16",
+    )
+
+
+def test_tokens_are_marked_where_they_stand() -> None:
+    text = report.as_text(tokens())
+    *_, line, marks = text.splitlines()
+    assert line == "The <b>old</b> mill stood"
+    assert marks.rstrip() == " " * 3 + "▔" * 11 + " " * 5 + "▔" * 6
+    assert "exact binomial)" in text
+    assert "tokens 2 to 4, p = 0.004" in text
+    assert re.search(r"label +2026-11-16", text)
+
+
+def test_tokens_are_tinted_on_a_page() -> None:
+    page = report.as_html(tokens())
+    assert page.count("background:#fed7aa") == 2
+    assert page.count("border-bottom:2px") == 3
+    assert "&lt;b&gt;old" in page
+    assert "<table style='border-collapse" not in page
+    data = report.as_json(tokens(), source="-")
+    assert (data["tokens"], data["unit"], data["label"]) == (4, "token", "2026-11-16")
+    assert "sentences" not in data

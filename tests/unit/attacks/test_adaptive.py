@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -19,35 +18,16 @@ from hammingmark.pipeline.detect import Detector
 from hammingmark.pipeline.key_search import EveryKey
 from hammingmark.pipeline.reading import SentenceReader
 from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
+from hammingmark.testing import FakeEncoder
 from hammingmark.watermarks.hamming import HammingMark
 
-DIMENSION = 32
 VOCABULARY = """
     river mill stone lamp house winter bread copper window garden letter market sailor engine
     violin orchard bridge cloud paper silver mountain teacher harbour kettle forest ladder
 """
 
 
-@lru_cache(maxsize=1000)
-def direction(word: str) -> FloatArray:
-    seed = int.from_bytes(hashlib.sha256(word.lower().encode()).digest()[:8], "little")
-    return np.random.default_rng(seed).standard_normal(DIMENSION).astype(np.float32)
-
-
-@dataclass
-class Words:
-    """A sentence is the sum of its words, each of which has a direction of its own."""
-
-    name: str = "words"
-    dimension: int = DIMENSION
-    fingerprint: str = "cd" * 32
-    asked: list[str] = field(default_factory=list)
-
-    def encode(self, sentences: Sequence[str]) -> FloatArray:
-        self.asked += sentences
-        sums = [sum(direction(w.strip(".")) for w in each.split()) for each in sentences]
-        rows = np.array(sums, np.float32)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+ENCODER = FakeEncoder(dimension=32)
 
 
 def sentence(rng: np.random.Generator) -> str:
@@ -58,9 +38,9 @@ def sentence(rng: np.random.Generator) -> str:
 def mark() -> HammingMark:
     key = hamming_key(
         secret=Secret(hashlib.sha256(b"adaptive").digest()),
-        encoder="words",
-        fingerprint="cd" * 32,
-        dimension=DIMENSION,
+        encoder=ENCODER.name,
+        fingerprint=ENCODER.fingerprint,
+        dimension=ENCODER.dimension,
     )
     return HammingMark(key)
 
@@ -68,7 +48,7 @@ def mark() -> HammingMark:
 @pytest.fixture
 def text(mark: HammingMark) -> str:
     """Fourteen sentences of which each was accepted after the one before."""
-    rng, encoder = np.random.default_rng(5), Words()
+    rng, encoder = np.random.default_rng(5), ENCODER
     chosen = [sentence(rng)]
     while len(chosen) < 14:
         candidates = [sentence(rng) for _ in range(100)]
@@ -81,7 +61,7 @@ def text(mark: HammingMark) -> str:
 
 @pytest.fixture
 def detector(mark: HammingMark, splitter: Splitter) -> Detector:
-    return Detector(SentenceReader(splitter, Words()), EveryKey((mark,)), references=999)
+    return Detector(SentenceReader(splitter, ENCODER), EveryKey((mark,)), references=999)
 
 
 def dice(seed: int = 0) -> np.random.Generator:
@@ -95,7 +75,7 @@ def likeness(one: Sequence[str], other: Sequence[str], encoder: Encoder) -> list
 
 def drift(text: str, splitter: Splitter) -> float:
     """The mean cosine of neighbours."""
-    rows = Words().encode(splitter.split(text).carrying)
+    rows = ENCODER.encode(splitter.split(text).carrying)
     return float((rows[1:] * rows[:-1]).sum(axis=1).mean())
 
 
@@ -106,36 +86,36 @@ INNER = DeleteWords(share=0.25)
 def test_every_sentence_stays_within_the_bound(
     kind: type[DistanceSeeking | BoundarySeeking], text: str, splitter: Splitter
 ) -> None:
-    attack = kind(inner=INNER, splitter=splitter, encoder=Words(), min_similarity=0.8, rounds=3)
+    attack = kind(inner=INNER, splitter=splitter, encoder=ENCODER, min_similarity=0.8, rounds=3)
     assert isinstance(attack, Attack)
     (after,) = attack.apply([text], rng=dice())
     old, new = splitter.split(text).carrying, splitter.split(after).carrying
     assert len(old) == len(new)
-    found = likeness(old, new, Words())
+    found = likeness(old, new, ENCODER)
     assert min(found) >= 0.8 - 1e-6
     assert np.mean(found) < 0.95  # it did use its licence
     (free,) = replace(attack, min_similarity=-1.0).apply([text], rng=dice())
-    assert min(likeness(old, splitter.split(free).carrying, Words())) < 0.8
+    assert min(likeness(old, splitter.split(free).carrying, ENCODER)) < 0.8
 
 
 def test_another_judge_is_obeyed(text: str, splitter: Splitter) -> None:
-    class Strict(Words):
+    class Strict(FakeEncoder):
         """Finds everything that is not the same altogether different."""
 
         def encode(self, sentences: Sequence[str]) -> FloatArray:
-            self.asked += [each for each in sentences if each not in self.asked]
+            self.asked.extend(each for each in sentences if each not in self.asked)
             return np.eye(2000, dtype=np.float32)[[self.asked.index(each) for each in sentences]]
 
     judge = Strict()
     attack = BoundarySeeking(
-        inner=INNER, splitter=splitter, encoder=Words(), judge=judge, min_similarity=0.9
+        inner=INNER, splitter=splitter, encoder=ENCODER, judge=judge, min_similarity=0.9
     )
     assert attack.apply([text], rng=dice()) == [text]
     assert len(judge.asked) > 50  # there was something to refuse
 
 
 def test_distance_seeking_drives_neighbours_apart(text: str, splitter: Splitter) -> None:
-    attack = DistanceSeeking(inner=INNER, splitter=splitter, encoder=Words(), versions=16)
+    attack = DistanceSeeking(inner=INNER, splitter=splitter, encoder=ENCODER, versions=16)
     (sought,) = attack.apply([text], rng=dice())
     blind = np.mean([drift(INNER.apply([text], rng=dice(s))[0], splitter) for s in range(10)])
     assert drift(sought, splitter) < drift(text, splitter) - 0.05
@@ -155,7 +135,7 @@ def test_distance_seeking_looks_at_both_sides(splitter: Splitter) -> None:
             return [next(turns) if each == "Garden paper silver." else each for each in texts]
 
     attack = DistanceSeeking(
-        inner=Either(), splitter=splitter, encoder=Words(), versions=3, min_similarity=-1.0
+        inner=Either(), splitter=splitter, encoder=ENCODER, versions=3, min_similarity=-1.0
     )
 
     def second(before: str, after: str) -> str:
@@ -165,7 +145,7 @@ def test_distance_seeking_looks_at_both_sides(splitter: Splitter) -> None:
     options = ["Garden paper silver.", "River mill stone.", "Copper bread lamp."]
     options += ["Violin cloud ladder."]
     for sides in [(a, b) for a in options[1:] for b in options[1:] if a != b]:
-        rows = Words().encode([*options, *sides])
+        rows = ENCODER.encode([*options, *sides])
         likeness = (rows[:4] @ rows[4:].T).sum(axis=1)
         assert second(*sides) == options[int(np.argmin(likeness))]
         assert second(*sides) not in sides
@@ -176,10 +156,10 @@ def test_boundary_seeking_moves_farther_with_more_versions(text: str, splitter: 
     moved = []
     for versions in (1, 4, 16):
         attack = BoundarySeeking(
-            inner=INNER, splitter=splitter, encoder=Words(), versions=versions, min_similarity=0.5
+            inner=INNER, splitter=splitter, encoder=ENCODER, versions=versions, min_similarity=0.5
         )
         (after,) = attack.apply([text], rng=dice())
-        moved.append(np.mean(likeness(old, splitter.split(after).carrying, Words())))
+        moved.append(np.mean(likeness(old, splitter.split(after).carrying, ENCODER)))
     assert moved[0] > moved[1] + 0.02 > moved[2] + 0.03
 
 
@@ -195,7 +175,7 @@ def test_the_oracle_lowers_the_score_and_is_counted(
     attack = OracleGuided(
         inner=INNER,
         splitter=splitter,
-        encoder=Words(),
+        encoder=ENCODER,
         oracle=oracle,
         queries=60,
         min_similarity=0.75,
@@ -211,7 +191,7 @@ def test_the_oracle_lowers_the_score_and_is_counted(
     assert list(asked) == sorted(set(asked))
     assert [score_of(detector.judge(calls[n - 1])) for n in asked] == list(scores)
     old, new = splitter.split(text).carrying, splitter.split(after).carrying
-    assert min(likeness(old, new, Words())) >= 0.75 - 1e-6
+    assert min(likeness(old, new, ENCODER)) >= 0.75 - 1e-6
 
 
 def test_the_oracle_is_left_alone_once_it_is_beaten(
@@ -220,7 +200,7 @@ def test_the_oracle_is_left_alone_once_it_is_beaten(
     attack = OracleGuided(
         inner=INNER,
         splitter=splitter,
-        encoder=Words(),
+        encoder=ENCODER,
         oracle=detector.judge,
         queries=400,
         enough=1.9,
@@ -243,7 +223,7 @@ def test_a_yes_or_no_needs_ties(text: str, splitter: Splitter) -> None:
     made = OracleGuided(
         inner=INNER,
         splitter=splitter,
-        encoder=Words(),
+        encoder=ENCODER,
         oracle=still_marked,
         versions=1,
         queries=80,
@@ -276,7 +256,7 @@ def test_texts_are_worked_on_side_by_side(text: str, splitter: Splitter) -> None
     short = " ".join(splitter.split(text).carrying[:3])
     texts = [text, "", short]
     inner = Counting()
-    seeking = BoundarySeeking(inner=inner, splitter=splitter, encoder=Words(), versions=4)
+    seeking = BoundarySeeking(inner=inner, splitter=splitter, encoder=ENCODER, versions=4)
     after = seeking.apply(texts, rng=dice())
     assert inner.batches == [4 * (14 + 3)]
     assert [len(splitter.split(each).carrying) for each in after] == [14, 0, 3]
@@ -285,7 +265,7 @@ def test_texts_are_worked_on_side_by_side(text: str, splitter: Splitter) -> None
     guided = OracleGuided(
         inner=inner,
         splitter=splitter,
-        encoder=Words(),
+        encoder=ENCODER,
         oracle=lambda asked: -float(len(asked)),  # likes less what is longer, and gets no such
         versions=2,
         queries=9,
@@ -327,7 +307,7 @@ def test_the_farthest_version_is_asked_about_first_and_none_twice(splitter: Spli
     attack = OracleGuided(
         inner=Listed(versions),
         splitter=splitter,
-        encoder=Words(),
+        encoder=ENCODER,
         oracle=oracle,
         versions=4,
         queries=50,
@@ -352,7 +332,7 @@ def test_without_a_slope_only_what_moves_on_is_asked_about(splitter: Splitter) -
     attack = OracleGuided(
         inner=Listed(versions),
         splitter=splitter,
-        encoder=Words(),
+        encoder=ENCODER,
         oracle=always_yes,
         versions=2,
         queries=50,
@@ -375,7 +355,7 @@ def test_a_version_that_no_longer_fits_is_not_asked_about(splitter: Splitter) ->
     attack = OracleGuided(
         inner=Listed(versions),
         splitter=splitter,
-        encoder=Words(),
+        encoder=ENCODER,
         oracle=oracle,
         versions=2,
         queries=50,
@@ -400,7 +380,7 @@ def test_a_version_that_runs_into_its_neighbours_is_refused(
     attack = BoundarySeeking(
         inner=Listed({"River mill stone lamp house.": [version]}),
         splitter=splitter,
-        encoder=Words(),
+        encoder=ENCODER,
         min_similarity=-1.0,
     )
     assert attack.apply([page], rng=dice()) == [page]
@@ -413,7 +393,7 @@ def test_a_version_that_runs_into_its_neighbours_is_refused(
 
 def test_one_query_is_one_look_and_no_change(text: str, splitter: Splitter) -> None:
     attack = OracleGuided(
-        inner=INNER, splitter=splitter, encoder=Words(), oracle=lambda asked: 1.0, queries=1
+        inner=INNER, splitter=splitter, encoder=ENCODER, oracle=lambda asked: 1.0, queries=1
     )
     assert attack.apply([text, text], rng=dice()) == [text, text]
     assert attack.ledger.queries == 2
@@ -423,7 +403,7 @@ def test_nothing_to_offer_ends_the_questions(text: str, splitter: Splitter) -> N
     attack = OracleGuided(
         inner=DeleteWords(share=0.0),
         splitter=splitter,
-        encoder=Words(),
+        encoder=ENCODER,
         oracle=lambda asked: 1.0,
         queries=1000,
     )
@@ -439,7 +419,7 @@ def test_structure_stays_and_the_seed_decides(
         "# A heading\n\nThe river rose in the winter night. The old mill lost its stone.\n\n"
         "```\ncode stays\n```\n\nThe sailor wrote a letter home."
     )
-    attack = kind(inner=INNER, splitter=splitter, encoder=Words(), min_similarity=0.3)
+    attack = kind(inner=INNER, splitter=splitter, encoder=ENCODER, min_similarity=0.3)
     once = attack.apply([page, "", "```\ncode\n```"], rng=dice(3))
     assert once == attack.apply([page, "", "```\ncode\n```"], rng=dice(3))
     assert "# A heading\n\n" in once[0]
@@ -450,7 +430,7 @@ def test_structure_stays_and_the_seed_decides(
 
 
 def test_odd_settings_are_refused(splitter: Splitter) -> None:
-    encoder = Words()
+    encoder = ENCODER
     with pytest.raises(InputError, match="version"):
         DistanceSeeking(inner=INNER, splitter=splitter, encoder=encoder, versions=0)
     with pytest.raises(InputError, match="round"):

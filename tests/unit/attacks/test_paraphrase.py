@@ -23,27 +23,14 @@ from hammingmark.attacks.diverse import diverse_beams  # noqa: E402
 from hammingmark.attacks.paraphrase import Parrot, Pegasus, edit_distance  # noqa: E402
 from hammingmark.attacks.weights import Loaded, load  # noqa: E402
 from hammingmark.errors import InputError  # noqa: E402
-from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter  # noqa: E402
+from hammingmark.protocols import Attack, Splitter  # noqa: E402
+from hammingmark.testing import FakeEncoder  # noqa: E402
 
 TEXTS = [
     "The old bridge was closed. Engineers had found cracks in it. Nobody knew why.\n\n"
     "- The boats came back empty.\n\nThe rain fell on the small town.",
     "People waited for news of their friends.",
 ]
-
-
-class LetterEncoder:
-    """Each sentence as its counts of letters."""
-
-    name = "letters"
-    dimension = 26
-    fingerprint = "ab" * 32
-
-    def encode(self, sentences: Sequence[str]) -> FloatArray:
-        rows = np.array(
-            [[s.lower().count(chr(97 + i)) for i in range(26)] for s in sentences], np.float32
-        )
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +112,7 @@ def test_a_small_penalty_is_the_papers_formula(loaded: Loaded) -> None:
 def test_paraphrasers_change_prose_and_nothing_else(
     kind: str, bigram: bool, t5: Path, pegasus: Path, splitter: Splitter
 ) -> None:
-    judge = LetterEncoder()
+    judge = FakeEncoder()
     attack = (
         Parrot(t5, splitter=splitter, judge=judge, bigram=bigram, beams=4, max_length=10)
         if kind == "parrot"
@@ -133,7 +120,7 @@ def test_paraphrasers_change_prose_and_nothing_else(
     )
     assert isinstance(attack, Attack)
     assert attack.name == kind + "-bigram" * bigram
-    assert attack.describe()["judge"] == "letters"
+    assert attack.describe()["judge"] == "fake"
     changed = attack.apply(TEXTS, rng=dice(1))
     assert changed == attack.apply(TEXTS, rng=dice(2))
     assert len(changed) == 2
@@ -224,11 +211,12 @@ def test_fewest_shared_bigrams() -> None:
 
 
 def test_an_encoder_judges_by_cosine() -> None:
-    judge = LetterEncoder()
-    assert isinstance(judge, Encoder)
-    same, other = similarity_by(judge)("abc", ["cab", "xyz"])
+    judge = FakeEncoder()
+    same, other = similarity_by(judge)("It rose.", ["Rose it?", "Nobody slept."])
     assert same == pytest.approx(1.0)
-    assert other == pytest.approx(0.0)
+    rose, slept = judge.encode(["It rose.", "Nobody slept."])
+    assert other == pytest.approx(float(rose @ slept))
+    assert other < 0.5
 
 
 def test_bigrams_need_a_judge(t5: Path, splitter: Splitter) -> None:

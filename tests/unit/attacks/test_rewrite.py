@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +12,9 @@ from hammingmark.attacks.response_cleanup import clean
 from hammingmark.attacks.rewrite import REWRITE_PROMPTS, Rewrite, RewritePrompt
 from hammingmark.attacks.segments import Kept
 from hammingmark.errors import BackendError, InputError
-from hammingmark.protocols import Attack, Backend, Splitter
-from hammingmark.records import Candidate, Request, Sampling
+from hammingmark.protocols import Attack, Splitter
+from hammingmark.records import Sampling
+from hammingmark.testing import FakeBackend
 
 TEXT = """# A heading
 
@@ -28,38 +29,13 @@ code
 The rain fell. It fell for days."""
 
 
-@dataclass
-class Chat:
+def chat(answer: Callable[[str], str] = lambda asked: "Said otherwise.") -> FakeBackend:
     """Answers by a function of the user's turn, the last request first."""
-
-    answer: Callable[[str], str] = lambda asked: "Said otherwise."
-    cut: bool = False
-    name: str = "scripted"
-    parallel: int = 3
-    width: int = 1
-    requests: list[Request] = field(default_factory=list)
-    waiting: list[Request] = field(default_factory=list)
-    most: int = 0
-    closed: int = 0
-
-    def open(self) -> Chat:
-        return self
-
-    def submit(self, request: Request) -> None:
-        self.requests.append(request)
-        self.waiting.append(request)
-        self.most = max(self.most, len(self.waiting))
-
-    def cancel(self, number: int) -> None:
-        raise AssertionError("nothing is to be cancelled")
-
-    def wait(self) -> list[Candidate]:
-        request = self.waiting.pop()
-        text = self.answer(request.prompt.messages[-1].content)
-        return [Candidate(request.number, (text,), finished=not self.cut, cut=self.cut)]
-
-    def close(self) -> None:
-        self.closed += 1
+    return FakeBackend(
+        parallel=3,
+        sentences=lambda request: answer(request.prompt.messages[-1].content),
+        order=lambda asked: asked[::-1],
+    )
 
 
 def dice(seed: int = 0) -> np.random.Generator:
@@ -72,9 +48,8 @@ def echo(asked: str) -> str:
 
 
 def test_each_sentence_goes_and_the_rest_stays(splitter: Splitter) -> None:
-    chat = Chat(echo)
-    assert isinstance(chat, Backend)
-    attack = Rewrite(chat, splitter=splitter)
+    backend = chat(echo)
+    attack = Rewrite(backend, splitter=splitter)
     assert isinstance(attack, Attack)
     (changed,) = attack.apply([TEXT], rng=dice())
     assert changed == TEXT.replace(
@@ -84,26 +59,27 @@ def test_each_sentence_goes_and_the_rest_stays(splitter: Splitter) -> None:
         "The rain fell. It fell for days.", "THE RAIN FELL. IT FELL FOR DAYS."
     )
     assert attack.tally == {"changed": 5}
-    assert chat.most == chat.parallel
-    assert chat.closed == 1
+    (session,) = backend.sessions
+    assert session.most == backend.parallel
+    assert session.closed
 
 
 def test_a_document_is_all_prose_up_to_code(splitter: Splitter) -> None:
-    chat = Chat(echo)
+    backend = chat(echo)
     text = "The rain fell. It fell for days.\n\nThen it stopped.\n\n```\ncode\n```\n\nAll was well."
-    (changed,) = Rewrite(chat, splitter=splitter, scope="document").apply([text], rng=dice())
+    (changed,) = Rewrite(backend, splitter=splitter, scope="document").apply([text], rng=dice())
     assert changed == text.upper().replace("CODE", "code")
-    assert len(chat.requests) == 2
-    paragraphs = Rewrite(chat, splitter=splitter, scope="paragraph")
+    assert len(backend.drawn) == 2
+    paragraphs = Rewrite(backend, splitter=splitter, scope="paragraph")
     assert paragraphs.apply([text], rng=dice()) == [changed]
-    assert len(chat.requests) == 5
+    assert len(backend.drawn) == 5
 
 
 def test_context_is_what_stands_before(splitter: Splitter) -> None:
-    chat = Chat(parallel=1)
+    backend = replace(chat(), parallel=1)
     text = "One came first. Two came next. Three came last."
-    Rewrite(chat, splitter=splitter, context=1).apply([text], rng=dice())
-    first, second, third = (request.prompt.messages[-1].content for request in chat.requests)
+    Rewrite(backend, splitter=splitter, context=1).apply([text], rng=dice())
+    first, second, third = (request.prompt.messages[-1].content for request in backend.drawn)
     assert first == REWRITE_PROMPTS["v1"].sentence.format(text="One came first.")
     assert second == REWRITE_PROMPTS["v1"].in_context.format(
         context="One came first.", text="Two came next."
@@ -114,30 +90,28 @@ def test_context_is_what_stands_before(splitter: Splitter) -> None:
 
 def test_seeds_come_from_the_dice(splitter: Splitter) -> None:
     def seeds(seed: int) -> list[int]:
-        chat = Chat()
-        Rewrite(chat, splitter=splitter).apply([TEXT, "One more."], rng=dice(seed))
-        return [request.seed for request in chat.requests]
+        backend = chat()
+        Rewrite(backend, splitter=splitter).apply([TEXT, "One more."], rng=dice(seed))
+        return [request.seed for request in backend.drawn]
 
     assert seeds(1) == seeds(1) != seeds(2)
     assert len(set(seeds(1))) == 6
 
 
 @pytest.mark.parametrize(
-    ("answer", "cut", "reason"),
+    ("answer", "reason"),
     [
-        ("I'm sorry, but I can't help with that.", False, "refused"),
-        ("", False, "empty"),
-        ("<think>Hm. What now?", False, "empty"),
-        ("A good beg", True, "cut"),
-        ("- one\n- two", False, "misfit"),
-        ("123 456", False, "misfit"),
-        ("The rain fell.", False, "same"),
+        ("I'm sorry, but I can't help with that.", "refused"),
+        ("", "empty"),
+        ("<think>Hm. What now?", "empty"),
+        ("A good beginning. " * 1000, "cut"),
+        ("- one\n- two", "misfit"),
+        ("123 456", "misfit"),
+        ("The rain fell.", "same"),
     ],
 )
-def test_what_is_no_rewriting_is_not_used(
-    answer: str, cut: bool, reason: str, splitter: Splitter
-) -> None:
-    attack = Rewrite(Chat(lambda asked: answer, cut=cut), splitter=splitter)
+def test_what_is_no_rewriting_is_not_used(answer: str, reason: str, splitter: Splitter) -> None:
+    attack = Rewrite(chat(lambda asked: answer), splitter=splitter)
     assert attack.apply(["The rain fell."], rng=dice()) == ["The rain fell."]
     assert attack.tally == {reason: 1}
 
@@ -194,23 +168,23 @@ def test_what_the_original_has_may_stay() -> None:
 
 def test_a_prompt_is_named_or_given(splitter: Splitter) -> None:
     own = RewritePrompt(system="s", sentence="{text}!", in_context="{context} {text}", passage="")
-    chat = Chat()
-    attack = Rewrite(chat, splitter=splitter, prompt=own, temperature=0.5, top_k=9)
+    backend = chat()
+    attack = Rewrite(backend, splitter=splitter, prompt=own, temperature=0.5, top_k=9)
     attack.apply(["The rain fell."], rng=dice())
-    (request,) = chat.requests
+    (request,) = backend.drawn
     assert [(m.role, m.content) for m in request.prompt.messages] == [
         ("system", "s"),
         ("user", "The rain fell.!"),
     ]
     assert not request.enough("anything")
     wanted = Sampling(temperature=0.5, top_k=9, top_p=0.95)
-    assert {request.sampling for request in chat.requests} == {wanted}
+    assert {request.sampling for request in backend.drawn} == {wanted}
     assert attack.describe()["prompt"] == "own"
-    assert Rewrite(chat, splitter=splitter).describe()["prompt"] == "v1"
+    assert Rewrite(backend, splitter=splitter).describe()["prompt"] == "v1"
     with pytest.raises(InputError, match="v1"):
-        Rewrite(chat, splitter=splitter, prompt="v0")
+        Rewrite(backend, splitter=splitter, prompt="v0")
     with pytest.raises(InputError, match="context"):
-        Rewrite(chat, splitter=splitter, scope="document", context=1)
+        Rewrite(backend, splitter=splitter, scope="document", context=1)
 
 
 def test_versions_do_not_change() -> None:
@@ -223,26 +197,15 @@ def test_versions_do_not_change() -> None:
     assert hashlib.sha256(content).hexdigest()[:16] == "438fb2d8993010d8"
 
 
-class Full(Chat):
-    """Has no room for any prompt."""
-
-    def wait(self) -> list[Candidate]:
-        number = self.waiting.pop().number
-        return [Candidate(number, (), finished=False, trouble="The prompt is too long.")]
-
-
 def test_a_prompt_that_does_not_fit_is_told_and_not_taken_for_an_answer(splitter: Splitter) -> None:
-    chat = Full()
-    with pytest.raises(BackendError, match="The prompt is too long"):
-        Rewrite(chat, splitter=splitter).apply([TEXT], rng=dice())
-    assert chat.closed == 1
+    backend = FakeBackend(context=3)
+    with pytest.raises(BackendError, match="Shorten the prompt"):
+        Rewrite(backend, splitter=splitter).apply([TEXT], rng=dice())
+    assert [session.closed for session in backend.sessions] == [True]
 
 
 def test_a_broken_model_is_told_and_the_session_closed(splitter: Splitter) -> None:
-    def fail(asked: str) -> str:
-        raise BackendError("The model is gone.")
-
-    chat = Chat(fail)
-    with pytest.raises(BackendError, match="gone"):
-        Rewrite(chat, splitter=splitter).apply([TEXT], rng=dice())
-    assert chat.closed == 1
+    backend = FakeBackend(fail_after=1)
+    with pytest.raises(BackendError, match="went away"):
+        Rewrite(backend, splitter=splitter).apply([TEXT], rng=dice())
+    assert [session.closed for session in backend.sessions] == [True]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hammingmark.backends.transformers import TransformersBackend
 from hammingmark.errors import BackendError, InputError
+from hammingmark.protocols import Backend
 from hammingmark.records import Message, Prompt, Request
+from hammingmark.testing import backend_checks, draw
+from hammingmark.testing.backend_checks import ask
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -71,65 +76,42 @@ def backend(folder: Path) -> TransformersBackend:
     return TransformersBackend(folder, parallel=3, width=2, device="cpu", dtype="float64")
 
 
-def never(text: str) -> bool:
-    return False
-
-
-def request(number: int, prompt: Prompt, **changes: object) -> Request:
-    values = {"written": "", "seed": number, "max_tokens": 12, "enough": never, **changes}
-    return Request(number=number, prompt=prompt, **values)  # type: ignore[arg-type]
-
-
-def collect(backend: TransformersBackend, requests: list[Request]) -> dict[int, str]:
-    session = backend.open()
-    found: dict[int, str] = {}
-    for each in requests:
-        session.submit(each)
-    while len(found) < len(requests):
-        found.update({each.number: each.text for each in session.wait()})
-    session.close()
-    return found
-
-
 PROMPT = Prompt("the old bridge fell. nobody knew")
 
 
+def request(number: int, prompt: Prompt = PROMPT, *, max_tokens: int = 12, **more: Any) -> Request:
+    return ask(number, prompt, seed=number, max_tokens=max_tokens, **more)
+
+
+@pytest.mark.parametrize("check", backend_checks())
+def test_it_keeps_to_what_every_backend_does(
+    backend: TransformersBackend, check: Callable[[Backend], None]
+) -> None:
+    check(backend)
+
+
+def collect(backend: TransformersBackend, *requests: Request) -> dict[int, str]:
+    return {number: each.text for number, each in draw(backend, *requests).items()}
+
+
 def test_more_candidates_than_slots_all_come_back(backend: TransformersBackend) -> None:
-    asked = [request(number, PROMPT) for number in range(8)]
-    together = collect(backend, asked)
+    asked = [request(number) for number in range(8)]
+    together = collect(backend, *asked)
     assert len(set(together.values())) > 4
-    assert together == {each.number: collect(backend, [each])[each.number] for each in asked}
+    assert together == {each.number: collect(backend, each)[each.number] for each in asked}
 
 
 def test_single_precision_will_do(folder: Path) -> None:
     single = TransformersBackend(folder, device="cpu")
-    found = collect(single, [request(number, PROMPT) for number in range(6)])
+    found = collect(single, *(request(number) for number in range(6)))
     assert sorted(found) == list(range(6))
     assert len(set(found.values())) > 3
-
-
-def test_a_candidate_ends_where_it_is_told_to(backend: TransformersBackend) -> None:
-    session = backend.open()
-    session.submit(request(1, PROMPT, max_tokens=40, enough=lambda text: len(text.split()) >= 3))
-    (candidate,) = session.wait()
-    assert candidate.finished or len(candidate.text.split()) == 3
-    assert "".join(candidate.pieces) == candidate.text
-    session.submit(request(2, PROMPT, max_tokens=2))
-    (short,) = session.wait()
-    assert short.finished or (short.cut and len(short.pieces) == 2)
-    session.close()
-
-
-def test_what_was_written_is_continued(backend: TransformersBackend) -> None:
-    whole = collect(backend, [request(5, PROMPT)])[5]
-    again = collect(backend, [request(5, Prompt(PROMPT.text + whole))])
-    assert collect(backend, [request(5, PROMPT, written=whole)]) == again
 
 
 def test_a_cancelled_candidate_frees_its_slot(backend: TransformersBackend) -> None:
     session = backend.open()
     for number in range(5):
-        session.submit(request(number, PROMPT, max_tokens=60))
+        session.submit(request(number, max_tokens=60))
     for number in range(4):
         session.cancel(number)
     found = session.wait()
@@ -138,12 +120,12 @@ def test_a_cancelled_candidate_frees_its_slot(backend: TransformersBackend) -> N
 
 
 def test_sessions_share_the_slots(backend: TransformersBackend) -> None:
-    asked = [request(number, PROMPT, max_tokens=30) for number in range(6)]
-    expected = collect(backend, asked)
+    asked = [request(number, max_tokens=30) for number in range(6)]
+    expected = collect(backend, *asked)
     found: list[dict[int, str]] = [{}, {}]
 
     def work(place: int) -> None:
-        found[place] = collect(backend, asked[place::2])
+        found[place] = collect(backend, *asked[place::2])
 
     threads = [threading.Thread(target=work, args=(place,)) for place in range(2)]
     for thread in threads:
@@ -156,15 +138,10 @@ def test_sessions_share_the_slots(backend: TransformersBackend) -> None:
 def test_a_chat_goes_through_the_models_template(backend: TransformersBackend) -> None:
     chat = Prompt(messages=(Message("user", "why the rain"),))
     same = Prompt("user says why the rain assistant says")
-    assert collect(backend, [request(3, chat)]) == collect(backend, [request(3, same)])
+    assert collect(backend, request(3, chat)) == collect(backend, request(3, same))
 
 
-def test_trouble_is_one_sentence(backend: TransformersBackend, tmp_path: Path) -> None:
-    session = backend.open()
-    session.submit(request(1, Prompt("the " * 500)))
-    (candidate,) = session.wait()
-    assert "context" in (candidate.trouble or "")
-    session.close()
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="cannot load"):
         TransformersBackend(tmp_path, device="cpu").open()
     with pytest.raises(BackendError, match="no model file"):
@@ -174,34 +151,20 @@ def test_trouble_is_one_sentence(backend: TransformersBackend, tmp_path: Path) -
 def test_a_begun_answer_is_continued_within_its_message(backend: TransformersBackend) -> None:
     begun = Prompt(messages=(Message("user", "why the rain"), Message("assistant", " rose")))
     same = Prompt("user says why the rain assistant says rose slowly")
-    found = collect(backend, [request(3, begun, written=" slowly")])
-    assert found == collect(backend, [request(3, same)])
+    found = collect(backend, request(3, begun, written=" slowly"))
+    assert found == collect(backend, request(3, same))
 
 
 def test_contexts(folder: Path, backend: TransformersBackend) -> None:
-    session = backend.open()
-    session.submit(request(1, Prompt("the " * 500)))
-    (candidate,) = session.wait()
-    assert re.search(r"context holds 128.*trained for no more", candidate.trouble or "")
-    session.close()
+    trouble = draw(backend, request(1, Prompt("the " * 500)))[1].trouble
+    assert re.search(r"context holds 128.*trained for no more", trouble or "")
     with pytest.raises(InputError, match="trained for 128"):
         TransformersBackend(folder, device="cpu", context=129).open()
     small = TransformersBackend(folder, device="cpu", context=20)
-    session = small.open()
-    for number in range(6):  # some end by themselves
-        session.submit(request(number, Prompt("the " * 15), max_tokens=50))
-    found = [each for _ in range(6) for each in (session.wait() if session._lanes else [])]
-    session.close()
-    full = [each for each in found if each.trouble]
+    long = (request(number, Prompt("the " * 15), max_tokens=50) for number in range(6))
+    full = [each for each in draw(small, *long).values() if each.trouble]  # some end by themselves
     assert full
     assert all(each.cut and "filled the context of 20" in str(each.trouble) for each in full)
-
-
-def test_it_can_be_closed_twice_and_used_again(folder: Path) -> None:
-    with TransformersBackend(folder, device="cpu") as backend:
-        first = collect(backend, [request(3, PROMPT)])
-    backend.close()
-    assert collect(backend, [request(3, PROMPT)]) == first
 
 
 def test_a_model_loaded_before_a_fork_is_refused(
@@ -210,7 +173,7 @@ def test_a_model_loaded_before_a_fork_is_refused(
     backend = TransformersBackend(folder, device="cpu")
     here = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: here + 1)
-    collect(backend, [request(3, PROMPT)])  # made before, loaded after
+    collect(backend, request(3))  # made before, loaded after
     monkeypatch.setattr(os, "getpid", lambda: here + 2)
     with pytest.raises(BackendError, match="Load it after the fork"):
         backend.open()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.command import run_main
-from tests.unit.cli.test_main import CountingEncoder
 
 from hammingmark.cli import calibrate as calibrate_module
 from hammingmark.cli import keys as keys_module
 from hammingmark.cli import threshold as threshold_module
 from hammingmark.cli.counted import CountedEncoder
+from hammingmark.testing import FakeEncoder
 
 Outcome = tuple[int, str, str]
 Run = Callable[..., Outcome]
@@ -34,9 +34,9 @@ def run(
     capsys: pytest.CaptureFixture[str],
     asked: list[str],
 ) -> Run:
-    def fetch(spec: str) -> CountingEncoder:
+    def fetch(spec: str) -> FakeEncoder:
         asked.append(spec)
-        return CountingEncoder()
+        return FakeEncoder()
 
     monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
     for module in (calibrate_module, keys_module, threshold_module):
@@ -137,7 +137,7 @@ def test_long_work_is_counted(
 
 
 def test_a_counted_encoder_embeds_as_the_other_does() -> None:
-    plain, ticks = CountingEncoder(), list[int]()
+    plain, ticks = FakeEncoder(), list[int]()
     counted = CountedEncoder(plain, ticks.append)
     sentences = ["x" * (n % 50) for n in range(1100)]
     assert (counted.encode(sentences) == plain.encode(sentences)).all()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import click
-import numpy as np
 import pytest
 from tests.command import run_main
 
@@ -17,28 +16,10 @@ from hammingmark.cli import detect as detect_module
 from hammingmark.cli import keys as keys_module
 from hammingmark.errors import HammingMarkError, InputError
 from hammingmark.pipeline.detect import Detector
-from hammingmark.protocols import FloatArray
 from hammingmark.records import Verdict
+from hammingmark.testing import FakeEncoder
 
 Outcome = tuple[int, str, str]
-
-
-class CountingEncoder:
-    """Embeds a sentence by its length."""
-
-    name = "counting"
-    dimension = 16
-    fingerprint = "cd" * 32
-
-    def encode(self, sentences: Sequence[str]) -> FloatArray:
-        rows = np.array(
-            [
-                np.random.default_rng(len(sentence)).standard_normal(self.dimension)
-                for sentence in sentences
-            ],
-            np.float32,
-        ).reshape(-1, self.dimension)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture
@@ -47,7 +28,7 @@ def run(
 ) -> Callable[..., Outcome]:
     monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
     for module in (detect_module, keys_module):
-        monkeypatch.setattr(module, "fetch_encoder", lambda spec: CountingEncoder())
+        monkeypatch.setattr(module, "fetch_encoder", lambda spec: FakeEncoder())
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> Outcome:
@@ -214,7 +195,8 @@ def test_a_file_name_cannot_steer_the_terminal(run: Callable[..., Outcome], tmp_
 def test_a_foreign_text_is_warned_of(
     run: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CountingEncoder, "name", "minilm")
+    for module in (detect_module, keys_module):
+        monkeypatch.setattr(module, "fetch_encoder", lambda spec: FakeEncoder(name="minilm"))
     run("keys", "new", "--name", "a")
     german = "Der Hund lief über die Straße und sah die Katze. Sie saß auf dem Dach und schlief. "
     (tmp_path / "de.txt").write_text(german * 5)

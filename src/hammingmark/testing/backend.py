@@ -1,0 +1,169 @@
+"""A language model without a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+from random import Random
+
+from hammingmark.errors import BackendError
+from hammingmark.records import Candidate, Prompt, Request
+from hammingmark.testing.grammar import paragraph
+
+_TOKEN = re.compile(r"\s*\S+|\s+")
+
+
+@dataclass
+class FakeBackend:
+    """Writes sentences of a small vocabulary; its tokens are words.
+
+    The seed of a request decides what is written, whatever else is being drawn. At temperature 0
+    what stands before decides it instead. Candidates under way gain a token each per step, and
+    come back when they are finished.
+
+    Attributes:
+        name: what it is called.
+        parallel: how many candidates of a session are under way at once; others wait.
+        width: how many candidates of one text are worth drawing at once.
+        context: words that prompt, text and candidate may have together.
+        sentences: what is written in answer to a request, instead of the small vocabulary.
+        order: puts requests in the order in which they finish, one at a time.
+        fail_after: fails once so many candidates have been drawn.
+        drawn: a record of the requests whose candidates came back.
+        sessions: a record of the sessions that were opened.
+        steps: how many steps were taken.
+    """
+
+    name: str = "fake"
+    parallel: int = 8
+    width: int = 1
+    context: int | None = None
+    sentences: Callable[[Request], str] | None = None
+    order: Callable[[list[Request]], list[Request]] | None = None
+    fail_after: int | None = None
+    drawn: list[Request] = field(default_factory=list)
+    sessions: list[FakeSession] = field(default_factory=list)
+    steps: int = 0
+
+    def open(self) -> FakeSession:
+        """Begin to draw."""
+        self.sessions.append(FakeSession(self))
+        return self.sessions[-1]
+
+    def close(self) -> None:
+        """Close all sessions; may be called twice."""
+        for session in self.sessions:
+            session.close()
+
+    def candidate(self, request: Request) -> Candidate:
+        """What a request gets, alone or in company."""
+        turns, begun = _before(request.prompt)
+        begun += request.written
+        used = len(f"{turns} {begun}".split())
+        room = request.max_tokens if self.context is None else self.context - used
+        if room < 1:
+            return Candidate(request.number, (), finished=False, trouble=self._too_long(used))
+        tokens = _TOKEN.findall(self._text(request, turns=turns, begun=begun))
+        pieces: list[str] = []
+        for token in islice(tokens, min(room, request.max_tokens)):
+            pieces.append(token)
+            if request.enough("".join(pieces)):
+                return Candidate(request.number, tuple(pieces), finished=False)
+        finished = len(pieces) == len(tokens)
+        full = not finished and room < request.max_tokens
+        trouble = f"The context of {self.context} words is full." if full else None
+        return Candidate(request.number, tuple(pieces), finished, cut=not finished, trouble=trouble)
+
+    def _text(self, request: Request, *, turns: str, begun: str) -> str:
+        if self.sentences:
+            return self.sentences(request)
+        greedy = request.sampling.temperature == 0.0
+        space = " " if begun and not begun[-1].isspace() else ""
+        return space + paragraph(Random(f"{turns}\n{begun}" if greedy else request.seed))
+
+    def _too_long(self, used: int) -> str:
+        return (
+            f"The prompt has {used} words, and the context holds {self.context} with their "
+            "continuation. Shorten the prompt, or ask for a larger context."
+        )
+
+
+class FakeSession:
+    """Candidates that a `FakeBackend` draws.
+
+    Attributes:
+        closed: whether it was closed.
+        most: how many candidates it had to draw at once, at most.
+    """
+
+    def __init__(self, backend: FakeBackend) -> None:
+        self.closed = False
+        self.most = 0
+        self._backend = backend
+        self._asked: dict[int, Request] = {}
+        self._under_way: dict[int, tuple[int, Candidate]] = {}
+
+    def submit(self, request: Request) -> None:
+        """Ask for one candidate.
+
+        Raises:
+            BackendError: the session is closed.
+        """
+        if self.closed:
+            raise BackendError("This session is closed. Open another.")
+        self._asked[request.number] = request
+        self.most = max(self.most, len(self._asked))
+
+    def cancel(self, number: int) -> None:
+        """Give up on one, which will not come back."""
+        self._asked.pop(number, None)
+        self._under_way.pop(number, None)
+
+    def wait(self) -> list[Candidate]:
+        """The candidates that finish next.
+
+        Raises:
+            BackendError: `FakeBackend.fail_after` candidates have been drawn, or none was asked
+                for, where a real model would wait for ever.
+        """
+        backend = self._backend
+        if backend.fail_after is not None and len(backend.drawn) >= backend.fail_after:
+            raise BackendError("The model went away.")
+        if not self._asked:
+            raise BackendError("No candidate was asked for. Submit a request before you wait.")
+        if backend.order:
+            found = [backend.candidate(backend.order(list(self._asked.values()))[0])]
+        else:
+            found = self._next_finished()
+        for candidate in found:
+            backend.drawn.append(self._asked[candidate.number])
+            self.cancel(candidate.number)
+        return found
+
+    def close(self) -> None:
+        """Give up on all of them; may be called twice."""
+        self.closed = True
+        self._asked.clear()
+        self._under_way.clear()
+
+    def _next_finished(self) -> list[Candidate]:
+        backend = self._backend
+        for number, request in islice(self._asked.items(), backend.parallel):
+            if number not in self._under_way:
+                made = backend.candidate(request)
+                self._under_way[number] = backend.steps + len(made.pieces), made
+        first = min(end for end, _ in self._under_way.values())
+        backend.steps = max(backend.steps, first)
+        return [each for end, each in self._under_way.values() if end <= backend.steps]
+
+
+def _before(prompt: Prompt) -> tuple[str, str]:
+    """The turns of a chat, and what the model has begun to say or is to continue."""
+    if not prompt.messages:
+        return "", prompt.text
+    *turns, last = prompt.messages
+    begun = last.content if last.role == "assistant" else ""
+    before = turns if last.role == "assistant" else prompt.messages
+    return "\n".join(f"{each.role}: {each.content}" for each in before), begun

@@ -1,0 +1,106 @@
+"""What every splitter keeps to, as functions that fail with a sentence."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+from hammingmark.protocols import Splitter
+
+PROSE = (
+    "The river rose in the night. By morning it had reached the mill! Had anyone seen it come? "
+    "Nobody answered. Dr. Hale lit a lamp and wrote 3.5 feet in the book."
+)
+DOCUMENT = """# The flood
+
+The river rose in the night.  By morning it had
+reached the mill!
+
+- Nobody slept.
+- [x] The lamp was lit.
+
+| depth | hour |
+|-------|------|
+| 3.5   | six  |
+
+```python
+print("Not a sentence. Not this one either.")
+```
+
+> He said it would fall. It did not.
+
+https://example.org/flood
+
+***
+
+42. 43. 44."""
+TEXTS = [
+    "",
+    " \n\t ",
+    "One.",
+    PROSE,
+    DOCUMENT,
+    DOCUMENT.replace("\n", "\r\n"),
+    "它来了。没有人看见!",
+    "He said “no”. “Why?” she asked. ‘Go.’",
+    "\x00\ud800\u200b. a\u0301 b.",
+]
+
+
+def splitter_checks() -> list[Callable[[Splitter], None]]:
+    """The checks, each named after what it demands of a splitter.
+
+    >>> from hammingmark.testing import FakeSplitter, splitter_checks
+    >>> for check in splitter_checks():
+    ...     check(FakeSplitter())
+    """
+    return [each for name, each in globals().items() if name.startswith("check_")]
+
+
+def check_it_is_a_splitter(splitter: Splitter) -> None:
+    """It has every property of the protocol."""
+    assert isinstance(splitter, Splitter), "it does not implement protocols.Splitter"
+    assert splitter.name, "it has no name"
+
+
+def check_a_normalised_text_splits_into_the_same_units(splitter: Splitter) -> None:
+    """Generation and detection see the same sentences."""
+    for text in TEXTS:
+        split = splitter.split(text)
+        assert splitter.split(text).units == split.units, f"{text!r} splits in two ways"
+        again = splitter.split(split.text).units
+        assert again == split.units, f"{text!r} normalised splits into {again}, not {split.units}"
+
+
+def check_white_space_stands_in_gaps(splitter: Splitter) -> None:
+    """A unit has none around it, and its gap has nothing else."""
+    for text in TEXTS:
+        for unit in splitter.split(text).units:
+            assert unit.text, f"{text!r} has an empty unit"
+            assert unit.text == unit.text.strip(), f"white space around {unit.text!r}"
+            assert not unit.gap.strip(), f"more than white space in the gap {unit.gap!r}"
+
+
+def check_prose_gives_its_sentences_in_order(splitter: Splitter) -> None:
+    """Four plain sentences of English."""
+    found = splitter.split(PROSE).carrying[:4]
+    assert found == [
+        "The river rose in the night.",
+        "By morning it had reached the mill!",
+        "Had anyone seen it come?",
+        "Nobody answered.",
+    ], f"the first sentences are {found}"
+
+
+def check_the_beginning_of_a_text_splits_as_in_the_whole(splitter: Splitter) -> None:
+    """A text is written sentence after sentence, and detected as a whole."""
+    whole = splitter.split(PROSE).carrying
+    for count in range(1, len(whole)):
+        found = splitter.split(" ".join(whole[:count])).carrying
+        assert found == whole[:count], f"the first {count} sentences split into {found}"
+
+
+def check_it_survives_pickling(splitter: Splitter) -> None:
+    """Texts are detected in several processes."""
+    again = pickle.loads(pickle.dumps(splitter))
+    assert again.split(PROSE) == splitter.split(PROSE), "it splits otherwise when unpickled"

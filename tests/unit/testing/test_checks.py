@@ -1,0 +1,156 @@
+"""Each check finds a component that breaks what it demands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hammingmark import testing
+from hammingmark.errors import HammingMarkError
+from hammingmark.protocols import FloatArray
+from hammingmark.records import Candidate, Request, Sampling, Sentences, Unit
+from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession, FakeSplitter
+
+NOISE = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Encoder(FakeEncoder):
+    """Does something to its embeddings."""
+
+    change: Callable[[FloatArray], FloatArray] = lambda rows: rows
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        return self.change(super().encode(list(sentences))).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Splitter(FakeSplitter):
+    """Does something to its units, and forgets it when it is pickled."""
+
+    change: Callable[[list[Unit]], list[Unit]] = lambda units: units
+
+    def split(self, text: str) -> Sentences:
+        return Sentences(tuple(self.change(list(super().split(text).units))))
+
+    def __reduce__(self) -> tuple[type[FakeSplitter], tuple[()]]:
+        return FakeSplitter, ()
+
+
+@dataclass
+class Backend(FakeBackend):
+    """Misreads requests, does something to candidates, and has sessions of another kind."""
+
+    read: Callable[[Request], Request] = lambda request: request
+    change: Callable[[Candidate], Candidate] = lambda candidate: candidate
+    session: type[FakeSession] = FakeSession
+
+    def open(self) -> FakeSession:
+        return self.session(self)
+
+    def candidate(self, request: Request) -> Candidate:
+        return self.change(super().candidate(self.read(request)))
+
+
+class Doubling(FakeSession):
+    """Hands back every candidate twice."""
+
+    def wait(self) -> list[Candidate]:
+        return 2 * super().wait()
+
+
+class Forgetful(FakeSession):
+    """Cancels all if one is to be cancelled."""
+
+    def cancel(self, number: int) -> None:
+        self._asked.clear()
+
+
+class Lingering(FakeSession):
+    """Leaves a thread behind for each request, until all tests of it have been made."""
+
+    over = threading.Event()
+
+    def submit(self, request: Request) -> None:
+        threading.Thread(target=self.over.wait, daemon=True).start()
+
+
+class Exhausted(Backend):
+    """Has nothing to say once it has been closed."""
+
+    def close(self) -> None:
+        self.sentences = lambda request: ""
+
+
+def negated(rows: FloatArray) -> FloatArray:
+    """Every second row turned around."""
+    return rows * np.where(np.arange(len(rows)) % 2, -1.0, 1.0)[:, None]
+
+
+def merged(units: list[Unit]) -> list[Unit]:
+    """Fewer than three units as one."""
+    text = " ".join(unit.text for unit in units)
+    return [Unit(text, "", carries=True)] if 0 < len(units) < 3 else units
+
+
+BROKEN: dict[str, Any] = {
+    "check_it_is_an_encoder": FakeEncoder(name=""),
+    "check_rows_are_unit_vectors": Encoder(change=lambda rows: 2 * rows),
+    "check_a_row_does_not_depend_on_its_company": Encoder(change=lambda rows: np.roll(rows, 1, 0)),
+    "check_no_sentences_give_no_rows": Encoder(change=lambda rows: rows if rows.size else rows.T),
+    "check_the_same_sentences_give_the_same_rows": Encoder(
+        change=lambda rows: rows + NOISE.normal(scale=0.01, size=rows.shape)
+    ),
+    "check_similar_sentences_have_similar_rows": Encoder(change=negated),
+    "check_any_string_has_a_unit_vector": Encoder(change=lambda rows: rows * np.nan),
+    "check_a_bare_string_is_refused": Encoder(),
+    "check_it_is_a_splitter": FakeSplitter(name=""),
+    "check_a_normalised_text_splits_into_the_same_units": Splitter(
+        change=lambda units: [*units, Unit("More.", "", carries=True)]
+    ),
+    "check_white_space_stands_in_gaps": Splitter(
+        change=lambda units: [Unit(each.text + each.gap, "", True) for each in units]
+    ),
+    "check_prose_gives_its_sentences_in_order": Splitter(change=lambda units: units[::-1]),
+    "check_the_beginning_of_a_text_splits_as_in_the_whole": Splitter(change=merged),
+    "check_it_survives_pickling": Splitter(change=lambda units: units[::-1]),
+    "check_it_is_a_backend": FakeBackend(width=9, parallel=8),
+    "check_what_was_written_is_continued": Backend(read=lambda each: replace(each, written="")),
+    "check_a_chat_is_continued_within_the_assistants_message": Backend(
+        read=lambda each: replace(each, written="")
+    ),
+    "check_a_chat_that_ends_with_a_question_is_answered": FakeBackend(
+        sentences=lambda request: "" if request.prompt.messages else "Yes."
+    ),
+    "check_enough_ends_a_candidate": Backend(
+        read=lambda each: replace(each, enough=lambda text: False)
+    ),
+    "check_the_limit_cuts_a_candidate": Backend(change=lambda each: replace(each, cut=False)),
+    "check_a_seed_decides": Backend(read=lambda each: replace(each, seed=0)),
+    "check_only_the_likeliest_is_drawn_if_nothing_else_is_left": Backend(
+        read=lambda each: replace(each, sampling=Sampling())
+    ),
+    "check_more_candidates_than_it_draws_at_once_all_come_back": Backend(session=Doubling),
+    "check_one_of_several_is_cancelled": Backend(session=Forgetful),
+    "check_closing_with_candidates_under_way_leaves_no_thread": Backend(session=Lingering),
+    "check_odd_prompts_are_continued": FakeBackend(context=1),
+    "check_closing_twice_and_beginning_anew": Exhausted(),
+}
+CHECKS: list[Callable[[Any], None]] = [
+    *testing.encoder_checks(),
+    *testing.splitter_checks(),
+    *testing.backend_checks(),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_it_fails_where_it_should(check: Callable[[Any], None]) -> None:
+    with pytest.raises((AssertionError, HammingMarkError)) as caught:
+        check(BROKEN[check.__name__])
+    Lingering.over.set()
+    assert str(caught.value)
