@@ -36,10 +36,10 @@ from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.parts import load_splitter
+from hammingmark.core.compare import compare
 from hammingmark.core.hashing import project
 from hammingmark.core.statistics import STATISTICS
 from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.compare import compare
 from hammingmark.pipeline.detect import Detector
 from hammingmark.protocols import Encoder, FloatArray, Splitter
 from hammingmark.records import Sentences

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import theory
+from hammingmark.core.compare import compare
 from hammingmark.core.statistics import STATISTICS, natural_acceptance
 from hammingmark.evaluation.metrics import auroc, bootstrap, found_at, threshold_at
 from hammingmark.evaluation.quality import mean_repetition
-from hammingmark.pipeline.compare import compare
 from hammingmark.records import TopicName
 from hammingmark.watermarks.hamming import HammingMark
 from training.encoder import SentenceEncoder

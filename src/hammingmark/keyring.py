@@ -158,9 +158,12 @@ def _known_fields(data: dict[str, Any]) -> dict[str, Any]:
     """The fields of a JSON object that a key may have, with a `Secret` in place of its digits.
 
     What a method's parameters are called is its own affair, so that numbers, truth values and
-    short words pass under any name.
+    short words pass under any name. Anything else under a name that is not known is blotted out.
     """
-    kept = {name: value for name, value in data.items() if name in _FIELDS or _is_parameter(value)}
+    kept = {
+        name: value if name in _FIELDS or _is_parameter(value) else None
+        for name, value in data.items()
+    }
     kept.pop("secret", None)
     return {**kept, "secret": _secret_of(data)} if "secret" in data else kept
 

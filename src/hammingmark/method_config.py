@@ -167,6 +167,8 @@ def from_json(config: type[Config], data: Mapping[str, Any]) -> Config:
         LookupError, TypeError, ValueError: something is missing or of another kind.
     """
     given = data["parameters"]
+    if not isinstance(given, Mapping):
+        raise TypeError
     known = parameters_of_config(config)
     chosen: dict[str, Any] = {}
     for name in given:

@@ -195,11 +195,25 @@ class SignificanceTest(Protocol):
         null: the null distribution.
     """
 
-    own: DoubleArray
-    best: DoubleArray
-    centre: DoubleArray
-    is_ratio: bool
-    null: NullDistribution
+    @property
+    def own(self) -> DoubleArray:
+        """(u,)."""
+
+    @property
+    def best(self) -> DoubleArray:
+        """(u,)."""
+
+    @property
+    def centre(self) -> DoubleArray:
+        """(u,)."""
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the increments are log-likelihood ratios."""
+
+    @property
+    def null(self) -> NullDistribution:
+        """The null distribution."""
 
 
 class ScoredText(Protocol):

@@ -14,10 +14,11 @@ import sys
 
 import numpy as np
 import pytest
-from tests.contract.test_sentence_watermarks import key_of
 
 from hammingmark.core.hashing import project_in_order
 from hammingmark.core.statistics import cosines
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.method_config import EncoderId
 from hammingmark.watermarks.hamming import HammingMark
 
 KERNELS = ("Haswell", "Zen", "Sandybridge", "Prescott", "SkylakeX")
@@ -36,10 +37,9 @@ def digest_of_scores() -> str:
     """
     rng = np.random.default_rng(0)
     digest = hashlib.sha256()
-    for variant in ("", "soft", "residual", "soft-residual"):
+    for config in HammingMark.examples(EncoderId("test", "ab" * 32, DIMENSION)).values():
         for _ in range(5):
-            key = key_of(rng, soft="soft" in variant, residual="residual" in variant, d=DIMENSION)
-            mark = HammingMark(key)
+            mark = HammingMark(WatermarkKey(Secret(rng.bytes(32)), config))
             text = unit(rng.standard_normal((40, DIMENSION)) + 0.5)
             candidates = unit(rng.standard_normal((16, DIMENSION)) + 0.5)
             scores = mark.choose(text[-1], candidates).scores

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hammingmark import registry
+from hammingmark.core.compare import compare
 from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
-from hammingmark.pipeline.compare import compare
 from hammingmark.testing.method_checks import (
     check_p_values_under_wrong_keys_are_not_smaller_than_uniform,
     every_test,

@@ -19,10 +19,10 @@ from scipy.stats import binom
 from tests.conftest import Texts, embed, passages, shared_texts
 from tests.keys import ball, scored
 
+from hammingmark.core.compare import compare
 from hammingmark.core.statistics import STATISTICS
 from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
 from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.compare import compare
 from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
 from hammingmark.protocols import Encoder, Splitter
 from hammingmark.records import TopicName

@@ -16,6 +16,8 @@ from tests.keys import hamming_key
 from hammingmark.errors import KeyFileError
 from hammingmark.keyring import Keyring, from_json, load, save, to_json
 from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.method_config import EncoderId
+from hammingmark.watermarks.hamming import HammingConfig
 
 
 def make(note: str = "", **changes: object) -> WatermarkKey:
@@ -122,14 +124,23 @@ def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
         ("secret", "00" * 31),
         ("secret", "00" * 32),
         ("secret", 5),
-        ("bits", "8"),
-        ("bits", True),
-        ("bits", 1000),
-        ("threshold", 9),
+        ("method", None),
+        ("method", "unheard-of"),
+        ("method", 3),
+        ("parameters", None),
+        ("parameters", []),
+        ("parameters", {"bits": "8"}),
+        ("parameters", {"bits": True}),
+        ("parameters", {"bits": 1000}),
+        ("parameters", {"bits": 8, "threshold": 9}),
+        ("parameters", {"bits": 8, "bats": 9}),
+        ("encoder", {"name": "x", "fingerprint": "y", "dimension": True}),
+        ("splitter", {"name": "sentencex"}),
+        ("splitter", "sentencex"),
         ("encoder", []),
         ("encoder", {"name": "x"}),
         ("created", "yesterday"),
-        ("scheme", 2),
+        ("scheme", 3),
         ("note", 3),
         ("successor", 5),
         ("id", "hm-000000000000"),
@@ -334,3 +345,61 @@ def test_a_folder_that_cannot_be_written_gives_one_sentence(tmp_path: Path) -> N
     tmp_path.chmod(0o500)
     with unprivileged(), pytest.raises(KeyFileError, match="Cannot write"):
         save(make(), tmp_path / "key.json")
+
+
+OLD = """
+{"format": "hammingmark-key", "scheme": 1, "id": "hm-1a0b773a61eb",
+ "created": "2026-01-02T03:04:05+00:00", "retired": null, "successor": null, "note": "blog",
+ "encoder": {"name": "minilm", "fingerprint": "ab", "dimension": 384},
+ "bits": 8, "threshold": 4.17, "softness": 1.0, "fresh": true,
+ "secret": "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"}
+"""
+
+
+def test_a_key_from_before_methods_were_named_still_loads(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(OLD)
+    path.chmod(0o600)
+    key = load(path)
+    expected = HammingConfig(
+        encoder=EncoderId("minilm", "ab", 384), threshold=4.17, softness=1.0, residual=True
+    )
+    assert key.config == expected
+    assert key.note == "blog"
+    assert key.config.splitter is None
+    oldest = {k: v for k, v in json.loads(OLD).items() if k not in ("softness", "fresh")}
+    config = from_json({**oldest, "threshold": 6}).config
+    assert config == HammingConfig(encoder=EncoderId("minilm", "ab", 384))
+
+
+def test_a_derived_key_tells_where_it_comes_from_and_not_more(tmp_path: Path) -> None:
+    master = make()
+    save(master.derive("2026-11-16"), tmp_path / "day.json")
+    derived = load(tmp_path / "day.json")
+    assert (derived.parent, derived.label) == (master.id, "2026-11-16")
+    assert master.secret.reveal().hex() not in (tmp_path / "day.json").read_text()
+
+
+def test_a_key_of_a_method_that_is_not_installed_is_told_and_left_out(tmp_path: Path) -> None:
+    ring = Keyring(tmp_path)
+    ring.add(make(), name="mine")
+    data = {**to_json(make(), with_secret=True), "method": "theirs"}
+    (tmp_path / "theirs.json").write_text(json.dumps(data))
+    (tmp_path / "theirs.json").chmod(0o600)
+    entries, wrong = ring.survey()
+    assert [entry.name for entry in entries] == ["mine"]
+    assert "No method called 'theirs'" in str(wrong[0])
+
+
+def test_a_secret_among_the_parameters_is_not_shown(tmp_path: Path) -> None:
+    key = make()
+    secret = key.secret.reveal().hex()
+    for name in ("secret", "bits", "odd"):
+        data = to_json(key, with_secret=True)
+        data["parameters"][name] = secret
+        path = tmp_path / "key.json"
+        path.write_text(json.dumps(data))
+        path.chmod(0o600)
+        with pytest.raises(KeyFileError) as caught:
+            load(path)
+        assert secret[:16] not in all_that_a_traceback_may_show(caught.value)

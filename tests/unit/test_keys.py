@@ -14,8 +14,10 @@ from tests.keys import hamming_key
 
 from hammingmark.errors import InputError
 from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
+from hammingmark.watermarks.hamming import planes_of
 
 COUNTING = Secret(bytes(range(32)))
+DERIVED = "08675fc994b24d07bf33804732f7e4e3ae4809bca88a9b395e9479db643d68e2"
 
 
 def key(**changes: object) -> WatermarkKey:
@@ -35,7 +37,7 @@ def sha256(array: np.ndarray) -> str:
 def test_published_vectors() -> None:
     """These numbers are in docs/keys.md; a change here breaks every key ever made."""
     assert key().id == "hm-1a0b773a61eb"
-    planes = key().planes()
+    planes = planes_of(key())
     assert planes.dtype == np.float32
     assert [float(value).hex() for value in planes[0, :4]] == [
         "0x1.ad757a0000000p-3",
@@ -53,7 +55,7 @@ def test_planes_agree_with_another_inverse_normal() -> None:
     words = np.frombuffer(COUNTING.stream("planes", 4 * 3072), dtype="<u4")
     normal = NormalDist()
     other = [normal.inv_cdf((int(word) + 0.5) / 2**32) for word in words]
-    np.testing.assert_array_equal(key().planes().ravel(), np.array(other, np.float32))
+    np.testing.assert_array_equal(planes_of(key()).ravel(), np.array(other, np.float32))
 
 
 def test_normals_are_normal() -> None:
@@ -120,7 +122,7 @@ def test_a_key_can_be_copied() -> None:
 
 
 def test_repr_shows_the_id() -> None:
-    assert repr(key()) == "WatermarkKey('hm-1a0b773a61eb', encoder='minilm')"
+    assert repr(key()) == "WatermarkKey('hm-1a0b773a61eb', method='hamming')"
 
 
 def test_no_local_variable_holds_a_damaged_secret() -> None:
@@ -133,6 +135,46 @@ def test_no_local_variable_holds_a_damaged_secret() -> None:
     )
     assert "Secret(hidden)" in shown
     assert repr(damaged)[2:20] not in shown
+
+
+def test_derived_secrets_are_published_vectors_too() -> None:
+    derived = COUNTING.derive("2026-11-16")
+    assert derived.reveal().hex() == DERIVED
+    head = b"hammingmark/1\x00derive\x00" + (10).to_bytes(8, "little")
+    again = hashlib.shake_256(head + bytes(range(32)) + b"2026-11-16").digest(32)
+    assert derived.reveal() == again
+
+
+def test_a_label_gives_one_key_and_every_label_another() -> None:
+    master = key(note="blog")
+    labels = ["a", "A", "a ", "b", "aa", "2026-11-16", "\u00e9", "x" * 10_000]
+    derived = [master.derive(label) for label in labels]
+    assert len({each.id for each in [master, *derived]}) == len(labels) + 1
+    assert derived[0] == master.derive("a")
+    assert master.derive("e\u0301").id == master.derive("\u00e9").id, "one text, two spellings"
+    assert {each.parent for each in derived} == {master.id}
+    assert [each.label for each in derived] == labels
+    assert all(each.config == master.config for each in derived)
+    assert derived[0].derive("b").parent == derived[0].id
+
+
+@pytest.mark.parametrize("label", ["", "  ", "\ud800"])
+def test_a_label_is_a_text(label: str) -> None:
+    with pytest.raises(InputError, match="label"):
+        COUNTING.derive(label)
+
+
+def test_a_key_that_is_retired_has_only_retired_ones_of_labels() -> None:
+    retired, _ = key().rotate()
+    assert retired.derive("a").retired == retired.retired
+    assert retired.derive("a").successor is None
+
+
+def test_uniform_deviates_lie_inside_the_unit_interval() -> None:
+    values = COUNTING.uniforms("null", 100_000)
+    assert 0.0 < values.min() < values.max() < 1.0
+    assert abs(values.mean() - 0.5) < 0.004
+    assert not np.array_equal(values, COUNTING.uniforms("null", 100_000, index=1))
 
 
 def test_fresh_secrets_differ() -> None:
@@ -164,7 +206,8 @@ def test_a_short_secret_is_refused() -> None:
 
 def test_rotation_keeps_the_rule_and_changes_the_secret() -> None:
     retired, fresh = key(bits=16, threshold=12, note="blog").rotate()
-    assert (fresh.bits, fresh.threshold, fresh.note) == (16, 12, "blog")
+    assert fresh.config == retired.config == key(bits=16, threshold=12).config
+    assert fresh.note == "blog"
     assert fresh.secret != retired.secret
     assert retired.successor == fresh.id
     assert retired.retired is not None

@@ -130,6 +130,7 @@ def test_an_unknown_setting_is_met_with_a_near_one() -> None:
 @pytest.fixture
 def everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "find", lambda room, name: Everything)
+    monkeypatch.setattr(registry, "names", lambda room: ["everything"])
 
 
 @pytest.mark.usefixtures("everything")

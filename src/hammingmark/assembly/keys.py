@@ -144,10 +144,12 @@ def splitter_of(
     wanted = config.splitter if isinstance(config, SentenceConfig) else None
     if key is None or wanted is None:
         return load_splitter(name or DEFAULT_SPLITTER, language=language or "en")
-    if (name or wanted.name, language or wanted.language) != (wanted.name, wanted.language):
+    asked = SplitterId(name or wanted.name, language or wanted.language)
+    splitter = load_splitter(asked.name, language=asked.language)
+    if asked != wanted:
         raise KeyMismatch(
             f"Key {key.id} was made for texts in the language {wanted.language!r}, split by "
             f"{wanted.name!r}; otherwise split, they show no mark. Leave --splitter and --language "
             "out, or use another key."
         )
-    return load_splitter(wanted.name, language=wanted.language)
+    return splitter

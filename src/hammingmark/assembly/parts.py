@@ -84,12 +84,14 @@ def resolve_name(room: str, text: str) -> Resolved | None:
     name, colon, argument = text.partition(":")
     if name not in registry.names(room):
         return None
+    known = parameters_of(registry.find(room, name))
+    typed = {"name": text} if "name" in known else {}
     if not colon:
-        return Resolved(name)
-    takes = next(iter(parameters_of(registry.find(room, name))), None)
+        return Resolved(name, lambda store: typed)
+    takes = next(iter(known), None)
     if takes is None:
         raise InputError(f"The {KINDS[room]} {name!r} takes no argument; {argument!r} is given.")
-    return Resolved(name, lambda store: {takes: argument})
+    return Resolved(name, lambda store: {**typed, takes: known[takes].read(argument)})
 
 
 def known_parameters(
@@ -103,7 +105,7 @@ def known_parameters(
         given: parameters, of which the names of other parts matter here.
     """
     known = parameters_of(registry.find(room, resolved.name))
-    for name, inner_room, value in _nested(known, given):
+    for name, inner_room, value in list(_nested(known, given)):
         inner = resolve(inner_room, value)
         for other, its in known_parameters(inner_room, inner, _behind(name, given)).items():
             known[f"{name}.{other}"] = replace(its, name=f"{name}.{other}")
@@ -184,7 +186,7 @@ def build(
                 f"On the command line it is given with --set {within}{name}=…, or with a file: "
                 f"--set {within}{name}=@FILE."
             )
-    for name, inner_room, value in _nested(known, chosen):
+    for name, inner_room, value in list(_nested(known, chosen)):
         chosen[name] = build(
             inner_room,
             value,

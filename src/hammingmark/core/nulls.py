@@ -49,15 +49,16 @@ class BinomialNull:
     """Units that are valid independently of each other with one probability, as green tokens are.
 
     The increments are 1 for a valid unit and 0 for any other, so the whole has a closed form; for
-    the best window draws are counted, whose numbers come from the secret.
+    the best window draws are counted, whose numbers come from the secret. A unit that comes again
+    is valid again, and so counts once.
 
     Attributes:
-        units: u.
+        counted: which units count, (u,); the increments of the others are 0.
         probability: of a valid unit.
         secret: of the key.
     """
 
-    units: int
+    counted: NDArray[np.bool_]
     probability: float
     secret: Secret
 
@@ -69,13 +70,14 @@ class BinomialNull:
     def survival(self, score: float) -> float:
         """P(S >= score)."""
         least = math.ceil(score - _TIE * max(1.0, abs(score)))
-        return theory.binomial_survival(self.units, least, self.probability)
+        return theory.binomial_survival(int(self.counted.sum()), least, self.probability)
 
     def blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
         """Independent draws."""
+        units = len(self.counted)
         block = 0
         while True:
-            uniform = self.secret.uniforms("null", self.units * _BLOCK, index=block)
-            drawn = uniform.reshape(self.units, _BLOCK) < self.probability
-            yield iter([drawn.astype(np.float64)])
+            uniform = self.secret.uniforms("null", units * _BLOCK, index=block)
+            drawn = uniform.reshape(units, _BLOCK) < self.probability
+            yield iter([(drawn & self.counted[:, None]).astype(np.float64)])
             block += 1

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.core.compare import compare
 from hammingmark.core.residual import residual_of
 from hammingmark.core.soft import agreement
 from hammingmark.errors import InputError
 from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.compare import compare
 from hammingmark.protocols import FloatArray
 from hammingmark.watermarks.hamming import HammingConfig, HammingMark, planes_of
 

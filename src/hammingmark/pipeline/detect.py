@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from hammingmark.core.calibration import Calibration
+from hammingmark.core.compare import Comparison, compare
 from hammingmark.errors import InputError
-from hammingmark.pipeline.compare import Comparison, compare
 from hammingmark.pipeline.key_search import KeySearch
 from hammingmark.pipeline.reading import ReadText, TextReader
 from hammingmark.protocols import (

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark import method_config
+from hammingmark.core.compare import compare
 from hammingmark.errors import InputError
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.method_config import EncoderId, MethodConfig, SentenceConfig, TokenizerId
-from hammingmark.pipeline.compare import compare
 from hammingmark.protocols import (
     ConditionsOnTopic,
     ScoredText,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.core.compare import TextTest
 from hammingmark.core.edit_lattice import EditLattice
 from hammingmark.core.hashing import project, project_in_order
 from hammingmark.core.nulls import KeyRandomization
@@ -24,7 +25,6 @@ from hammingmark.core.statistics import (
     pair_cosines,
 )
 from hammingmark.errors import InputError
-from hammingmark.protocols import NullDistribution
 from hammingmark.records import EditHypotheses, Evidence, UnitScore
 from hammingmark.watermarks.hamming.increments import Projection, along
 
@@ -83,20 +83,29 @@ class HammingText:
             sums={name: float(own[name].sum()) for name in _RATIOS},
         )
 
-    def test(self, statistic: str) -> HammingTest:
+    def test(self, statistic: str) -> TextTest:
         """The test over all keys."""
-        return HammingTest(self, _statistic(statistic, self._mark), given_topic=False)
+        return self._test(statistic, given_topic=False)
 
-    def test_given_topic(self, statistic: str) -> HammingTest:
+    def test_given_topic(self, statistic: str) -> TextTest:
         """The test over keys that project the text's mean sentence as the secret key does."""
-        return HammingTest(self, _statistic(statistic, self._mark), given_topic=True)
+        return self._test(statistic, given_topic=True)
 
-    def own_increments(self, statistic: Statistic) -> NDArray[np.float64]:
-        """What each transition adds under the secret key, (n - 1,)."""
-        parts = self.increments(statistic, self._own, lambda rows: rows)
-        return np.concatenate([part[:, 0] for part in parts])
+    def _test(self, name: str, *, given_topic: bool) -> TextTest:
+        statistic = STATISTICS[name](self._mark.rule)
+        own = self._increments(statistic, self._own, lambda rows: rows)
+        best, centre = self._bounds(statistic)
+        return TextTest(
+            own=np.concatenate([part[:, 0] for part in own]),
+            best=best,
+            centre=centre,
+            null=KeyRandomization(
+                partial(self._reference_increments, statistic, given_topic=given_topic)
+            ),
+            is_ratio=statistic.is_ratio,
+        )
 
-    def reference_increments(
+    def _reference_increments(
         self, statistic: Statistic, *, given_topic: bool
     ) -> Iterator[Iterator[NDArray[np.float64]]]:
         """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
@@ -112,14 +121,14 @@ class HammingText:
         reduced = coordinates(free)
         for planes in mark.references.blocks(reduced.shape[1]):
             view = partial(project, planes=planes, bits=bits)
-            yield self.increments(statistic, reduced, view, shared)
+            yield self._increments(statistic, reduced, view, shared)
 
-    def bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The most that each transition can add, and the centre of its increments: (n - 1,)."""
         steps = grid_steps(self._similarity, rule=self._mark.rule)
         return statistic.best(steps), statistic.centre(steps)
 
-    def increments(
+    def _increments(
         self,
         statistic: Statistic,
         rows: NDArray[np.float32],
@@ -159,7 +168,7 @@ class EditedText(HammingText):
         """That of the text as it stands."""
         return self._plain.evidence
 
-    def test(self, statistic: str) -> HammingTest:
+    def test(self, statistic: str) -> TextTest:
         """The test over all keys.
 
         Raises:
@@ -168,12 +177,12 @@ class EditedText(HammingText):
         _require_ratio(statistic)
         return super().test(statistic)
 
-    def test_given_topic(self, statistic: str) -> HammingTest:
+    def test_given_topic(self, statistic: str) -> TextTest:
         """The same given the topic."""
         _require_ratio(statistic)
         return super().test_given_topic(statistic)
 
-    def bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """With every step at its best: no reading, and so no mean of readings, does better.
 
         A likelihood ratio pulls windows down by itself, so that its centre is 0.
@@ -182,7 +191,7 @@ class EditedText(HammingText):
         best = np.concatenate(list(self._lattice.read(iter(statistic.best(steps)[:, None]))))
         return best, np.zeros_like(best)
 
-    def increments(
+    def _increments(
         self,
         statistic: Statistic,
         rows: NDArray[np.float32],
@@ -216,31 +225,7 @@ class EditedText(HammingText):
             yield from statistic.increments(pairs)
 
 
-class HammingTest:
-    """The test of one text by one statistic.
-
-    Attributes:
-        own: what each transition adds to the statistic under the secret key, (n - 1,).
-        best: the most that any key could give each transition, (n - 1,).
-        centre: what to take off each increment before windows are compared, (n - 1,).
-        is_ratio: whether the increments are log-likelihood ratios.
-        null: the reference keys.
-    """
-
-    def __init__(self, text: HammingText, statistic: Statistic, *, given_topic: bool) -> None:
-        self.own = text.own_increments(statistic)
-        self.best, self.centre = text.bounds(statistic)
-        self.is_ratio = statistic.is_ratio
-        self.null: NullDistribution = KeyRandomization(
-            partial(text.reference_increments, statistic, given_topic=given_topic)
-        )
-
-
 _RATIOS = tuple(name for name, kind in STATISTICS.items() if kind.is_ratio)
-
-
-def _statistic(name: str, mark: HammingMark) -> Statistic:
-    return STATISTICS[name](mark.rule)
 
 
 def _require_ratio(statistic: str) -> None:

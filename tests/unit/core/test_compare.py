@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tests.keys import scored
 
+from hammingmark.core.compare import compare
 from hammingmark.core.statistics import Alternative
-from hammingmark.pipeline.compare import compare
 from hammingmark.protocols import FloatArray
 
 INTACT = Alternative(flip=1e-3, free=1e-3, edited=0.0)  # a marked text that nobody touched

@@ -19,6 +19,25 @@ from hammingmark.records import Passage
 _BLUR = 1e-6
 
 
+@dataclass(frozen=True)
+class TextTest:
+    """One text and one statistic, ready to be compared: a `SignificanceTest`.
+
+    Attributes:
+        own: what each of the u units adds to the statistic under the secret key, (u,).
+        best: the most that any key could give each unit, (u,).
+        centre: what to take off each increment before windows are compared, (u,).
+        null: the null distribution.
+        is_ratio: whether the increments are log-likelihood ratios.
+    """
+
+    own: NDArray[np.float64]
+    best: NDArray[np.float64]
+    centre: NDArray[np.float64]
+    null: NullDistribution
+    is_ratio: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """How one text does under one secret key, next to the null distribution.
