@@ -6,8 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,9 +33,8 @@ from tests.unit.backends.openai_server import (
 )
 
 from hammingmark.assemble import load_backend
-from hammingmark.backends.inflight import Lanes
+from hammingmark.backends.inflight import Draw
 from hammingmark.backends.openai import OpenAIBackend
-from hammingmark.endpoint import CancelToken
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Backend
 from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
@@ -437,7 +435,6 @@ def test_closing_ends_everything(server: Server, make: Maker, step: Step) -> Non
     session.close()
     assert time.monotonic() - began < 20  # not the 30 seconds that the server asked for
     assert len(server.seen) == 2
-    assert not any(worker.is_alive() for worker in session._workers)
 
 
 @pytest.mark.parametrize("use_n", [False, True])
@@ -450,19 +447,17 @@ def test_no_more_at_once_than_allowed(
     """
     under_way: list[int] = []
     most: list[int] = []
-    take = Lanes.take
+    draw_group = OpenAIBackend.draw
 
-    @contextmanager
-    def counted(self: Lanes, count: int, token: CancelToken) -> Iterator[None]:
-        with take(self, count, token):
-            under_way.append(count)
-            most.append(sum(under_way))
-            try:
-                yield
-            finally:
-                under_way.remove(count)
+    async def counted(self: OpenAIBackend, draws: Sequence[Draw], **options: Any) -> None:
+        under_way.append(len(draws))
+        most.append(sum(under_way))
+        try:
+            await draw_group(self, draws, **options)
+        finally:
+            under_way.remove(len(draws))
 
-    monkeypatch.setattr(Lanes, "take", counted)
+    monkeypatch.setattr(OpenAIBackend, "draw", counted)
     server.pause = 0.02
     backend = make(parallel=3, use_n=use_n)
     requests = [ask(number, written="x" * (number // 2)) for number in range(1, 9)]
