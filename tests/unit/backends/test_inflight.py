@@ -31,6 +31,23 @@ def test_a_group_that_waits_is_not_overtaken() -> None:
     assert asyncio.run(run()) == ["group", *(f"single {k}" for k in range(5))]
 
 
+def test_two_groups_do_not_wait_for_each_others_half() -> None:
+    async def run() -> None:
+        semaphore = WeightedSemaphore(2)
+
+        async def take() -> None:
+            async with semaphore.take(2):
+                await asyncio.sleep(0)
+
+        async with semaphore.take(2):
+            tasks = [asyncio.create_task(take()) for _ in range(3)]
+            for _ in range(20):
+                await asyncio.sleep(0)
+        await asyncio.wait_for(asyncio.gather(*tasks), 10)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("leaving", [0, 1])
 def test_what_is_cancelled_gives_its_room_back(leaving: int) -> None:
     """Whether it waits for its turn or has a part of what it needs."""
