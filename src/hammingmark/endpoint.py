@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import re
+import ssl
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -148,29 +149,31 @@ class Endpoint:
         Raises:
             HammingMarkError: of the kind asked for, with the server's reason and what to do.
         """
-        return self._wait_for(self._talk("POST", path, body, _whole))
+        return self._wait_for(self.stream(path, body, _whole))
 
     def get(self, path: str) -> httpx.Response:
         """Ask for a document; raises as `post` does."""
-        return self._wait_for(self._talk("GET", path, None, _whole))
+        return self._wait_for(self.stream(path, None, _whole, method="GET"))
 
     async def stream(
         self,
         path: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | None,
         read: Callable[[httpx.Response], Awaitable[T]],
         *,
+        method: str = "POST",
         is_final: Callable[[str], bool] = lambda reason: False,
     ) -> T:
-        """Post JSON and read the answer while it comes; in `loop`.
+        """Send JSON and read the answer while it comes; a coroutine of `loop`.
 
         The response is closed as soon as ``read`` returns, finished or not.
 
         Args:
             path: added to the base URL.
-            body: what to post.
+            body: what to send, if anything.
             read: given the open response; called again, with another, if the connection is lost
                 or it raises `Interrupted`.
+            method: of HTTP.
             is_final: told the server's reason, says that trying again is no use although the
                 status would allow it.
 
@@ -178,7 +181,21 @@ class Endpoint:
             Refused: the server does not want this body.
             HammingMarkError: of the kind asked for, when the tries are used up.
         """
-        return await self._talk("POST", path, body, read, is_final=is_final)
+        for attempt in range(self._retries + 1):
+            try:
+                return await self._try(method, path, body, read)
+            except _Trouble as trouble:
+                found = trouble
+            if found.status is not None and (
+                not _is_passing(found.status) or is_final(found.reason)
+            ):
+                message = f"{found.problem}. {found.advice}"
+                raise Refused(message, status=found.status, reason=found.reason)
+            if attempt < self._retries:
+                await asyncio.sleep(retry_wait(attempt, backoff=self._backoff, asked=found.wait))
+        tries = f"after {self._retries + 1} tries" if self._retries else "at the first try"
+        # The cause is left out: it holds the request, and the request holds the key.
+        raise self._error(f"{found.problem}, {tries}. {found.advice}")
 
     def tell(self, words: object) -> str:
         """Words from elsewhere, on one line, short, without the key and without an end."""
@@ -227,31 +244,6 @@ class Endpoint:
             message = f"The connection to {self.url()} was closed while it was in use."
         raise self._error(message)
 
-    async def _talk(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None,
-        read: Callable[[httpx.Response], Awaitable[T]],
-        *,
-        is_final: Callable[[str], bool] = lambda reason: False,
-    ) -> T:
-        for attempt in range(self._retries + 1):
-            try:
-                return await self._try(method, path, body, read)
-            except _Trouble as trouble:
-                found = trouble
-            if found.status is not None and (
-                not _is_passing(found.status) or is_final(found.reason)
-            ):
-                message = f"{found.problem}. {found.advice}"
-                raise Refused(message, status=found.status, reason=found.reason)
-            if attempt < self._retries:
-                await asyncio.sleep(retry_wait(attempt, backoff=self._backoff, asked=found.wait))
-        tries = f"after {self._retries + 1} tries" if self._retries else "at the first try"
-        # The cause is left out: it holds the request, and the request holds the key.
-        raise self._error(f"{found.problem}, {tries}. {found.advice}")
-
     async def _try(
         self,
         method: str,
@@ -270,7 +262,8 @@ class Endpoint:
             reason = self.tell(broken)
             said = f"{url} answered {broken.status}" if broken.status else f"{url} broke off"
             raise _Trouble(f"{said}: {reason}", status=broken.status, reason=reason) from None
-        except (httpx.TransportError, httpx.DecodingError) as lost:
+        # httpx translates the errors of a TLS handshake, but not those of later records.
+        except (httpx.TransportError, httpx.DecodingError, ssl.SSLError) as lost:
             kind = "timed out" if isinstance(lost, httpx.TimeoutException) else "failed"
             problem = f"The connection to {url} {kind} ({type(lost).__name__})"
             raise _Trouble(problem, advice=_UNREACHED) from None

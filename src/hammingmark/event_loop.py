@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _LONGEST_JOIN = 10.0  # seconds; tasks that are cancelled end sooner
@@ -17,6 +18,23 @@ _LONGEST_JOIN = 10.0  # seconds; tasks that are cancelled end sooner
 
 class LoopClosed(Exception):
     """The loop has ended, or runs in the process from which this one was forked."""
+
+
+class _Lookups(ThreadPoolExecutor):
+    """Looks up host names, each in a daemon thread; for those of a pool, an exit would wait."""
+
+    def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+
+        def look_up() -> None:
+            try:
+                future.set_result(call(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=look_up, daemon=True).start()
+        return future
 
 
 class EventLoopThread:
@@ -29,6 +47,7 @@ class EventLoopThread:
     def __init__(self, client: AbstractAsyncContextManager[Any]) -> None:
         self._client = client
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(_Lookups())
         self._stopping = asyncio.Event()
         self._stopped = False
         self._lock = threading.RLock()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
+import socket
+import ssl
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import CancelledError
@@ -52,6 +56,18 @@ def test_what_is_asked_too_much_is_refused_to_whoever_streams() -> None:
         with pytest.raises(Refused, match=r"answered 503: full\. See") as caught:
             made.loop().run(made.stream("/x", {}, read, is_final=lambda reason: reason == "full"))
         assert (caught.value.status, caught.value.reason) == (503, "full")
+        made.close()
+
+
+def test_a_broken_tls_record_is_a_lost_connection() -> None:
+    async def broken(response: httpx.Response) -> None:
+        raise ssl.SSLError("bad record mac")
+
+    with running() as server:
+        made = endpoint(server.url)
+        with pytest.raises(BackendError, match=r"failed \(SSLError\), after 2 tries"):
+            made.loop().run(made.stream("/x", {"max_tokens": 9}, broken))
+        assert len(server.seen) == 2
         made.close()
 
 
@@ -151,6 +167,44 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
 
         assert ask() == in_a_fork(ask_and_close) == ask() == "200"
         assert len(server.seen) == 3
+        made.close()
+
+
+_LOOKUP = """
+import socket, sys, threading
+from hammingmark.endpoint import Endpoint
+from hammingmark.errors import BackendError
+
+socket.getaddrinfo = lambda *args, **kwargs: threading.Event().wait()
+made = Endpoint(
+    "http://somewhere", error=BackendError, api_key=None, timeout=0.2, retries=0, backoff=0.0
+)
+try:
+    made.post("/x", {})
+except BackendError as error:
+    print(error)
+made.close()
+"""
+
+
+def test_a_lookup_that_hangs_times_out_and_holds_up_no_exit() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _LOOKUP], capture_output=True, text=True, timeout=60
+    )
+    assert "http://somewhere/x timed out (ConnectTimeout)" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_names_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*args: object, **kwargs: object) -> None:
+        raise socket.gaierror("unknown")
+
+    with running() as server:
+        made = endpoint(server.url.replace("127.0.0.1", "localhost"))
+        assert made.post("/x", {"max_tokens": 9}).is_success
+        monkeypatch.setattr(socket, "getaddrinfo", unknown)
+        with pytest.raises(BackendError, match=r"failed \(ConnectError\), after 2 tries"):
+            made.post("/x", {"max_tokens": 9})
         made.close()
 
 

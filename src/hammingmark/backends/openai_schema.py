@@ -132,8 +132,9 @@ async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Pi
 async def _events(response: httpx.Response) -> AsyncIterator[bytes]:
     """The data of server-sent events.
 
-    Lines end at line feeds alone: the library's own line reader would also cut at U+2028 and its
-    kin, which JSON may contain.
+    Lines end at line feeds alone: httpx's own line reader would also cut at U+2028 and its kin,
+    which JSON may contain. httpx-sse drops a last ``[DONE]`` that no blank line follows, refuses
+    other content types, and believes a charset that is not UTF-8.
     """
     rest = b""
     data: list[bytes] = []
