@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager
 
 import pytest
@@ -39,6 +39,27 @@ def test_what_a_coroutine_returns_or_raises_reaches_the_caller() -> None:
     assert loop.run(asyncio.sleep(0, "done")) == "done"
     with pytest.raises(ZeroDivisionError):
         loop.run(fail())
+    loop.close()
+
+
+def test_an_interrupt_cancels_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    async def sleep_on() -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ended.set()
+
+    def interrupted(future: Future[None]) -> None:
+        raise KeyboardInterrupt
+
+    loop = EventLoopThread(resource([]))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Future, "result", interrupted)
+        loop.run(sleep_on())
+    loop.run(asyncio.sleep(0))
+    assert ended.wait(20)
     loop.close()
 
 
