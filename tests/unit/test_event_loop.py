@@ -43,22 +43,23 @@ def test_what_a_coroutine_returns_or_raises_reaches_the_caller() -> None:
 
 
 def test_an_interrupt_cancels_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     async def sleep_on() -> None:
+        begun.set()
         try:
             await asyncio.sleep(600)
         finally:
             ended.set()
 
     def interrupted(future: Future[None]) -> None:
+        begun.wait(60)
         raise KeyboardInterrupt
 
     loop = EventLoopThread(resource([]))
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Future, "result", interrupted)
+    monkeypatch.setattr(Future, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         loop.run(sleep_on())
-    loop.run(asyncio.sleep(0))
     assert ended.wait(20)
     loop.close()
 
