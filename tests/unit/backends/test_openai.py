@@ -603,7 +603,7 @@ while sys.stdin.read(1):
 @pytest.mark.parametrize("way", ["exit", "interrupt"])
 def test_a_process_ends_with_requests_under_way(server: Server, way: str) -> None:
     server.always = stall_midway
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", _SCRIPT, server.url, way]
+    command = [sys.executable, "-W", "error", "-c", _SCRIPT, server.url, way]
     with subprocess.Popen(command, stdin=PIPE, stderr=PIPE, text=True) as process:
         while not server.seen:
             assert process.poll() is None
