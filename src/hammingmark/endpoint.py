@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import re
-import socket
+import ssl
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -15,6 +18,7 @@ from typing import Any, TypeVar
 import httpx
 
 from hammingmark.errors import HammingMarkError, InputError
+from hammingmark.event_loop import EventLoopThread, LoopClosed
 
 T = TypeVar("T")
 
@@ -34,10 +38,7 @@ _ADVICE = {
     429: "Wait, send less at once, or ask for a higher limit.",
 }
 _UNREACHED = "Check that the server runs and can be reached."
-
-
-class Cancelled(Exception):
-    """Another thread ended the request."""
+_jitter = random.SystemRandom()  # the global generator may be somebody's experiment
 
 
 class Interrupted(Exception):
@@ -86,46 +87,11 @@ class _Trouble(Exception):
         self.wait = wait
 
 
-class CancelToken:
-    """One request under way, which another thread may end at any moment."""
-
-    def __init__(self) -> None:
-        self._ended = threading.Event()
-        self._socket: socket.socket | None = None
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether somebody ended it."""
-        return self._ended.is_set()
-
-    def cancel(self) -> None:
-        """End the request, whatever it waits for: its turn, the first byte or the next one."""
-        self._ended.set()
-        self._shut()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait, unless somebody hangs up."""
-        self._ended.wait(seconds)
-
-    def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Told by the HTTP library what it does; remembers the socket that it opens."""
-        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self._socket = info["return_value"].get_extra_info("socket")
-            if self.cancelled:
-                self._shut()
-
-    def _shut(self) -> None:
-        # Closing a socket does not wake a thread that reads from it; shutting it down does. The
-        # plain socket's method is called because that of a TLS socket drops what the reader uses.
-        if self._socket is not None:
-            with suppress(OSError):
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-
 class Endpoint:
     """A base URL to which JSON is sent, with retries on passing trouble; any thread may call.
 
-    Passing are 408, 409, 425, 429, most of 5xx, timeouts and lost connections.
+    Passing are 408, 409, 425, 429, most of 5xx, timeouts and lost connections. Requests are tasks
+    of one event loop, which begins with the first and ends with `close`.
 
     Args:
         base_url: such as ``http://127.0.0.1:8080/v1``; paths are added to it.
@@ -133,7 +99,8 @@ class Endpoint:
         api_key: sent as a bearer token; taken out of every message.
         timeout: seconds without a sign of life.
         retries: further tries after the first.
-        backoff: seconds before the first retry, doubled each time, unless the server says when.
+        backoff: seconds before the first retry, at most; doubled each time, unless the server
+            says when.
     """
 
     def __init__(
@@ -165,7 +132,7 @@ class Endpoint:
         self._timeout = timeout
         self._retries = retries
         self._backoff = backoff
-        self._client: httpx.Client | None = None
+        self._loop: EventLoopThread | None = None
         self._lock = threading.Lock()
         self._owner = os.getpid()
 
@@ -182,79 +149,41 @@ class Endpoint:
         Raises:
             HammingMarkError: of the kind asked for, with the server's reason and what to do.
         """
-        try:
-            return self._talk("POST", path, body, _whole)
-        except Refused as refused:
-            message = str(refused)
-        raise self._error(message)
+        return self._wait_for(self.stream(path, body, _whole))
 
     def get(self, path: str) -> httpx.Response:
         """Ask for a document; raises as `post` does."""
-        try:
-            return self._talk("GET", path, None, _whole, close=True)
-        except Refused as refused:
-            message = str(refused)
-        raise self._error(message)
+        return self._wait_for(self.stream(path, None, _whole, method="GET"))
 
-    def stream(
+    async def stream(
         self,
         path: str,
-        body: Mapping[str, Any],
-        read: Callable[[httpx.Response], T],
+        body: Mapping[str, Any] | None,
+        read: Callable[[httpx.Response], Awaitable[T]],
         *,
-        token: CancelToken,
+        method: str = "POST",
         is_final: Callable[[str], bool] = lambda reason: False,
     ) -> T:
-        """Post JSON and read the answer while it comes.
+        """Send JSON and read the answer while it comes; a coroutine of `loop`.
 
         The response is closed as soon as ``read`` returns, finished or not.
 
         Args:
             path: added to the base URL.
-            body: what to post.
+            body: what to send, if anything.
             read: given the open response; called again, with another, if the connection is lost
                 or it raises `Interrupted`.
-            token: by which another thread may cancel it.
+            method: of HTTP.
             is_final: told the server's reason, says that trying again is no use although the
                 status would allow it.
 
         Raises:
-            Cancelled: the request was cancelled.
             Refused: the server does not want this body.
             HammingMarkError: of the kind asked for, when the tries are used up.
         """
-        return self._talk("POST", path, body, read, token=token, is_final=is_final, close=True)
-
-    def tell(self, words: object) -> str:
-        """Words from elsewhere, on one token, short, without the key and without an end."""
-        line = " ".join(str(words).split())
-        line = line.replace(self._key, "[key]") if self._key else line
-        return line[:300].rstrip(". ")
-
-    def close(self) -> None:
-        """Let go of the connections; a later call opens new ones."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-    def _talk(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None,
-        read: Callable[[httpx.Response], T],
-        *,
-        token: CancelToken | None = None,
-        is_final: Callable[[str], bool] = lambda reason: False,
-        close: bool = False,
-    ) -> T:
-        token = token or CancelToken()
         for attempt in range(self._retries + 1):
-            if token.cancelled:
-                raise Cancelled
             try:
-                return self._try(method, path, body, read, token=token, close=close)
+                return await self._try(method, path, body, read)
             except _Trouble as trouble:
                 found = trouble
             if found.status is not None and (
@@ -262,42 +191,79 @@ class Endpoint:
             ):
                 message = f"{found.problem}. {found.advice}"
                 raise Refused(message, status=found.status, reason=found.reason)
-            wait = self._backoff * 2**attempt if found.wait is None else found.wait
             if attempt < self._retries:
-                token.sleep(min(wait, LONGEST_WAIT))
-        if token.cancelled:
-            raise Cancelled
+                await asyncio.sleep(retry_wait(attempt, backoff=self._backoff, asked=found.wait))
         tries = f"after {self._retries + 1} tries" if self._retries else "at the first try"
         # The cause is left out: it holds the request, and the request holds the key.
         raise self._error(f"{found.problem}, {tries}. {found.advice}")
 
-    def _try(
+    def tell(self, words: object) -> str:
+        """Words from elsewhere, on one line, short, without the key and without an end."""
+        line = " ".join(str(words).split())
+        line = line.replace(self._key, "[key]") if self._key else line
+        return line[:300].rstrip(". ")
+
+    def loop(self) -> EventLoopThread:
+        """Where requests run, begun anew if it has ended or belongs to another process."""
+        with self._own_lock():
+            if self._loop is None:
+                headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+                connect = min(self._timeout, LONGEST_CONNECT)
+                self._client = httpx.AsyncClient(
+                    timeout=httpx.Timeout(self._timeout, connect=connect),
+                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+                    headers=headers,
+                    auth=self._login,
+                )
+                self._loop = EventLoopThread(self._client)
+                # For those who forget to close; an exit needs no tidying.
+                self._finalizer = weakref.finalize(self, self._loop.stop)
+                self._finalizer.atexit = False
+            return self._loop
+
+    def close(self) -> None:
+        """Give up on all requests and let go of the connections; a later call opens new ones."""
+        with self._own_lock():
+            if self._loop is not None:
+                self._finalizer.detach()
+                self._loop.close()
+            self._loop = None
+
+    def _own_lock(self) -> threading.Lock:
+        if self._owner != os.getpid():
+            # The connections of a process that forked are still its own, and so is its lock.
+            self._owner, self._lock, self._loop = os.getpid(), threading.Lock(), None
+        return self._lock
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return self.loop().run(work)
+        except Refused as refused:
+            message = str(refused)
+        except (CancelledError, LoopClosed):
+            message = f"The connection to {self.url()} was closed while it was in use."
+        raise self._error(message)
+
+    async def _try(
         self,
         method: str,
         path: str,
         body: Mapping[str, Any] | None,
-        read: Callable[[httpx.Response], T],
-        *,
-        token: CancelToken,
-        close: bool,
+        read: Callable[[httpx.Response], Awaitable[T]],
     ) -> T:
         """One request; whatever is wrong with it is raised as `_Trouble`."""
         url = self.url(path)
-        # A connection that is used once is one whose socket the line gets to know.
-        headers = {"Connection": "close"} if close else {}
-        extensions = {"trace": token.trace}
         try:
-            with self._open().stream(
-                method, self._at(path), json=body, headers=headers, extensions=extensions
-            ) as response:
+            async with self._client.stream(method, self._at(path), json=body) as response:
                 if response.is_success:
-                    return read(response)
-                response.read()
+                    return await read(response)
+                await response.aread()
         except Interrupted as broken:
             reason = self.tell(broken)
             said = f"{url} answered {broken.status}" if broken.status else f"{url} broke off"
             raise _Trouble(f"{said}: {reason}", status=broken.status, reason=reason) from None
-        except (httpx.TransportError, httpx.DecodingError) as lost:
+        # httpx translates the errors of a TLS handshake, but not those of later records.
+        except (httpx.TransportError, httpx.DecodingError, ssl.SSLError) as lost:
             kind = "timed out" if isinstance(lost, httpx.TimeoutException) else "failed"
             problem = f"The connection to {url} {kind} ({type(lost).__name__})"
             raise _Trouble(problem, advice=_UNREACHED) from None
@@ -307,22 +273,6 @@ class Endpoint:
 
     def _at(self, path: str) -> httpx.URL:
         return self._base.copy_with(path=self._base.path.rstrip("/") + path)
-
-    def _open(self) -> httpx.Client:
-        if self._owner != os.getpid():
-            # The connections of a process that forked are still its own.
-            self._owner, self._lock, self._client = os.getpid(), threading.Lock(), None
-        with self._lock:
-            if self._client is None:
-                headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-                connect = min(self._timeout, LONGEST_CONNECT)
-                self._client = httpx.Client(
-                    timeout=httpx.Timeout(self._timeout, connect=connect),
-                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-                    headers=headers,
-                    auth=self._login,
-                )
-            return self._client
 
     def _reason(self, response: httpx.Response) -> str:
         """The server's own words."""
@@ -338,8 +288,21 @@ def words_of(error: Any) -> str:
     return str(error.get("message", error) if isinstance(error, dict) else error)
 
 
-def _whole(response: httpx.Response) -> httpx.Response:
-    response.read()
+def retry_wait(attempt: int, *, backoff: float, asked: float | None) -> float:
+    """Seconds before another try, random so that those who failed together do not come together.
+
+    Args:
+        attempt: how many tries had failed before this one.
+        backoff: seconds before the first retry, at most.
+        asked: the least that the server asked for, if it did.
+    """
+    if asked is None:
+        return min(backoff * 2.0**attempt, LONGEST_WAIT) * _jitter.uniform(0.5, 1.0)
+    return min(asked * _jitter.uniform(1.0, 1.25), LONGEST_WAIT)
+
+
+async def _whole(response: httpx.Response) -> httpx.Response:
+    await response.aread()
     return response
 
 

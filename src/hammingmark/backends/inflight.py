@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import httpx
 
 from hammingmark.backends.openai_schema import Piece, pieces_of
-from hammingmark.endpoint import Cancelled, CancelToken
 from hammingmark.records import Candidate, Request
 
 _FULL = (
@@ -70,28 +69,7 @@ class Draw:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """Candidates that are asked for in one request.
-
-    Attributes:
-        draws: in the order in which they were submitted.
-        token: by which the request can be ended.
-    """
-
-    draws: Sequence[Draw]
-    token: CancelToken = field(default_factory=CancelToken)
-
-    def give_up(self, number: int) -> None:
-        """Do without one of them; without any of them, there is no need for an answer."""
-        for draw in self.draws:
-            if draw.request.number == number:
-                draw.over = True
-        if all(draw.over for draw in self.draws):
-            self.token.cancel()
-
-
-def deal_out(
+async def deal_out(
     response: httpx.Response,
     *,
     draws: Sequence[Draw],
@@ -101,7 +79,7 @@ def deal_out(
     """Deal out an answer; returns when nothing more of it is wanted."""
     for draw in draws:
         draw.begin_again()
-    for piece in pieces_of(response, where=where):
+    async for piece in pieces_of(response, where=where):
         if piece.index in range(len(draws)) and not draws[piece.index].over:
             draws[piece.index].take(piece)
         for draw in draws:
@@ -110,25 +88,23 @@ def deal_out(
             return
 
 
-class Lanes:
-    """So many candidates at once, and no more."""
+class WeightedSemaphore:
+    """So many at once and no more, first come, first served, whatever a group of them needs."""
 
     def __init__(self, count: int) -> None:
-        self._free = count
-        self._change = threading.Condition()
+        self._free = asyncio.Semaphore(count)
+        self._turn = asyncio.Lock()
 
-    @contextmanager
-    def take(self, count: int, token: CancelToken) -> Iterator[None]:
+    @asynccontextmanager
+    async def take(self, count: int) -> AsyncIterator[None]:
         """Wait for room, and give it back at the end."""
-        with self._change:
-            while self._free < count:
-                if token.cancelled:
-                    raise Cancelled
-                self._change.wait(0.1)
-            self._free -= count
+        taken = 0
         try:
+            async with self._turn:
+                for _ in range(count):
+                    await self._free.acquire()
+                    taken += 1
             yield
         finally:
-            with self._change:
-                self._free += count
-                self._change.notify_all()
+            for _ in range(taken):
+                self._free.release()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from hammingmark.backends.closing import Closing
-from hammingmark.backends.inflight import Draw, Job, Lanes, deal_out
+from hammingmark.backends.inflight import Draw, WeightedSemaphore, deal_out
 from hammingmark.backends.openai_schema import blames_n, body_of, names_context, path_of, to_drop
-from hammingmark.endpoint import Cancelled, CancelToken, Endpoint, Refused
+from hammingmark.endpoint import Endpoint, Refused
 from hammingmark.errors import BackendError, InputError
+from hammingmark.event_loop import EventLoopThread, LoopClosed
 from hammingmark.records import Candidate, Prompt, Request, Sampling
 
 _REFUSING = frozenset({400, 422, 500, 501})
+_CLOSED = "The backend was closed. Open another session."
 
 
 class OpenAIBackend(Closing):
@@ -32,7 +37,7 @@ class OpenAIBackend(Closing):
         width: how many of them may be of one text.
         timeout: seconds without a sign of life from the server.
         retries: further tries after a request that failed for a passing reason.
-        backoff: seconds before the first retry, doubled each time.
+        backoff: seconds before the first retry, at most; doubled each time.
         use_n: whether candidates for one place are asked for in one request, so that the server
             reads their prompt once.
         extra: goes into every request as it is, such as ``{"cache_prompt": False}``.
@@ -70,8 +75,7 @@ class OpenAIBackend(Closing):
         self._model = model
         self._extra = dict(extra or {})
         self._refused: frozenset[str] = frozenset() if use_n else frozenset({"n"})
-        self._lanes = Lanes(parallel)
-        self._lock = threading.Lock()
+        self._limits: WeakKeyDictionary[EventLoopThread, WeightedSemaphore] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"OpenAIBackend({self._endpoint.url()!r}, {self._model!r})"
@@ -83,63 +87,56 @@ class OpenAIBackend(Closing):
 
     def open(self) -> OpenAISession:
         """Begin to draw; without a model's name, the first call asks which there are."""
-        with self._lock:
-            self._model = self._model or self._only_model()
-        return OpenAISession(self)
+        self._model = self._model or self._only_model()
+        loop = self._endpoint.loop()
+        limit = self._limits.setdefault(loop, WeightedSemaphore(self.parallel))
+        return OpenAISession(self, loop=loop, limit=limit)
 
     def close(self) -> None:
-        """Let go of the connections; a later call opens new ones, and it may be called twice."""
+        """Give up on all candidates and let go of the connections; `open` makes new ones."""
         self._endpoint.close()
 
-    def draw(
-        self,
-        draws: Sequence[Draw],
-        *,
-        token: CancelToken,
-        receive: Callable[[Draw], None],
-    ) -> None:
+    async def draw(self, draws: Sequence[Draw], *, receive: Callable[[Draw], None]) -> None:
         """Ask for candidates of one place, and hand over each as soon as it is over.
 
         Those that the server gave no choice for are left as they were.
 
         Raises:
-            Cancelled: the request was cancelled.
             BackendError: the server cannot be brought to answer.
         """
         first = draws[0].request
         path = path_of(first.prompt)
         where = self._endpoint.url(path)
         without = self._refused
-        with self._lanes.take(len(draws), token):
-            while True:
-                asked = draws[:1] if "n" in without else draws
-                own = body_of(first, model=self._model, count=len(asked), without=without)
-                try:
-                    self._endpoint.stream(
-                        path,
-                        {**own, **self._extra},
-                        partial(deal_out, draws=asked, receive=receive, where=where),
-                        token=token,
-                        is_final=blames_n if len(asked) > 1 else _never,
-                    )
-                except Refused as refused:
-                    if names_context(refused.reason):
-                        for draw in asked:
-                            draw.trouble, draw.over = self._too_long(refused.reason), True
-                            receive(draw)
-                        break
-                    more = to_drop(own, refused.reason) if refused.status in _REFUSING else None
-                    if not more:
-                        raise BackendError(str(refused)) from None
-                    without |= more
-                else:
+        while True:
+            asked = draws[:1] if "n" in without else draws
+            own = body_of(first, model=self._model, count=len(asked), without=without)
+            try:
+                await self._endpoint.stream(
+                    path,
+                    {**own, **self._extra},
+                    partial(deal_out, draws=asked, receive=receive, where=where),
+                    is_final=blames_n if len(asked) > 1 else _never,
+                )
+            except Refused as refused:
+                if names_context(refused.reason):
+                    for draw in asked:
+                        draw.trouble, draw.over = self._too_long(refused.reason), True
+                        receive(draw)
                     break
-        if not token.cancelled and not all(draw.begun or draw.over for draw in asked):
+                more = to_drop(own, refused.reason) if refused.status in _REFUSING else None
+                if not more:
+                    raise BackendError(str(refused)) from None
+                without |= more
+            else:
+                break
+            finally:  # also if it is cancelled as soon as it is no longer needed
+                if any(draw.begun for draw in asked):
+                    self._refused |= without
+        if not all(draw.begun or draw.over for draw in asked):
             if len(asked) == 1:
                 raise BackendError(f"{where} answered without any choice. Check the model.")
-            without |= {"n"}
-        with self._lock:
-            self._refused |= without
+            self._refused |= {"n"}
 
     def _too_long(self, reason: str) -> str:
         return (
@@ -161,37 +158,35 @@ class OpenAIBackend(Closing):
 
 
 class OpenAISession:
-    """Worker threads, each reading one answer at a time."""
+    """Requests under way, each a task of the backend's event loop.
 
-    def __init__(self, backend: OpenAIBackend) -> None:
+    What the tasks change is changed in the loop alone; the caller gets it from a queue.
+    """
+
+    def __init__(
+        self, backend: OpenAIBackend, *, loop: EventLoopThread, limit: WeightedSemaphore
+    ) -> None:
         self._backend = backend
-        self._waiting: list[Request] = []
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._live: dict[int, Job] = {}
-        self._done: SimpleQueue[Candidate | Exception] = SimpleQueue()
-        self._failure: Exception | None = None
-        self._closed = False
-        self._lock = threading.Lock()
-        self._workers = [
-            threading.Thread(target=self._work, daemon=True) for _ in range(backend.parallel)
-        ]
-        for worker in self._workers:
-            worker.start()
+        self._loop = loop
+        self._limit = limit
+        # With all that one session has submitted in the queue, another would wait for all of it.
+        self._own_limit = WeightedSemaphore(backend.parallel)
+        self._unsent: list[Request] = []
+        self._tasks: dict[asyncio.Task[None], Sequence[Draw]] = {}
+        self._done: SimpleQueue[Candidate | BaseException] = SimpleQueue()
+        self._failure: BaseException | None = None
 
     def submit(self, request: Request) -> None:
         """Ask for one candidate; it is sent with the others of its place at the next `wait`."""
-        self._waiting.append(request)
+        self._unsent.append(request)
 
     def cancel(self, number: int) -> None:
         """Give up on one candidate; a request of which nothing else is wanted is ended."""
-        unsent = [request for request in self._waiting if request.number == number]
-        for request in unsent:
-            self._waiting.remove(request)
+        for request in [request for request in self._unsent if request.number == number]:
+            self._unsent.remove(request)
             self._done.put(Draw(request).candidate)
-        with self._lock:
-            job = self._live.get(number)
-        if job is not None:
-            job.give_up(number)
+        with suppress(LoopClosed):
+            self._loop.start(self._give_up(number))
 
     def wait(self) -> list[Candidate]:
         """Every candidate that has finished, at least one."""
@@ -204,7 +199,7 @@ class OpenAISession:
                 found.append(self._done.get_nowait())
         except Empty:
             pass
-        failures = [each for each in found if isinstance(each, Exception)]
+        failures = [each for each in found if isinstance(each, BaseException)]
         finished = [each for each in found if isinstance(each, Candidate)]
         if failures:
             self._failure = failures[0]
@@ -213,68 +208,70 @@ class OpenAISession:
         return finished
 
     def close(self) -> None:
-        """Give up on all candidates and end the threads."""
-        with self._lock:
-            self._closed = True
-            jobs = list(self._live.values())
-        for job in jobs:
-            job.token.cancel()
-        for _ in self._workers:
-            self._jobs.put(None)
-        for worker in self._workers:
-            worker.join(timeout=1.0)  # one that is still connecting ends later, by itself
+        """Give up on all candidates, and wait until their connections are closed."""
+        self._unsent.clear()
+        with suppress(LoopClosed, CancelledError):
+            self._loop.run(self._end())
 
     def _send(self) -> None:
         """Send what was submitted, one request for each place in a text."""
         places: dict[tuple[Prompt, str, int, Sampling], list[Draw]] = {}
-        for request in self._waiting:
+        for request in self._unsent:
             place = (request.prompt, request.written, request.max_tokens, request.sampling)
             places.setdefault(place, []).append(Draw(request))
-        self._waiting.clear()
+        self._unsent.clear()
         most = 1 if "n" in self._backend.refused else self._backend.parallel
-        for draws in places.values():
-            for start in range(0, len(draws), most):
-                self._start(Job(draws[start : start + most]))
-
-    def _start(self, job: Job) -> None:
-        with self._lock:
-            if not self._closed:
-                self._live.update((draw.request.number, job) for draw in job.draws)
-                self._jobs.put(job)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            if self._closed:
-                continue
+        groups = [
+            draws[start : start + most]
+            for draws in places.values()
+            for start in range(0, len(draws), most)
+        ]
+        if groups:
             try:
-                self._draw(job)
-            except Cancelled:
-                pass
-            except Exception as error:
-                if not job.token.cancelled:
-                    self._done.put(error)
-                    continue
-            for draw in job.draws:
-                self._tell(draw)
+                self._loop.start(self._begin(groups))
+            except LoopClosed:
+                raise BackendError(_CLOSED) from None
 
-    def _draw(self, job: Job) -> None:
-        draws = [draw for draw in job.draws if not draw.over]
-        known = "n" in self._backend.refused  # found out, perhaps, since this was put together
-        if draws and not (known and len(draws) > 1):
-            self._backend.draw(draws, token=job.token, receive=self._tell)
-        self._split([draw for draw in draws if not draw.over])
+    async def _begin(self, groups: Sequence[Sequence[Draw]]) -> None:
+        for draws in groups:
+            task = asyncio.create_task(self._draw(draws))
+            self._tasks[task] = draws
+            task.add_done_callback(self._finish)
 
-    def _split(self, draws: Sequence[Draw]) -> None:
-        """Ask for each by itself, with its own seed."""
-        for draw in draws:
-            self._start(Job([draw]))
+    async def _give_up(self, number: int) -> None:
+        for task, draws in self._tasks.items():
+            for draw in draws:
+                if draw.request.number == number:
+                    draw.over = True
+                    self._tell(draw)
+                    if all(draw.over for draw in draws):
+                        task.cancel()
+
+    async def _end(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _draw(self, draws: Sequence[Draw]) -> None:
+        async with self._own_limit.take(len(draws)), self._limit.take(len(draws)):
+            draws = [draw for draw in draws if not draw.over]
+            known = "n" in self._backend.refused  # found out, perhaps, since they were grouped
+            if draws and not (known and len(draws) > 1):
+                await self._backend.draw(draws, receive=self._tell)
+        # Those without a choice are asked for one by one, each with its own seed.
+        await self._begin([[draw] for draw in draws if not draw.over])
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        draws = self._tasks.pop(task)
+        error = BackendError(_CLOSED) if task.cancelled() else task.exception()
+        if error is not None and not all(draw.over for draw in draws):
+            self._done.put(error)
 
     def _tell(self, draw: Draw) -> None:
-        with self._lock:
-            if draw.over and not draw.told:
-                draw.told = True
-                self._live.pop(draw.request.number, None)
-                self._done.put(draw.candidate)
+        if draw.over and not draw.told:
+            draw.told = True
+            self._done.put(draw.candidate)
 
 
 def _never(reason: str) -> bool:

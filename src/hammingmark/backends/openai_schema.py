@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,7 +98,7 @@ def names_context(reason: str) -> bool:
     )
 
 
-def pieces_of(response: httpx.Response, *, where: str) -> Iterator[Piece]:
+async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Piece]:
     """The steps of all choices as they come; one for each choice if the server does not stream.
 
     Raises:
@@ -109,12 +109,12 @@ def pieces_of(response: httpx.Response, *, where: str) -> Iterator[Piece]:
     if "html" in kind:
         raise BackendError(_stranger(where))
     if "json" in kind:
-        for piece in _choices(_parsed(response.read(), where), where):
+        for piece in _choices(_parsed(await response.aread(), where), where):
             yield replace(piece, reason=piece.reason or "stop")
         return
     begun: set[int] = set()
     ended: set[int] = set()
-    for data in _events(response):
+    async for data in _events(response):
         if data == b"[DONE]":
             # Whatever is still open ended without a reason; the server has nothing more to say.
             for index in sorted(begun - ended):
@@ -129,15 +129,16 @@ def pieces_of(response: httpx.Response, *, where: str) -> Iterator[Piece]:
         raise Interrupted("the stream ended early")
 
 
-def _events(response: httpx.Response) -> Iterator[bytes]:
+async def _events(response: httpx.Response) -> AsyncIterator[bytes]:
     """The data of server-sent events.
 
-    Lines end at line feeds alone: the library's own line reader would also cut at U+2028 and its
-    kin, which JSON may contain.
+    Lines end at line feeds alone: httpx's own line reader would also cut at U+2028 and its kin,
+    which JSON may contain. httpx-sse drops a last ``[DONE]`` that no blank line follows, refuses
+    other content types, and believes a charset that is not UTF-8.
     """
     rest = b""
     data: list[bytes] = []
-    for chunk in response.iter_bytes():
+    async for chunk in response.aiter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             line = line.rstrip(b"\r")

@@ -36,7 +36,7 @@ class OpenAIEncoder:
         timeout: seconds for one request.
         retries: further tries after a request that failed for a passing reason.
         batch: sentences in a request.
-        backoff: seconds before the first retry, doubled each time.
+        backoff: seconds before the first retry, at most; doubled each time.
     """
 
     def __init__(

@@ -34,6 +34,7 @@ class Server(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # of connections that are not yet accepted
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

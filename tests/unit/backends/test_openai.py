@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from subprocess import PIPE
 from typing import Any
 
 import pytest
-from tests.candidates import draw
 from tests.unit.backends.openai_server import (
     KEY,
     Server,
@@ -34,12 +36,12 @@ from tests.unit.backends.openai_server import (
 )
 
 from hammingmark.assembly.backends import load_backend
-from hammingmark.backends.inflight import Lanes
+from hammingmark.backends.inflight import Draw
 from hammingmark.backends.openai import OpenAIBackend
-from hammingmark.endpoint import CancelToken
 from hammingmark.errors import BackendError, InputError
-from hammingmark.protocols import Backend
+from hammingmark.protocols import Backend, Session
 from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
+from hammingmark.testing import draw
 
 PROMPT = Prompt("Once upon a time.")
 CHAT = Prompt(messages=(Message("system", "Be brief."), Message("user", "Tell me.")))
@@ -366,6 +368,25 @@ def test_odd_streams(server: Server, make: Maker) -> None:
     server.script = [crlf]
     assert draw(make(), ask(1))[1] == Candidate(1, (" é",), finished=False, cut=True)
 
+    def abrupt(handler: Any, body: dict[str, Any]) -> None:
+        handler.begin()
+        handler.wfile.write(b": ping\n\nid: 1\n\nevent: ping\n\n")
+        handler.event({"choices": [{"index": 0, "text": " all"}]})
+        handler.wfile.write(b": ping\n\ndata: [DONE]")
+
+    server.script = [abrupt]
+    assert draw(make(), ask(1))[1] == Candidate(1, (" all",), finished=True)
+
+    def mislabelled(handler: Any, body: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/plain; charset=iso-8859-1")
+        handler.end_headers()
+        handler.piece(0, " é", "stop")
+
+    server.script = [mislabelled]
+    assert draw(make(), ask(1))[1] == Candidate(1, (" é",), finished=True)
+    assert len(server.seen) == 4
+
 
 def test_enough_ends_the_request(server: Server, make: Maker) -> None:
     server.always = stall_midway
@@ -437,7 +458,6 @@ def test_closing_ends_everything(server: Server, make: Maker, step: Step) -> Non
     session.close()
     assert time.monotonic() - began < 20  # not the 30 seconds that the server asked for
     assert len(server.seen) == 2
-    assert not any(worker.is_alive() for worker in session._workers)
 
 
 @pytest.mark.parametrize("use_n", [False, True])
@@ -450,19 +470,17 @@ def test_no_more_at_once_than_allowed(
     """
     under_way: list[int] = []
     most: list[int] = []
-    take = Lanes.take
+    draw_group = OpenAIBackend.draw
 
-    @contextmanager
-    def counted(self: Lanes, count: int, token: CancelToken) -> Iterator[None]:
-        with take(self, count, token):
-            under_way.append(count)
-            most.append(sum(under_way))
-            try:
-                yield
-            finally:
-                under_way.remove(count)
+    async def counted(self: OpenAIBackend, draws: Sequence[Draw], **options: Any) -> None:
+        under_way.append(len(draws))
+        most.append(sum(under_way))
+        try:
+            await draw_group(self, draws, **options)
+        finally:
+            under_way.remove(len(draws))
 
-    monkeypatch.setattr(Lanes, "take", counted)
+    monkeypatch.setattr(OpenAIBackend, "draw", counted)
     server.pause = 0.02
     backend = make(parallel=3, use_n=use_n)
     requests = [ask(number, written="x" * (number // 2)) for number in range(1, 9)]
@@ -473,6 +491,132 @@ def test_no_more_at_once_than_allowed(
         thread.join()
     assert sum(body.get("n", 1) for body in server.bodies) == 16
     assert max(most) in {2, 3}
+
+
+def test_sessions_take_turns(server: Server, make: Maker) -> None:
+    """One with few candidates does not wait for all of one with many."""
+    gate = threading.Event()
+
+    def gated(handler: Any, body: dict[str, Any]) -> None:
+        gate.wait(60)
+        honest(handler, body)
+
+    server.always = gated
+    backend = make(parallel=2, use_n=False)
+
+    def begin(count: int, written: str) -> Session:
+        """Submit candidates, and another that comes back when they are sent."""
+        session = backend.open()
+        for number in range(count + 1):
+            session.submit(ask(number, written=written))
+        session.cancel(count)
+        assert [each.number for each in session.wait()] == [count]
+        return session
+
+    many = begin(40, "many")
+    while len(server.seen) < 2:
+        time.sleep(0.005)
+    few = begin(6, "few")
+    gate.set()
+    for session, count in ((few, 6), (many, 40)):
+        found: set[int] = set()
+        while len(found) < count:
+            found |= {each.number for each in session.wait()}
+        session.close()
+    order = [body["prompt"].removeprefix(PROMPT.text) for body in server.bodies]
+    assert order.count("many") == 40
+    last = max(place for place, written in enumerate(order) if written == "few")
+    assert order[:last].count("many") < 20
+    assert order[2:last].count("many") > 2  # nor does the other one wait for it
+
+
+def test_many_requests_are_one_thread(server: Server, make: Maker) -> None:
+    def threads() -> int:
+        serving = [each for each in threading.enumerate() if "process_request" in each.name]
+        return threading.active_count() - len(serving)
+
+    server.always = stall
+    before = threads()
+    backend = make(parallel=64, use_n=False)
+    for count in (1, 64):
+        server.seen.clear()
+        session = backend.open()
+        for number in range(count):
+            session.submit(ask(number + 1))
+        session.submit(ask(0))
+        session.cancel(0)
+        session.wait()
+        while len(server.seen) < count:
+            time.sleep(0.005)
+        assert threads() == before + 1
+        session.close()
+    backend.close()
+    assert threads() == before
+
+
+def test_closing_the_backend_ends_its_sessions(server: Server, make: Maker) -> None:
+    server.always = stall_midway
+    backend = make()
+    session = backend.open()
+    session.submit(ask(1))
+
+    def close() -> None:
+        while not server.seen:
+            time.sleep(0.005)
+        backend.close()
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    with pytest.raises(BackendError, match=r"closed\. Open another session"):
+        session.wait()
+    closing.join()
+    assert server.left.wait(20)
+    session.cancel(1)
+    session.submit(ask(2))
+    with pytest.raises(BackendError, match=r"closed\. Open another session"):
+        session.wait()
+    session.close()
+    server.always = honest
+    assert draw(backend, ask(1))[1].finished
+
+
+_SCRIPT = """
+import sys
+from hammingmark.backends.openai import OpenAIBackend
+from hammingmark.records import Prompt, Request
+
+session = OpenAIBackend(sys.argv[1], "tiny").open()
+for number in (1, 2):
+    session.submit(Request(number, Prompt("It rained."), "", number, 50, lambda text: False))
+session.cancel(2)
+session.wait()
+if sys.argv[2] == "interrupt":
+    try:
+        session.wait()
+    finally:
+        session.close()
+while sys.stdin.read(1):
+    pass
+"""
+
+
+@pytest.mark.parametrize("way", ["exit", "interrupt"])
+def test_a_process_ends_with_requests_under_way(server: Server, way: str) -> None:
+    server.always = stall_midway
+    command = [sys.executable, "-W", "error", "-c", _SCRIPT, server.url, way]
+    with subprocess.Popen(command, stdin=PIPE, stderr=PIPE, text=True) as process:
+        while not server.seen:
+            assert process.poll() is None
+            time.sleep(0.005)
+        if way == "interrupt":
+            process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    if way == "interrupt":
+        assert process.returncode == -signal.SIGINT
+        assert said.splitlines()[-1] == "KeyboardInterrupt"
+        assert said.count("Traceback") == 1
+    else:
+        assert (process.returncode, said) == (0, "")
 
 
 def test_a_large_group_is_sent_in_parts(server: Server, make: Maker) -> None:
