@@ -1,0 +1,72 @@
+"""Keys held against what is used with them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.keys import hamming_key
+
+from hammingmark.assembly.backends import load_tokenizer
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.keys import new_key, require_encoder, splitter_of
+from hammingmark.assembly.marking import writer
+from hammingmark.errors import InputError, KeyMismatch, UnknownName
+from hammingmark.testing import FakeBackend, FakeEncoder
+
+
+def test_a_key_remembers_its_splitter_and_its_language() -> None:
+    key = new_key(FakeEncoder(), splitter="punkt", language="de")
+    assert splitter_of(key).name == "punkt"
+    assert splitter_of(key, name="punkt", language="de").name == "punkt"
+    for other in ({"name": "sentencex"}, {"language": "en"}):
+        with pytest.raises(KeyMismatch, match="language 'de', split by 'punkt'"):
+            splitter_of(key, **other)
+    with pytest.raises(UnknownName, match="Did you mean 'punkt'"):
+        splitter_of(key, name="punk")
+
+
+def test_a_key_from_before_that_goes_with_any() -> None:
+    key = hamming_key()
+    assert splitter_of(key).name == "sentencex"
+    assert splitter_of(key, name="punkt", language="de").name == "punkt"
+    assert splitter_of(None, language="fr").name == "sentencex"
+
+
+def test_a_key_is_not_made_for_a_splitter_that_there_is_not() -> None:
+    with pytest.raises(UnknownName, match="punkt"):
+        new_key(FakeEncoder(), splitter="punk")
+    with pytest.raises(InputError, match="language"):
+        new_key(FakeEncoder(), language="xx")
+
+
+def test_another_encoder_is_refused_by_everything_that_takes_a_key() -> None:
+    key, other = new_key(FakeEncoder(seed=1)), FakeEncoder(seed=2)
+    for use in (
+        lambda: require_encoder(key, other),
+        lambda: detector(key, encoder=other),
+        lambda: writer(key, encoder=other, backend=FakeBackend()),
+    ):
+        with pytest.raises(KeyMismatch, match="their hashes have nothing in common"):
+            use()
+
+
+def test_a_retired_key_and_what_is_derived_from_it_no_longer_mark() -> None:
+    retired, fresh = new_key(FakeEncoder()).rotate()
+    for key in (retired, retired.derive("2026-11-16")):
+        with pytest.raises(KeyMismatch, match="no longer marks"):
+            writer(key, encoder=FakeEncoder(), backend=FakeBackend())
+    assert writer(fresh.derive("a"), encoder=FakeEncoder(), backend=FakeBackend())
+
+
+def test_parameters_of_a_method_are_checked() -> None:
+    key = new_key(FakeEncoder(), preset="paper", bits="16")
+    assert (key.config.bits, key.config.threshold) == (16, 12)  # type: ignore[attr-defined]
+    assert new_key(FakeEncoder(), bits=None).config == new_key(FakeEncoder()).config
+    with pytest.raises(InputError, match="no parameter 'bit'"):
+        new_key(FakeEncoder(), bit=8)
+    with pytest.raises(UnknownName, match="Did you mean 'hamming'"):
+        new_key(FakeEncoder(), method="hammin")
+
+
+def test_a_model_without_a_tokenizer_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match="No tokenizer is known for 'smollm2'"):
+        load_tokenizer("smollm2")
