@@ -9,7 +9,7 @@ are needed, which costs the same however many of them are busy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -133,6 +133,7 @@ class BatchEngine:
         self._clock = 0
         self._busy: set[int] = set()
         self._all = torch.arange(slots, device=self._device)
+        self._plan: _Plan | None = None  # until a slot is begun or ended
         self._recordable = True
         self._graphs: dict[_Recorded, tuple[Any, _Inputs, torch.Tensor]] = {}
 
@@ -143,6 +144,7 @@ class BatchEngine:
 
     def begin(self, wanted: Sequence[Continuation]) -> list[int]:
         """Continue sequences in free slots; the number of each one's slot."""
+        self._plan = None
         slots: dict[int, int] = {}
         waiting = [(number, list(each.tokens)) for number, each in enumerate(wanted)]
         while waiting:
@@ -181,6 +183,7 @@ class BatchEngine:
     def end(self, slot: int) -> None:
         """Free a slot; what it has read is kept until another sequence takes it."""
         self._busy.discard(slot)
+        self._plan = None
 
     def step(self) -> dict[int, int]:
         """One token more for every busy slot: what was drawn, by slot.
@@ -284,41 +287,45 @@ class BatchEngine:
 
     def _inputs(self, lanes: Sequence[int]) -> _Inputs:
         """What a step needs to know of these slots; idle ones are fed anything."""
-        busy = [slot in self._busy for slot in lanes]
-        held = [self._held[slot] if on else _IDLE for slot, on in zip(lanes, busy, strict=True)]
+        if self._plan is None:
+            self._plan = self._make_plan(lanes)
+        plan = self._plan
+        fed, places = [], []
+        for slot in lanes:
+            is_busy = slot in self._busy
+            fed.append(self._to_feed[slot][0] if is_busy else 0)
+            places.append(len(self._read[slot]) if is_busy else self._length)
+        counts = [self._drawn[slot] for slot in lanes]
+        width = max((each.width for each in plan.processors), default=0)
+        contexts = [self._context(slot, width) for slot in lanes] if width else []
+        rows = [fed, places, plan.seeds, counts, plan.top_k, plan.processed, *zip(*contexts)]
+        return _Inputs(torch.tensor(rows, dtype=torch.long), plan)
+
+    def _make_plan(self, lanes: Sequence[int]) -> _Plan:
+        """What stays the same from step to step until a slot is begun or ended."""
+        held = [self._held[slot] if slot in self._busy else _IDLE for slot in lanes]
         processors = tuple(dict.fromkeys(each.logits for each in held if each.logits))
-        width = max((each.width for each in processors), default=0)
-        whole = [
-            [
-                self._to_feed[slot][0] if on else 0,
-                len(self._read[slot]) if on else self._length,
-                each.seed,
-                self._drawn[slot],
-                # The likeliest token alone is what a temperature of 0 means.
-                each.sampling.top_k if each.sampling.temperature > 0.0 else 1,
-                1 + processors.index(each.logits) if each.logits else 0,
-                *self._context(slot, width),
-            ]
-            for slot, on, each in zip(lanes, busy, held, strict=True)
-        ]
+        # The likeliest token alone is what a temperature of 0 means.
+        top_k = [each.sampling.top_k if each.sampling.temperature > 0.0 else 1 for each in held]
+        most = self._vocabulary if 0 in top_k else max(top_k)
         parts = [
-            (each.sampling.temperature or 1.0, each.sampling.top_p, each.sampling.min_p)
-            for each in held
+            [each.sampling.temperature or 1.0 for each in held],
+            [each.sampling.top_p for each in held],
+            [each.sampling.min_p for each in held],
         ]
-        most = max(row[4] or self._vocabulary for row in whole)
-        if any(row[4] == 0 for row in whole):
-            most = self._vocabulary
-        return _Inputs(
-            torch.tensor(whole, dtype=torch.long).T.contiguous(),
-            torch.tensor(parts, dtype=torch.float32).T.contiguous(),
+        return _Plan(
+            seeds=[each.seed for each in held],
+            top_k=top_k,
+            processed=[1 + processors.index(each.logits) if each.logits else 0 for each in held],
+            parts=torch.tensor(parts, dtype=torch.float32),
             kept=min(self._vocabulary, max(_FEWEST_KEPT, 1 << (most - 1).bit_length())),
             processors=processors,
+            asks_top_p=min(parts[1]) < 1.0,
+            asks_min_p=max(parts[2]) > 0.0,
         )
 
     def _context(self, slot: int, width: int) -> list[int]:
         """The last ``width`` tokens of a slot, the one that is fed included; -1 before them."""
-        if not width:
-            return []
         known = [*self._read[slot][-width:], *self._to_feed[slot][:1]][-width:]
         return [-1] * (width - len(known)) + known
 
@@ -333,13 +340,19 @@ class BatchEngine:
         self._cache.leading = leading
         self._cache.span = span
         logits = self._call(tokens[:, None], places[:, None])
-        for number, processor in enumerate(inputs.processors, start=1):
+        plan = inputs.plan
+        for number, processor in enumerate(plan.processors, start=1):
             before = torch.stack(contexts, dim=1)[:, len(contexts) - processor.width :]
             changed = processor.process(logits, before)
             logits = torch.where((processed == number)[:, None], changed, logits)
-        temperature, top_p, min_p = inputs.parts
-        rule = RowSampling(temperature, top_k, top_p, min_p)
-        return draw(logits, seeds, counts, rule, kept=inputs.kept)
+        temperature, top_p, min_p = plan.parts
+        rule = RowSampling(
+            temperature,
+            top_k,
+            top_p if plan.asks_top_p else None,
+            min_p if plan.asks_min_p else None,
+        )
+        return draw(logits, seeds, counts, rule, kept=plan.kept)
 
     def _call(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Feed tokens (rows, q) to the rows that the cache is set to: logits (rows, V)."""
@@ -361,7 +374,7 @@ class BatchEngine:
         A model that cannot be recorded, such as one that sends tokens to experts, is called.
         """
         rows = self._all[: inputs.whole.shape[1]]
-        known = (span, len(rows), inputs.kept, inputs.processors)
+        known = (span, inputs.shape)
         if self._recordable and known not in self._graphs:
             while len(self._graphs) >= _MOST_GRAPHS:
                 del self._graphs[next(iter(self._graphs))]
@@ -374,7 +387,7 @@ class BatchEngine:
             return self._forward(inputs.to(self._device), rows, span, leading=True)
         graph, static, drawn = self._graphs[known]
         static.whole.copy_(inputs.whole)
-        static.parts.copy_(inputs.parts)
+        static.plan.parts.copy_(inputs.plan.parts)
         graph.replay()
         return drawn
 
@@ -397,8 +410,34 @@ class BatchEngine:
 
 
 _IDLE = Continuation((), 0)
-_Recorded = tuple[int, int, int, tuple[LogitsProcessor, ...]]
-"""By what a graph is known: span, rows, tokens looked at, and what is done to logits."""
+_Shape = tuple[int, int, bool, bool, tuple[LogitsProcessor, ...]]
+_Recorded = tuple[int, _Shape]
+"""By what a graph is known: the span, and what a step does."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a step is told of its rows that no step changes.
+
+    Attributes:
+        seeds: of each row.
+        top_k: likewise.
+        processed: the number of each row's processor of logits, or 0.
+        parts: temperature, top-p and min-p, float32, (3, rows).
+        kept: how many of the likeliest tokens are looked at.
+        processors: of the logits, numbered from 1.
+        asks_top_p: whether any row asks for top-p.
+        asks_min_p: likewise.
+    """
+
+    seeds: list[int]
+    top_k: list[int]
+    processed: list[int]
+    parts: torch.Tensor
+    kept: int
+    processors: tuple[LogitsProcessor, ...]
+    asks_top_p: bool
+    asks_min_p: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,30 +447,34 @@ class _Inputs:
     Attributes:
         whole: token, place, seed, count, top-k, number of the processor, and the context: long,
             (6 + width, rows).
-        parts: temperature, top-p and min-p, float32, (3, rows).
-        kept: how many of the likeliest tokens are looked at.
-        processors: of the logits, numbered from 1.
+        plan: the rest.
     """
 
     whole: torch.Tensor
-    parts: torch.Tensor
-    kept: int
-    processors: tuple[LogitsProcessor, ...]
+    plan: _Plan
+
+    @property
+    def shape(self) -> _Shape:
+        """By what a recorded step is known again, beside its span."""
+        plan = self.plan
+        return len(plan.seeds), plan.kept, plan.asks_top_p, plan.asks_min_p, plan.processors
 
     def to(self, device: torch.device) -> _Inputs:
         """The same on a device."""
-        whole, parts = self.whole.to(device), self.parts.to(device)
-        return _Inputs(whole, parts, self.kept, self.processors)
+        return _Inputs(self.whole.to(device), replace(self.plan, parts=self.plan.parts.to(device)))
 
 
 @dataclass(frozen=True, slots=True)
 class RowSampling:
-    """How each row is drawn, (rows,) each; as `records.Sampling`, temperatures above 0."""
+    """How each row is drawn, (rows,) each; as `records.Sampling`, temperatures above 0.
+
+    What no row asks for is None.
+    """
 
     temperature: torch.Tensor
     top_k: torch.Tensor
-    top_p: torch.Tensor
-    min_p: torch.Tensor
+    top_p: torch.Tensor | None = None
+    min_p: torch.Tensor | None = None
 
 
 def draw(
@@ -462,12 +505,14 @@ def draw(
     rank = torch.arange(kept, device=logits.device)
     top_k = torch.where(sampling.top_k > 0, sampling.top_k, kept)[:, None]
     values = values.masked_fill(rank >= top_k, _IGNORED)
-    shares = values.softmax(dim=-1)
-    before = shares.cumsum(dim=-1) - shares
-    top_p = sampling.top_p[:, None]
-    values = values.masked_fill((before >= top_p) & (top_p < 1.0), _IGNORED)
-    least = values[:, :1] + torch.log(sampling.min_p)[:, None]
-    values = values.masked_fill(values < least, _IGNORED)
+    if sampling.top_p is not None:
+        shares = values.softmax(dim=-1)
+        before = shares.cumsum(dim=-1) - shares
+        top_p = sampling.top_p[:, None]
+        values = values.masked_fill((before >= top_p) & (top_p < 1.0), _IGNORED)
+    if sampling.min_p is not None:
+        least = values[:, :1] + torch.log(sampling.min_p)[:, None]
+        values = values.masked_fill(values < least, _IGNORED)
     noise = _mix(_mix(seeds * 0x9E3779B1 + counts)[:, None] + tokens)
     uniform = ((noise >> 11) & ((1 << 52) - 1)).double() * 2.0**-52 + 2.0**-54
     gumbel = -torch.log(-torch.log(uniform))

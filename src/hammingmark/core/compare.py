@@ -104,10 +104,23 @@ def compare(
         power=references.power(every_whole, level=shown) if test.is_ratio else None,
         tail_estimate=references.tail_estimate(every_whole, total) if estimated else None,
         windows=tuple(
-            Passage(begin, end, references.p_value(every_scan, score - blur))
+            Passage(begin, end, sequential_p_value(every_scan, score - blur, limit, stop_after))
             for begin, end, score in windows
         ),
     )
+
+
+def sequential_p_value(
+    scores: NDArray[np.float64], score: float, limit: int, stop_after: int
+) -> float:
+    """What a test of its own would have said of a score, on draws that went on for another's sake.
+
+    A lower score is reached at least as often, so that its test has stopped when the best one's
+    has; what was drawn later must not count.
+    """
+    test = SequentialTest(score, limit, stop_after)
+    test.update(scores)
+    return test.p_value
 
 
 def _null_scores(
