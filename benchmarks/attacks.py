@@ -39,6 +39,7 @@ from hammingmark.assemble import (
 )
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking
 from hammingmark.core.presets import SHARES
+from hammingmark.core.statistics import pair_cosines
 from hammingmark.core.theory import match_probability
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.keys import Secret
@@ -364,8 +365,7 @@ def flipped(
         return None
     one = encoder.encode([s for old, _ in whole for s in old])
     other = encoder.encode([s for _, new in whole for s in new])
-    cosine = (one.astype(np.float64) * other).sum(axis=1)
-    return float(1.0 - match_probability(cosine).mean())
+    return float(1.0 - match_probability(pair_cosines(one, other)).mean())
 
 
 def digest(text: str) -> str:
