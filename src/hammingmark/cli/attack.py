@@ -32,12 +32,12 @@ from hammingmark.cli.options import (
 )
 from hammingmark.cli.outputs import check_output, is_stream, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
-from hammingmark.cli.resume import Row, append, fingerprint, read_done
 from hammingmark.errors import InputError
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.protocols import Attack, Splitter
 from hammingmark.records import Attacked
 from hammingmark.report import counted
+from hammingmark.rows import Row, append, fingerprint, read_done
 
 _LINES = {".jsonl", ".ndjson"}
 _LONGEST_SHOWN = 200

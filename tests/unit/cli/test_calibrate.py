@@ -18,7 +18,9 @@ from hammingmark.cli.counted import CountedEncoder
 
 Outcome = tuple[int, str, str]
 Run = Callable[..., Outcome]
-ROWS = [json.dumps({"text": f"One {'a' * n} here. Two {'b' * n} go. Three {n}."}) for n in range(30)]
+ROWS = [
+    json.dumps({"text": f"One {'a' * n} here. Two {'b' * n} go. Three {n}."}) for n in range(30)
+]
 
 
 @pytest.fixture
