@@ -9,6 +9,7 @@ from hammingmark.sentences.cutting import Cut, Forgets, begins_anew, starts
 from hammingmark.sentences.structure import SPECIAL, Block, Kind, blocks
 
 _BLANK_LINE = re.compile(r"\n[> ]*\n")
+_ITEM = re.compile(r"^[-*+] ")
 _BULLET = re.compile(r"\n[-*+] [^\s~`]")
 
 
@@ -27,13 +28,15 @@ def restarts_with(cut: Cut, text: str, place: int, *, forgets: Forgets) -> bool:
         return not before
     if _BLANK_LINE.match(after):
         return True
-    # Numbered items, quotes and what may become a table decide how later lines are read.
+    # Numbered items, quotes and what may become a table or code decide how later lines are read.
     if _is_numbered(before):
         return False
     if _BULLET.match(after):
         return True
     last = before[-1].body
-    if ">" in before[-1].marker or last[:1] in SPECIAL | {""}:
+    begun = clean(even_line_ends(text[:place])).rpartition("\n")[2]
+    begun = _ITEM.sub("", begun)
+    if ">" in before[-1].marker or not last or not SPECIAL.isdisjoint(last[0] + begun[:1]):
         return False
     line = list(blocks(text))[len(before) - 1].body
     first = len(last) + line[len(last) :].startswith(" ")

@@ -123,6 +123,8 @@ def test_unspaced_scripts_restart_too() -> None:
         ("1. One is here.", THREE, "\n2. Two is here."),
         ("> One is here.", THREE, "\n> Two is here."),
         ("| One is here.", THREE, " |"),
+        ("He left.\n| One is here.", THREE, " |"),
+        ("He left.\n``` One is here.", THREE, "`"),
         ("# One is here.", THREE, ""),
         ("One is here.\n1.", THREE, "\n2. Two is here."),
         ("One is here.", "\n- ~~~\n\nTwo. Three. Four.", ""),
