@@ -36,6 +36,7 @@ from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.marking import writer
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking
+from hammingmark.core.statistics import pair_cosines
 from hammingmark.core.theory import match_probability
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.keys import Secret
@@ -43,11 +44,11 @@ from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Attack, Encoder, Splitter
 from hammingmark.records import Attacked, Prompt, TopicName
+from hammingmark.rows import Row, append, read_rows
 from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.watermarks.hamming import HammingConfig
 from hammingmark.watermarks.hamming.config import SHARES
 
-Row = dict[str, Any]
 Settings = Mapping[str, object]
 
 WORDS = ("delete-words", "insert-words", "swap-words", "typos", "homoglyphs", "case",
@@ -162,7 +163,7 @@ class Bench:
     def write(self) -> list[str]:
         """The marked texts, from the folder or anew."""
         file = self.cache / "marked.jsonl"
-        known = read(file)
+        known = read_rows(file)
         if len(known) < self.options.texts:
             backend = load_backend(self.options.backend)
             limits = GenerationConfig(max_tokens=self.options.tokens)
@@ -174,9 +175,9 @@ class Bench:
                 else:
                     some = prompts[first : first + self.options.together]
                     generations = made.write_many(some, seed=0, first=first)
-                for generation in generations:
-                    known.append({"text": generation.text})
-                    append(file, known[-1])
+                new = [{"text": generation.text} for generation in generations]
+                append(file, new)
+                known += new
         return [row["text"] for row in known[: self.options.texts]]
 
     def untouched(self) -> Row:
@@ -189,14 +190,16 @@ class Bench:
         how = "" if bound is None else f"-{o.versions}-{o.rounds}-{bound:g}"
         how += f"-by-{o.rewriter.replace(':', '-')}" if "rewrite" in name else ""
         file = self.cache / f"{name}{how}-{o.batch}.jsonl"
-        done = read(file)[: len(self.texts)]
+        done = read_rows(file)[: len(self.texts)]
         if any(row["of"] != digest(text) for row, text in zip(done, self.texts, strict=False)):
             raise SystemExit(f"{file} was made of other texts; move it away.")
         for batch, seconds in self.outcomes(name, bound, done=len(done)):
-            for each in batch:
-                of = digest(self.texts[len(done)])
-                done.append({"of": of, **asdict(each), "seconds": seconds})
-                append(file, done[-1])
+            new = [
+                {"of": digest(text), **asdict(each), "seconds": seconds}
+                for each, text in zip(batch, self.texts[len(done) :], strict=False)
+            ]
+            append(file, new)
+            done += new
         sentences = sum(len(self.splitter.split(text).carrying) for text in self.texts)
         kept = [row for row in done if row["kept"] is not False]
         return {
@@ -365,28 +368,11 @@ def flipped(
         return None
     one = encoder.encode([s for old, _ in whole for s in old])
     other = encoder.encode([s for _, new in whole for s in new])
-    cosine = (one.astype(np.float64) * other).sum(axis=1)
-    return float(1.0 - match_probability(cosine).mean())
+    return float(1.0 - match_probability(pair_cosines(one, other)).mean())
 
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def read(file: Path) -> list[Row]:
-    """The rows of a file; one that a broken run left unfinished is taken off it."""
-    if not file.exists():
-        return []
-    lines = file.read_text("utf-8").splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        file.write_text("".join(lines[:-1]), "utf-8")
-        lines = lines[:-1]
-    return [json.loads(line) for line in lines]
-
-
-def append(file: Path, row: Row) -> None:
-    with file.open("a", encoding="utf-8") as sink:
-        sink.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def show(row: Row) -> None:

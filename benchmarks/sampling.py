@@ -34,6 +34,7 @@ from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.prompts import as_prompt
 from hammingmark.records import Sampling
+from hammingmark.rows import Row, append, read_rows
 
 SETTINGS = {
     "T 1, top-k 50": Sampling(),
@@ -45,7 +46,6 @@ SETTINGS = {
     "T 0.7, top-p 0.9": Sampling(temperature=0.7, top_k=0, top_p=0.9),
 }
 KEYS = 4
-Row = dict[str, Any]
 
 
 def main() -> None:
@@ -63,10 +63,10 @@ def main() -> None:
     for marked in (True, False):
         for name, sampling in SETTINGS.items():
             path = options.out / f"{name.replace(' ', '')}{'' if marked else '-unmarked'}.jsonl"
-            if not path.is_file():
+            rows = read_rows(path)
+            if not rows:
                 rows = answer(questions, sampling, options, marked=marked)
-                path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-            rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+                append(path, rows)
             print(f"{name:18} {'marked' if marked else 'plain':7}", report(rows), flush=True)
             if options.judge:
                 print(f"{'':26} perplexity {perplexity(rows, options.judge)}", flush=True)

@@ -37,6 +37,7 @@ from hammingmark.cryptanalysis.recovery import Guess, neighbours, pass_rate, str
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.method_config import EncoderId
 from hammingmark.pipeline.detect import Detector
+from hammingmark.pipeline.embedding import embed_texts
 from hammingmark.pipeline.key_search import EveryKey
 from hammingmark.pipeline.reading import SentenceReader
 from hammingmark.protocols import Encoder, FloatArray, Splitter
@@ -138,11 +139,8 @@ def embed_world(options: argparse.Namespace) -> World:
         if len(usable) >= 2 * PATIENT_SENTENCES:
             articles.append(usable)
     articles = articles[: options.articles]
-    flat = [sentence for article in articles for sentence in article]
-    progress(f"embedding {len(flat):,} sentences of {len(articles)} articles")
-    rows = encoder.encode(flat)
-    ends = np.cumsum([len(article) for article in articles])
-    pools = [rows[end - len(a) : end] for a, end in zip(articles, ends, strict=True)]
+    progress(f"embedding {sum(map(len, articles)):,} sentences of {len(articles)} articles")
+    pools = embed_texts(articles, encoder.encode)
     order = np.random.default_rng([options.seed, 1]).permutation(len(pools))
     near = np.mean([float((pool[1:] * pool[:-1]).sum(axis=1).mean()) for pool in pools])
     return World(
@@ -150,7 +148,11 @@ def embed_world(options: argparse.Namespace) -> World:
         splitter,
         owner=[pools[i] for i in order[::2]],
         attacker=[pools[i] for i in order[1::2]],
-        sentences={row.tobytes(): sentence for row, sentence in zip(rows, flat, strict=True)},
+        sentences={
+            row.tobytes(): sentence
+            for pool, article in zip(pools, articles, strict=True)
+            for row, sentence in zip(pool, article, strict=True)
+        },
         cosine=float(near),
     )
 

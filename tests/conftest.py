@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import hypothesis
-import numpy as np
 import pytest
 
 from hammingmark.keys import Secret, WatermarkKey
@@ -108,13 +107,6 @@ def passages(
         starts = range(0, max(1, len(sentences) - length + 1), max(length, len(sentences) // each))
         found += [sentences[i : i + length] for i in list(starts)[:each]]
     return [run for run in found if len(run) >= min(4, length)][:most]
-
-
-def embed(runs: list[list[str]], encoder: Encoder) -> list[np.ndarray]:
-    """Embeddings of each run of sentences: (n, d) each."""
-    flat = encoder.encode([sentence for run in runs for sentence in run])
-    ends = np.cumsum([len(run) for run in runs])
-    return [flat[end - len(run) : end] for run, end in zip(runs, ends, strict=True)]
 
 
 @pytest.fixture(scope="session")

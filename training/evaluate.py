@@ -19,22 +19,15 @@ from hammingmark.core.compare import compare
 from hammingmark.core.statistics import STATISTICS, natural_acceptance
 from hammingmark.evaluation.metrics import auroc, bootstrap, found_at, threshold_at
 from hammingmark.evaluation.quality import mean_repetition
+from hammingmark.pipeline.embedding import embed_texts
 from hammingmark.records import TopicName
 from hammingmark.watermarks.hamming import HammingMark
-from training.encoder import SentenceEncoder
 from training.measure import load_encoder
 from training.rewrites import DATA, read_passages, read_rewrites
 from training.write import TrainedEncoder, numbered_key
 
 Embeddings = NDArray[np.float32]
 TOPICS: tuple[TopicName, ...] = ("given", "free")
-
-
-def embed(encoder: SentenceEncoder, texts: list[list[str]]) -> list[Embeddings]:
-    """The embeddings of each text's sentences."""
-    flat = encoder.encode([sentence for text in texts for sentence in text])
-    ends = np.cumsum([len(text) for text in texts])
-    return [flat[end - len(text) : end] for text, end in zip(texts, ends, strict=True)]
 
 
 def scores(mark: HammingMark, texts: list[Embeddings]) -> dict[str, list[float]]:
@@ -92,9 +85,9 @@ def main() -> None:
         plain = [
             row["sentences"] for row in read_passages(given.unmarked) if len(row["sentences"]) >= 2
         ]
-    made = {name: embed(encoder, texts) for name, texts in versions.items()}
-    negatives = embed(encoder, human)
-    others = embed(encoder, plain) if plain else []
+    made = {name: embed_texts(texts, encoder.encode) for name, texts in versions.items()}
+    negatives = embed_texts(human, encoder.encode)
+    others = embed_texts(plain, encoder.encode) if plain else []
     keys = np.array([row["key"] for row in rows])
     names = ("bits", "threshold", "softness", "residual")
     point = dict(zip(names, head["point"], strict=True))

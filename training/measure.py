@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import theory
+from hammingmark.core.statistics import pair_cosines
 from training.encoder import SentenceEncoder
 from training.rewrites import DATA, read_passages, read_rewrites
 
@@ -23,8 +24,7 @@ Floats = NDArray[np.float64]
 
 def flips(one: NDArray[np.float32], other: NDArray[np.float32]) -> Floats:
     """θ/π of rows."""
-    cosine = np.clip((one.astype(np.float64) * other).sum(axis=1), -1.0, 1.0)
-    return 1.0 - theory.match_probability(cosine)
+    return 1.0 - theory.match_probability(pair_cosines(one, other))
 
 
 def measure(

@@ -8,10 +8,13 @@ keep nearly all of the meaning, and an encoder should not care. No model is need
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
+from hammingmark.attacks.contractions import Contractions
+from hammingmark.attacks.typos import slip
 from training import spelling
 
 Dice = np.random.Generator
@@ -23,7 +26,6 @@ FEWEST_WORDS = 3
 _DELETED = (0.1, 0.3)
 _TYPO_RATE = 0.08
 
-_KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _LETTERS_ONLY = re.compile(r"[^\W\d_]+")
 _FINAL = re.compile(r"([.!?]+)([\"'”’)]*)$")
 
@@ -92,7 +94,8 @@ def change_punctuation(sentence: str, rng: Dice) -> str:
 
 def change_contractions(sentence: str, rng: Dice) -> str:
     """Write short forms out, or pull long ones together."""
-    return _one_of([spelling.expand, spelling.contract], sentence, rng)
+    ways = [Contractions(way="expand"), Contractions(way="contract")]
+    return _one_of([partial(way.change, rng=rng) for way in ways], sentence, rng)
 
 
 def change_spelling(sentence: str, rng: Dice) -> str:
@@ -132,7 +135,7 @@ def mistype(sentence: str, rng: Dice) -> str:
     count = min(len(long), max(1, int(rng.binomial(len(words), _TYPO_RATE))))
     for place in rng.choice(long, size=count, replace=False):
         letters = _letters(words[place])
-        words[place] = words[place].replace(letters, _slip(letters, rng), 1)
+        words[place] = words[place].replace(letters[1:], slip(letters[1:], rng), 1)
     return " ".join(words)
 
 
@@ -316,22 +319,3 @@ def _no_relative(sentence: str) -> str:
 def _pair_is_free(words: Sequence[str], place: int) -> bool:
     first, second = words[place], words[place + 1]
     return first.isalpha() and second.isalpha() and first != second
-
-
-def _slip(letters: str, rng: Dice) -> str:
-    """One slip inside a word; the first letter stays."""
-    slips = list(_slips(letters, place=int(rng.integers(1, len(letters) - 1))))
-    return slips[int(rng.integers(len(slips)))]
-
-
-def _slips(letters: str, *, place: int) -> Iterator[str]:
-    """What can go wrong at a place: a letter lost, doubled, too early, or the key beside it."""
-    before, here, after = letters[:place], letters[place], letters[place + 1 :]
-    yield before + after
-    yield before + here + here + after
-    if here != after[0]:
-        yield before + after[0] + here + after[1:]
-    for row in _KEYBOARD:
-        key = row.find(here)
-        if key >= 0:
-            yield before + row[key - 1 if key else 1] + after

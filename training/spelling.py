@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from hammingmark.attacks.word_spans import like
+
 # Stems by their American ending, with what may follow them.
 # fmt: off
 _OR = (
@@ -115,47 +117,6 @@ _ORDINALS = {
     "21st": "twenty-first",
 }
 
-# What a short form stands for; "'d" and most "'s" could be two things and are left alone.
-_SHORT = {
-    "can't": "cannot",
-    "couldn't": "could not",
-    "didn't": "did not",
-    "doesn't": "does not",
-    "don't": "do not",
-    "hadn't": "had not",
-    "hasn't": "has not",
-    "haven't": "have not",
-    "isn't": "is not",
-    "aren't": "are not",
-    "wasn't": "was not",
-    "weren't": "were not",
-    "won't": "will not",
-    "wouldn't": "would not",
-    "shouldn't": "should not",
-    "mustn't": "must not",
-    "i'm": "i am",
-    "it's": "it is",
-    "that's": "that is",
-    "there's": "there is",
-    "he's": "he is",
-    "she's": "she is",
-    "you're": "you are",
-    "we're": "we are",
-    "they're": "they are",
-    "i've": "i have",
-    "you've": "you have",
-    "we've": "we have",
-    "they've": "they have",
-    "i'll": "i will",
-    "you'll": "you will",
-    "he'll": "he will",
-    "she'll": "she will",
-    "it'll": "it will",
-    "we'll": "we will",
-    "they'll": "they will",
-    "let's": "let us",
-}
-
 
 def to_british(sentence: str) -> str:
     """American spellings written the British way."""
@@ -165,16 +126,6 @@ def to_british(sentence: str) -> str:
 def to_american(sentence: str) -> str:
     """British spellings written the American way."""
     return _swap(_ize(sentence, "s", "z"), _BRITISH)
-
-
-def expand(sentence: str) -> str:
-    """Short forms written out: "don't" as "do not"."""
-    return _swap(sentence.replace("’", "'"), _SHORT_TABLE)
-
-
-def contract(sentence: str) -> str:
-    """Long forms pulled together: "do not" as "don't"."""
-    return _swap(sentence, _LONG_TABLE)
 
 
 def to_digits(sentence: str) -> str:
@@ -191,13 +142,6 @@ def to_words(sentence: str) -> str:
 def without_separators(sentence: str) -> str:
     """Thousands without their commas: "12,000" as "12000"."""
     return re.sub(r"(?<=\d),(?=\d{3}\b)", "", sentence)
-
-
-def like(new: str, old: str) -> str:
-    """A word with the capitals of the word it replaces."""
-    if old.isupper() and len(old) > 1:
-        return new.upper()
-    return new[:1].upper() + new[1:] if old[:1].isupper() else new
 
 
 def _ize(sentence: str, old: str, new: str) -> str:
@@ -245,8 +189,6 @@ def _turned(pairs: dict[str, str]) -> dict[str, str]:
 
 _AMERICAN = _table(_inflected())
 _BRITISH = _table(_turned(_inflected()))
-_SHORT_TABLE = _table(_SHORT)
-_LONG_TABLE = _table(_turned(_SHORT))
 _DIGITS_TABLE = _table(
     {word: str(n) for n, word in enumerate(_NUMBERS) if n > 1}
     # "First" and "second" are mostly no numbers.

@@ -42,6 +42,22 @@ class Splitter(Protocol):
 
 
 @runtime_checkable
+class RestartingSplitter(Splitter, Protocol):
+    """A splitter that need not read a growing text from its start again and again."""
+
+    def restarts(self, text: str, place: int) -> bool:
+        """Whether a text can be split from a place on, whatever will follow it.
+
+        If so, then for any ``more`` the units of ``text + more`` are those of ``text[:place]`` and
+        those of ``text[place:] + more``.
+
+        Args:
+            text: at least three units follow the place.
+            place: where a unit ends.
+        """
+
+
+@runtime_checkable
 class Encoder(Protocol):
     """Sentences to embeddings."""
 

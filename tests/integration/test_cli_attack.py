@@ -115,7 +115,7 @@ def test_rows_say_all_that_decided_them(run: Run) -> None:
         assert (row["similarity"], row["kept"], row["min_similarity"]) == (None, None, 0.7)
         assert row["run"] == {
             "attack": "typos",
-            "settings": {"share": 0.1, "min_similarity": 0.7},
+            "parameters": {"share": 0.1, "min_similarity": 0.7},
             "seed": 3,
             "batch": 32,
             "judge": "none",
@@ -209,7 +209,7 @@ def test_settings_from_files(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert ("Copper rose in London." in out) != ("Nobody asked for tea." in out)
     assert run(*call, "--out", "o.jsonl")[0] == 0
-    assert rows_of("o.jsonl")[0]["run"]["settings"]["pool"][0] == "Copper rose in London."
+    assert rows_of("o.jsonl")[0]["run"]["parameters"]["pool"][0] == "Copper rose in London."
     (tmp_path / "pool.txt").write_text("A much longer pool of sentences. " * 20)
     code, _, err = run(*call, "--out", "o.jsonl")
     assert code == 1
@@ -288,7 +288,7 @@ def test_a_default_that_cannot_be_typed_is_not_recorded(
 
     monkeypatch.setattr("hammingmark.registry.find", _finding("attacks", "typos", Own))
     assert run("typos", "--in", "t.txt", "--out", "o.jsonl")[0] == 0
-    assert rows_of("o.jsonl")[0]["run"]["settings"] == {"most": 3}
+    assert rows_of("o.jsonl")[0]["run"]["parameters"] == {"most": 3}
 
 
 def _finding(room: str, name: str, part: object) -> Callable[[str, str], object]:

@@ -125,10 +125,10 @@ def test_files_are_judged_and_json_has_what_was_promised(
     for row in (yes, no):
         assert set(row) == PROMISED | ALSO
         assert row["sentences"] == 30
-        assert len(row["transitions"]) == 29
-        assert all({"match", "cosine"} <= set(each) for each in row["transitions"])
-        assert all(0 <= each["match"] <= 8 for each in row["transitions"])
-        assert all(-1 <= each["cosine"] <= 1 for each in row["transitions"])
+        assert len(row["scores"]) == 29
+        assert all({"match", "cosine"} <= set(each) for each in row["scores"])
+        assert all(0 <= each["match"] <= 8 for each in row["scores"])
+        assert all(-1 <= each["cosine"] <= 1 for each in row["scores"])
         assert 0 < row["p_value"] <= 1
         assert row["statistic"] == "margin"
         assert row["key_id"] == key.id

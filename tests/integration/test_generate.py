@@ -198,7 +198,7 @@ def test_the_command_writes_what_detect_then_counts(
     # A score that lies on the threshold to five digits may count on one side and not on the other.
     refused = [
         each
-        for each in verdict["transitions"]
+        for each in verdict["scores"]
         if not each["valid"] and abs(each["score"] - marking_key.threshold) > 1e-4
     ]
     assert len(refused) <= record["fallbacks"]

@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.stats import binom
-from tests.conftest import Texts, embed, passages, shared_texts
+from tests.conftest import Texts, passages, shared_texts
 from tests.keys import ball, scored
 
 from hammingmark.core.compare import compare
@@ -24,6 +24,7 @@ from hammingmark.core.statistics import STATISTICS
 from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
 from hammingmark.method_config import EncoderId
 from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
+from hammingmark.pipeline.embedding import embed_texts
 from hammingmark.protocols import Encoder, Splitter
 from hammingmark.records import TopicName
 from hammingmark.watermarks.hamming import HammingMark
@@ -85,7 +86,7 @@ def beginnings(articles: list[str], splitter: Splitter, encoder: Encoder) -> lis
     """The first twenty sentences of seventy articles: embedding takes longer than judging."""
     found = [run for run in passages(articles, splitter, length=20, each=1) if len(run) == 20]
     assert len(found) >= 70
-    return embed(found[:70], encoder)
+    return embed_texts(found[:70], encoder.encode)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def test_human_text_that_may_have_been_edited(
     articles: list[str], splitter: Splitter, encoder: Encoder
 ) -> None:
     parts = [edit_hypotheses(run) for run in passages(articles, splitter, each=1, most=12)]
-    rows = embed([list(each.texts) for each in parts], encoder)
+    rows = embed_texts([list(each.texts) for each in parts], encoder.encode)
     dice = np.random.default_rng(9)
     p = [
         compare(mark(dice).read_edited(row, part).test_given_topic("margin"), limit=REFERENCES)
@@ -135,17 +136,21 @@ def test_human_text_that_may_have_been_edited(
 @pytest.mark.study
 @pytest.mark.parametrize("corpus", ["c4", "booksum", "cnn_dailymail"])
 def test_human_text_of_other_genres(corpus: str, splitter: Splitter, encoder: Encoder) -> None:
-    rows = embed(passages(shared_texts(corpus), splitter, each=1, most=120), encoder)
+    rows = embed_texts(passages(shared_texts(corpus), splitter, each=1, most=120), encoder.encode)
     assert_level_is_kept(p_values(rows, seed=4)[MARGIN])
 
 
 def test_unmarked_model_text(texts: Texts, encoder: Encoder) -> None:
-    rows = embed([list(d.sentences) for d in texts.plain if len(d.sentences) > 3], encoder)
+    rows = embed_texts(
+        [list(d.sentences) for d in texts.plain if len(d.sentences) > 3], encoder.encode
+    )
     assert_level_is_kept(p_values(rows, seed=5, keys=100)[MARGIN])
 
 
 def test_text_marked_with_another_key(texts: Texts, encoder: Encoder) -> None:
-    rows = embed([list(d.sentences) for d in texts.marked if len(d.sentences) > 3], encoder)
+    rows = embed_texts(
+        [list(d.sentences) for d in texts.marked if len(d.sentences) > 3], encoder.encode
+    )
     assert_level_is_kept(p_values(rows, seed=6, keys=100)[MARGIN])
 
 
@@ -185,7 +190,7 @@ def test_giving_the_topic_is_what_evens_keys_out(
     splitter: Splitter, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """BookSum's summaries are all alike in kind, which a key may like or dislike as a whole."""
-    texts = embed(passages(shared_texts("booksum"), splitter, each=1), encoder)
+    texts = embed_texts(passages(shared_texts("booksum"), splitter, each=1), encoder.encode)
     given, noise = spread(texts, "given", monkeypatch)
     free, _ = spread(texts, "free", monkeypatch)
     assert given < 0.75 * free

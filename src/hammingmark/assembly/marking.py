@@ -56,8 +56,8 @@ def writer(
     loaded = load_key(key) if isinstance(key, (str, Path)) else key
     if loaded and loaded.retired:
         raise KeyMismatch(
-            f"Key {loaded.id} was retired on {loaded.retired:%Y-%m-%d} and no longer marks; "
-            f"use its successor {loaded.successor}."
+            f"Key {loaded.parent or loaded.id} was retired on {loaded.retired:%Y-%m-%d} and no "
+            f"longer marks; use its successor{f' {loaded.successor}' if loaded.successor else ''}."
         )
     if backend is None or isinstance(backend, str):
         backend = shared_backend(backend or default_backend(loaded))

@@ -26,6 +26,7 @@ from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
 from hammingmark.attacks.weights import LIBRARIES
+from hammingmark.core.words import edit_distance
 from hammingmark.errors import InputError
 from hammingmark.protocols import Encoder, Splitter
 
@@ -258,20 +259,6 @@ class Parrot(_Paraphraser):
             left = _at_least(self._fluent, left, self._fluency(left))
         left.sort(key=lambda text: -edit_distance(sentence.lower(), text))
         return [_well_formed(text) for text in left]
-
-
-def edit_distance(first: str, second: str) -> int:
-    """Characters to insert, delete or replace to get from one text to the other (Levenshtein)."""
-    row = np.arange(len(second) + 1)
-    letters = np.array(list(second), dtype=np.str_)
-    steps = np.arange(1, len(second) + 1)
-    for number, letter in enumerate(first, start=1):
-        # Without insertions each place depends on the row before only; an insertion costs one for
-        # each place, which a running minimum of (cost - place) accounts for.
-        best = np.minimum(row[1:] + 1, row[:-1] + (letters != letter))
-        ahead = np.minimum.accumulate(np.concatenate([[number], best - steps]))
-        row = ahead + np.arange(len(second) + 1)
-    return int(row[-1])
 
 
 def _groups(beams: int) -> int:

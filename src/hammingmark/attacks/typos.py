@@ -59,11 +59,11 @@ class Typos(EachText):
         open_to = [word for word in words if sum(map(str.isalpha, word.text)) >= 2]
         chosen = pick(len(words), share=self.share, rng=rng, among=len(open_to))
         return replace_words(
-            text, {open_to[place]: _slip(open_to[place].text, rng) for place in chosen}
+            text, {open_to[place]: slip(open_to[place].text, rng) for place in chosen}
         )
 
 
-def _slip(word: str, rng: np.random.Generator) -> str:
+def slip(word: str, rng: np.random.Generator) -> str:
     """The word with one slip; never the word itself."""
     for number in rng.permutation(len(_SLIPS)):
         slipped = _SLIPS[int(number)](word, rng)

@@ -298,7 +298,15 @@ class BatchEngine:
         counts = [self._drawn[slot] for slot in lanes]
         width = max((each.width for each in plan.processors), default=0)
         contexts = [self._context(slot, width) for slot in lanes] if width else []
-        rows = [fed, places, plan.seeds, counts, plan.top_k, plan.processed, *zip(*contexts)]
+        rows = [
+            fed,
+            places,
+            plan.seeds,
+            counts,
+            plan.top_k,
+            plan.processed,
+            *zip(*contexts, strict=True),
+        ]
         return _Inputs(torch.tensor(rows, dtype=torch.long), plan)
 
     def _make_plan(self, lanes: Sequence[int]) -> _Plan:

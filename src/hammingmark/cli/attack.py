@@ -29,13 +29,13 @@ from hammingmark.cli.options import (
 )
 from hammingmark.cli.outputs import check_output, is_stream, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
-from hammingmark.cli.resume import Row, append, fingerprint, read_done
 from hammingmark.errors import InputError
 from hammingmark.parameters import REQUIRED, Parameter, read_parameters
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.protocols import Attack, Splitter
 from hammingmark.records import Attacked
 from hammingmark.report import counted
+from hammingmark.rows import Row, append, fingerprint, read_done
 
 _LINES = {".jsonl", ".ndjson"}
 _LONGEST_SHOWN = 200
@@ -43,7 +43,7 @@ _LONGEST_SHOWN = 200
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--list", "listing", is_flag=True, help="Show all attacks, or NAME's settings.")
+@click.option("--list", "listing", is_flag=True, help="Show all attacks, or NAME's parameters.")
 @click.option(
     "--in", "inputs", multiple=True, help="Text, folder or JSONL; repeatable. Else standard input."
 )
@@ -61,7 +61,7 @@ _LONGEST_SHOWN = 200
     "pairs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting of the attack; repeatable. KEY=@FILE takes it from a file.",
+    help="A parameter of the attack; repeatable. KEY=@FILE takes it from a file.",
 )
 @seed_option("all that the attack draws at random")
 @click.option(
@@ -101,9 +101,9 @@ def attack(
 ) -> None:
     """Change texts by the attack NAME, and measure how similar each still is to what it was.
 
-    `hammingmark attack --list` shows the attacks, `hammingmark attack NAME --list` the settings of
-    one. --set KEY=@FILE takes a value from a file: its text, or its sentences if the setting is a
-    list.
+    `hammingmark attack --list` shows the attacks, `hammingmark attack NAME --list` the parameters
+    of one. --set KEY=@FILE takes a value from a file: its text, or its sentences if the parameter
+    is a list.
     """
     if listing:
         show_attacks(name, as_json=as_json)
@@ -119,7 +119,7 @@ def attack(
     check_encoder(judge)
     run: dict[str, object] = {
         "attack": name,
-        "settings": _recorded(known, given),
+        "parameters": _recorded(known, given),
         "seed": seed,
         "batch": batch,
         "judge": judge,
@@ -232,7 +232,7 @@ def _read(inputs: tuple[str, ...], *, field: str, out: Path | None) -> list[Sour
 def _with_files(
     typed: Mapping[str, object], *, known: Mapping[str, Parameter], splitter: Splitter
 ) -> dict[str, object]:
-    """The settings with what stands in the files that they name."""
+    """The parameters with what stands in the files that they name."""
     return {
         key: _from_file(known[key], value[1:], splitter=splitter)
         if isinstance(value, str) and value.startswith("@") and key in known
@@ -241,20 +241,20 @@ def _with_files(
     }
 
 
-def _from_file(setting: Parameter, path: str, *, splitter: Splitter) -> object:
+def _from_file(parameter: Parameter, path: str, *, splitter: Splitter) -> object:
     texts = read_texts([path], field="text")
-    if setting.wants(tuple):
+    if parameter.wants(tuple):
         return [sentence for text in texts for sentence in splitter.split(text).carrying]
     return "\n".join(texts).strip()
 
 
 def _recorded(known: Mapping[str, Parameter], given: Mapping[str, object]) -> dict[str, object]:
-    """Every setting and what it is, short enough to stand in each row."""
+    """Every parameter and what it is, short enough to stand in each row."""
     found: dict[str, object] = {}
-    for key, setting in known.items():
+    for key, parameter in known.items():
         # A default that cannot be typed, such as a function, is written differently every time.
-        if key in given or (setting.typed and setting.default is not REQUIRED):
-            written = json.dumps(given.get(key, setting.default), default=str)
+        if key in given or (parameter.typed and parameter.default is not REQUIRED):
+            written = json.dumps(given.get(key, parameter.default), default=str)
             digest = hashlib.sha256(written.encode()).hexdigest()
             found[key] = (
                 json.loads(written) if len(written) <= _LONGEST_SHOWN else f"sha256:{digest}"

@@ -100,7 +100,7 @@ def _show(fitted: Calibration, *, texts: int, out: Path) -> None:
     click.echo(
         f"{fitted.statistic} at {fitted.level:g}, from {counted(texts, 'text')}, written to {out}"
     )
-    click.echo("transitions  threshold  windows")
+    click.echo("      units  threshold  windows")
     for length, value, windows in zip(
         fitted.lengths_, fitted.thresholds_, fitted.windows_, strict=True
     ):

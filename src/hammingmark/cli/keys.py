@@ -253,7 +253,9 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
         **_parts(key),
         "rule": key.config.summary,
         "note": key.note or "-",
-        "secret": "hidden; back up the file, since it cannot be recreated",
+        "secret": "hidden; the key that it is derived from can make it again"
+        if key.parent
+        else "hidden; back up the file, since it cannot be recreated",
     }
     for label, value in rows.items():
         click.echo(f"{label:<8} {on_one_line(value)}")

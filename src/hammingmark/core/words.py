@@ -6,8 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
+from rapidfuzz.distance import Levenshtein
 
 # Scripts written without spaces, in which each character is taken for a word.
 _UNSPACED = "\u2e80-\u312f\u3190-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
@@ -37,34 +36,13 @@ def words_of(text: str) -> list[str]:
 
 
 def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many words must be inserted, deleted or replaced to make one list of the other."""
-    begin = 0
-    while begin < min(len(left), len(right)) and left[begin] == right[begin]:
-        begin += 1
-    end = 0
-    while end < min(len(left), len(right)) - begin and left[-1 - end] == right[-1 - end]:
-        end += 1
-    numbers: dict[str, int] = {}
-    rows = [numbers.setdefault(word, len(numbers)) for word in left[begin : len(left) - end]]
-    columns = np.array(
-        [numbers.setdefault(word, len(numbers)) for word in right[begin : len(right) - end]],
-        dtype=np.int64,
-    )
-    steps: NDArray[np.int64] = np.arange(len(columns) + 1)
-    row = steps
-    for count, word in enumerate(rows, start=1):
-        best = np.empty_like(row)
-        best[0] = count
-        np.minimum(row[1:] + 1, row[:-1] + (columns != word), out=best[1:])
-        # Putting words in runs along the row: the least of (best - place), plus the place.
-        row = np.minimum.accumulate(best - steps) + steps
-    return int(row[-1])
+    """How many words, or characters of two texts, to insert, delete or replace."""
+    return Levenshtein.distance(left, right)
 
 
 def share_changed(left: Sequence[str], right: Sequence[str]) -> float:
     """The edit distance over the length of the longer list; 0 for two empty ones."""
-    longer = max(len(left), len(right))
-    return edit_distance(left, right) / longer if longer else 0.0
+    return Levenshtein.normalized_distance(left, right)
 
 
 def _is_punctuation(character: str) -> bool:

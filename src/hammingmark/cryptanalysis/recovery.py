@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from hammingmark.core.compare import compare
 from hammingmark.core.residual import residual_of
 from hammingmark.core.soft import agreement
+from hammingmark.core.statistics import pair_cosines
 from hammingmark.errors import InputError
 from hammingmark.keys import WatermarkKey
 from hammingmark.protocols import FloatArray
@@ -73,7 +74,7 @@ class Guess:
         first, second = np.atleast_2d(first), np.atleast_2d(second)
         before, after = first @ self.planes.T, second @ self.planes.T
         if self.residual:
-            after = residual_of(before, after, _cosines(first, second))
+            after = residual_of(before, after, pair_cosines(first, second))
         return agreement(before, after, softness=self.softness)
 
 
@@ -98,7 +99,7 @@ class Pairs:
         """What a key looks at in some of the pairs: first sentences, and second ones or f."""
         first, second = self.rows[self.before[part]], self.rows[self.after[part]]
         if residual:
-            second = residual_of(first, second, _cosines(first, second))
+            second = residual_of(first, second, pair_cosines(first, second))
         return first, second
 
 
@@ -394,12 +395,6 @@ def _frame(
     values, vectors = np.linalg.eigh(whiten @ (surplus + surplus.T) @ whiten)
     span = (vectors[:, ::-1][:, :size].T @ whiten).astype(np.float32)
     return span, values[::-1][:size]
-
-
-def _cosines(first: FloatArray, second: FloatArray) -> NDArray[np.float64]:
-    products = (first.astype(np.float64) * second).sum(axis=1)
-    clipped: NDArray[np.float64] = np.clip(products, -1.0, 1.0)
-    return clipped
 
 
 def _blocks(pairs: Pairs, *, residual: bool) -> Iterator[tuple[FloatArray, FloatArray]]:

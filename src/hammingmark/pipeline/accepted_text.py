@@ -7,7 +7,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 
-from hammingmark.protocols import Splitter
+from hammingmark.protocols import RestartingSplitter, Splitter
 from hammingmark.records import Candidate, Prompt, Unit
 
 # A sentence is seen to end when the next word begins; later is too late to look again.
@@ -48,25 +48,23 @@ class AcceptedText:
     def __init__(self, prompt: Prompt, splitter: Splitter) -> None:
         self.prompt = prompt
         self.written = ""
+        self.sentences: tuple[str, ...] = ()
         self._splitter = splitter
-        self._units: tuple[Unit, ...] = ()
+        self._recent = ""  # the end of what is written, split alone as it is in the whole
+        self._units: tuple[Unit, ...] = ()  # of what is recent
+        self._joints: tuple[tuple[int, int], ...] = ()  # characters and units before additions
         self._seen: set[tuple[str, ...]] = _grams(_asked(prompt))
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The sentences that can carry a mark."""
-        return tuple(unit.text for unit in self._units if unit.carries)
 
     def enough(self) -> Callable[[str], bool]:
         """A function that says whether a growing candidate has its sentence, or no place here."""
-        written, units = self.written, self._units
+        known = len(self._units)
 
         def complete(text: str) -> bool:
             if self._touches(text):
                 return True
             if not _MAY_END.search(text):
                 return False
-            fresh = self._splitter.split(written + self._spaced(text)).units[len(units) :]
+            fresh = self._split(self._spaced(text))[known:]
             return any(unit.carries for unit in fresh[:-1])
 
         return complete
@@ -82,7 +80,7 @@ class AcceptedText:
         text = self._spaced(candidate.text)
         if candidate.finished or cut:
             text = text.rstrip()  # white space that is not kept must not decide what is read
-        units = self._splitter.split(self.written + text).units
+        units = self._split(text)
         known = len(self._units)
         if not _same(units[:known], self._units) or self._touches(text):
             return None
@@ -109,7 +107,7 @@ class AcceptedText:
     def read_all(self, candidate: Candidate) -> Addition:
         """All that a candidate adds, when nothing is asked of it."""
         text = candidate.text.rstrip()
-        units = self._splitter.split(self.written + text).units[len(self._units) :]
+        units = self._split(text)[len(self._units) :]
         return Addition(
             text, units, "", len(candidate.pieces), candidate.finished, not candidate.finished
         )
@@ -120,12 +118,31 @@ class AcceptedText:
         return len(grams & self._seen) / len(grams) if grams else 0.0
 
     def with_addition(self, addition: Addition) -> AcceptedText:
-        """The page with an addition accepted."""
+        """The text with an addition accepted."""
         page = copy(self)
-        page.written += addition.raw if self.written else addition.raw.lstrip()
-        page._units += addition.units
+        raw = addition.raw if self.written else addition.raw.lstrip()
+        page.written += raw
+        page.sentences += tuple(unit.text for unit in addition.units if unit.carries)
         page._seen = self._seen | _grams(addition.raw)
+        page._recent += raw
+        page._units += addition.units
+        page._joints = (*self._joints, (len(self._recent), len(self._units)))[-3:]
+        page._forget()
         return page
+
+    def _forget(self) -> None:
+        """Let go of the beginning of what is recent, if it can be split without."""
+        place, known = self._joints[0]
+        splitter = self._splitter
+        if len(self._units) - known < 3 or not isinstance(splitter, RestartingSplitter):
+            return
+        if splitter.restarts(self._recent, place):
+            self._recent = self._recent[place:]
+            self._units = self._units[known:]
+            self._joints = tuple((at - place, units - known) for at, units in self._joints)
+
+    def _split(self, text: str) -> tuple[Unit, ...]:
+        return self._splitter.split(self._recent + text).units
 
     def _spaced(self, text: str) -> str:
         """A candidate with the space that a careless model left out before a new sentence."""
@@ -147,7 +164,7 @@ class AcceptedText:
             if match.start() < least:
                 continue
             beginning = text[: match.start()]
-            if _same(self._splitter.split(self.written + beginning).units, wanted):
+            if _same(self._split(beginning), wanted):
                 # What stands between two sentences is drawn with the second. A line break that
                 # ends a sentence without a full stop belongs to it.
                 gap = match.group()

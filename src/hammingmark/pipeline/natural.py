@@ -12,6 +12,7 @@ from hammingmark.core import theory
 from hammingmark.core.statistics import cosines
 from hammingmark.errors import InputError
 from hammingmark.pipeline.accepted_text import AcceptedText, last_sentence
+from hammingmark.pipeline.embedding import embed_texts
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Prompt, Request
 
@@ -52,12 +53,7 @@ def natural_match(
         InputError: no text has two sentences.
     """
     documents = [splitter.split(text).carrying for text in texts]
-    embeddings = encoder.encode([sentence for each in documents for sentence in each])
-    similarity: list[NDArray[np.float64]] = []
-    begin = 0
-    for each in documents:
-        similarity.append(cosines(embeddings[begin : begin + len(each)]))
-        begin += len(each)
+    similarity = map(cosines, embed_texts(documents, encoder.encode))
     return match_of_cosines(np.concatenate([np.empty(0), *similarity]), bits=bits)
 
 

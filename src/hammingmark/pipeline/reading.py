@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hammingmark.errors import InputError
 from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
+from hammingmark.pipeline.embedding import embed_texts
 from hammingmark.protocols import Encoder, Splitter, Tokenizer
 from hammingmark.records import EditHypotheses
 
@@ -89,12 +90,10 @@ class SentenceReader:
     def _embed(self, batch: Sequence[Sequence[str]]) -> list[ReadText]:
         edits = [edit_hypotheses(each) if self.edits else None for each in batch]
         texts = [e.texts if e else s for s, e in zip(batch, edits, strict=True)]
-        every = list(dict.fromkeys(text for some in texts for text in some))
-        row = {text: i for i, text in enumerate(every)}
-        embeddings = self.encoder.encode(every)
+        rows = embed_texts(texts, self.encoder.encode)
         return [
-            ReadText(tuple(sentences), embeddings[[row[text] for text in some]], each)
-            for sentences, some, each in zip(batch, texts, edits, strict=True)
+            ReadText(tuple(sentences), values, each)
+            for sentences, values, each in zip(batch, rows, edits, strict=True)
         ]
 
 

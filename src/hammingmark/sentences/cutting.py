@@ -12,21 +12,30 @@ from hammingmark.sentences.structure import Kind, blocks
 Cut = Callable[[str], list[str]]
 """One line of prose to its sentences, in order; white space around them is free."""
 
+Forgets = Callable[[str, int], bool]
+"""Whether what stands before a place in a line has no say in how the line is cut behind it."""
+
 # sentencex needs quadratic time on some texts (unbalanced quotes). It is shown at most this many
 # characters at once, which also bounds the length of a sentence.
 WINDOW = 8192
+SETTLED = 3  # sentences behind a boundary, so that nothing further on can move it
 
 _CHECKBOX = re.compile(r"\[[ xX]\](?: |$)")
 _ADDRESS = re.compile(r"[<(]?(?:(?:https?|ftp)://|www\.|mailto:)\S+", re.IGNORECASE)
 
 
-def split_with(cut: Cut, text: str) -> Sentences:
+def never(line: str, place: int) -> bool:
+    """Nothing is known of how a line is cut."""
+    return False
+
+
+def split_with(cut: Cut, text: str, *, forgets: Forgets = never) -> Sentences:
     """Normalise a text and cut it into units, with ``cut`` finding the sentences of prose.
 
     The texts and gaps of the units, joined, are ``normalise(text)``; splitting that again gives
     the same units.
     """
-    return Sentences(tuple(_units(cut, text)))
+    return Sentences(tuple(_units(cut, text, forgets)))
 
 
 def carries(sentence: str) -> bool:
@@ -34,7 +43,7 @@ def carries(sentence: str) -> bool:
     return any(map(str.isalpha, sentence)) and not _ADDRESS.fullmatch(sentence)
 
 
-def _units(cut: Cut, text: str) -> Iterator[Unit]:
+def _units(cut: Cut, text: str, forgets: Forgets) -> Iterator[Unit]:
     for block in blocks(text):
         if block.kind is not Kind.PROSE:
             yield Unit(block.text, block.gap, carries=False)
@@ -45,24 +54,32 @@ def _units(cut: Cut, text: str) -> Iterator[Unit]:
         if marker:
             yield Unit(marker, " " if body else block.gap, carries=False)
         if body:
-            for start, end in pairwise([*_starts(cut, body), len(body)]):
+            for start, end in pairwise([*starts(cut, body, forgets=forgets), len(body)]):
                 piece = body[start:end]
                 sentence = piece.rstrip(" ")
                 gap = block.gap if end == len(body) else piece[len(sentence) :]
                 yield Unit(sentence, gap, carries(sentence))
 
 
-def _starts(cut: Cut, line: str) -> Iterator[int]:
+def starts(cut: Cut, line: str, *, forgets: Forgets) -> Iterator[int]:
     """Where each sentence of a line begins, looking through a window.
 
-    The last sentence in a window may go on behind it, so the next window begins with it. One
+    The next window begins with a sentence from which the line is cut as it is from its start.
+    Where there is none, it begins with the last sentence, which may go on behind the window. One
     that takes up half of its window or more is cut at the last space instead, or at the end
-    where there is none: every window moves on by at least half of its length.
+    where there is none: every second window moves on by at least half of its length.
     """
     start = 0
     while len(line) - start > WINDOW:
         seen = line[start : start + WINDOW]
         found = locate(cut(seen), seen)
+        turn = len(found) - SETTLED - 1
+        while turn > 0 and not begins_anew(cut, seen, found[turn:], forgets=forgets):
+            turn -= 1
+        if turn > 0:
+            yield from (start + offset for offset in found[:turn])
+            start += found[turn]
+            continue
         yield from (start + offset for offset in found[:-1])
         if found[-1] > WINDOW // 2:
             start += found[-1]
@@ -73,6 +90,21 @@ def _starts(cut: Cut, line: str) -> Iterator[int]:
         start = space + 1 if space > last else start + WINDOW
     rest = line[start:]
     yield from (start + offset for offset in locate(cut(rest), rest))
+
+
+def begins_anew(cut: Cut, line: str, found: list[int], *, forgets: Forgets) -> bool:
+    """Whether the last sentences of a line are found alike without what stands before them.
+
+    Args:
+        cut: finds sentences.
+        line: one line of prose.
+        found: where its last sentences begin.
+        forgets: what is known of ``cut``.
+    """
+    start = found[0]
+    if not (line[start].isalpha() and forgets(line, start)):
+        return False
+    return [start + offset for offset in starts(cut, line[start:], forgets=forgets)] == found
 
 
 def locate(pieces: Iterable[str], line: str) -> list[int]:

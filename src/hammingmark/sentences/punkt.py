@@ -11,6 +11,7 @@ import punkt
 from hammingmark.errors import InputError
 from hammingmark.records import Sentences
 from hammingmark.sentences.cutting import split_with
+from hammingmark.sentences.restart import restarts_with
 
 LANGUAGES = {
     "cs": "czech",
@@ -69,7 +70,19 @@ class PunktSplitter:
 
     def split(self, text: str) -> Sentences:
         """Normalise a text and cut it into units."""
-        return split_with(_tokenizer(LANGUAGES[self.language]).tokenize, text)
+        return split_with(self._cut, text, forgets=_forgets)
+
+    def restarts(self, text: str, place: int) -> bool:
+        """Whether a text can be split from a place on, whatever will follow it."""
+        return restarts_with(self._cut, text, place, forgets=_forgets)
+
+    def _cut(self, line: str) -> list[str]:
+        return _tokenizer(LANGUAGES[self.language]).tokenize(line)
+
+
+def _forgets(line: str, place: int) -> bool:
+    """Punkt looks at the words on both sides of a full stop and at nothing else."""
+    return True
 
 
 @cache

@@ -12,6 +12,7 @@ import sentencex
 from hammingmark.errors import InputError
 from hammingmark.records import Sentences
 from hammingmark.sentences.cutting import locate, split_with
+from hammingmark.sentences.restart import restarts_with
 
 # The library answers for any code and silently falls back to English. These are the codes for
 # which it has rules of its own, and two (ur, zh) that its own tests hold.
@@ -29,6 +30,9 @@ _CLOSERS = frozenset(")»›」』）》")
 _EITHER = frozenset("\"'*_")
 _BLANKS = {ord(mark): " " for mark in _OPENERS | _CLOSERS | _EITHER}
 _INNER_APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+_OPEN = re.compile(r"[<{\[](?:[^\]}>\\]|\\.?)*$")
+_COUNTED = frozenset("`•◦▪▫■□●○⁃⁌⁍◆◇★☆➤➢➣▶▸►")
+_NEAR = 200  # characters
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,30 @@ class SentencexSplitter:
 
     def split(self, text: str) -> Sentences:
         """Normalise a text and cut it into units."""
-        return split_with(self._cut, text)
+        return split_with(self._cut, text, forgets=self._forgets)
+
+    def restarts(self, text: str, place: int) -> bool:
+        """Whether a text can be split from a place on, whatever will follow it."""
+        return restarts_with(self._cut, text, place, forgets=self._forgets)
 
     def _cut(self, line: str) -> list[str]:
         hidden = _hide_pairs(line)
         found = locate(sentencex.segment(self.language, hidden), hidden)
         starts = [_before_openers(line, start) for start in found if not _goes_on(line, start)]
         return [line[start:end] for start, end in pairwise([*starts, len(line)])]
+
+    def _forgets(self, line: str, place: int) -> bool:
+        """Whether nothing before a place has a say in what sentencex does behind it.
+
+        It pairs brackets, and counts backticks and bullets from the start of the paragraph. It
+        ends a sentence at "a.m." unless all words before might only open one, as in "On Monday at
+        6 a.m. Ann": the words near the place must be enough to tell.
+        """
+        before = _hide_pairs(line[:place])
+        if _OPEN.search(before) or not _COUNTED.isdisjoint(before):
+            return False
+        after = _hide_pairs(line[place : place + _NEAR]).partition("`")[0]
+        return bool(sentencex.segment(self.language, f"{after} a.m. Ann")[-1] == "Ann")
 
 
 def _hide_pairs(line: str) -> str:

@@ -58,7 +58,7 @@ _RULE = re.compile(r"-(?: ?-){2,}|\*(?: ?\*){2,}|_(?: ?_){2,}|={3,}")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 # Below a title, reStructuredText's underline rather than the start of code.
 _UNDERLINE = re.compile("~{3,}")
-_SPECIAL = frozenset("#|>-*+_=`~0123456789")
+SPECIAL = frozenset("#|>-*+_=`~0123456789")
 # Scripts written without spaces: a line break between two such characters is no space.
 _UNSPACED = re.compile(
     "[\u2e80-\u312f\u3190-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
@@ -82,7 +82,7 @@ class _Line:
 
 
 def _read(line: str) -> _Line:
-    if line[0] not in _SPECIAL:
+    if line[0] not in SPECIAL:
         return _Line(0, "", None, line, Kind.PROSE)
     quote = _QUOTE.match(line)
     depth = quote.group().count(">") if quote else 0

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -20,7 +18,7 @@ from hammingmark.attacks.bigrams import fewest_shared, similarity_by  # noqa: E4
 from hammingmark.attacks.decoding import Decoding  # noqa: E402
 from hammingmark.attacks.dipper import Dipper  # noqa: E402
 from hammingmark.attacks.diverse import diverse_beams  # noqa: E402
-from hammingmark.attacks.paraphrase import Parrot, Pegasus, edit_distance  # noqa: E402
+from hammingmark.attacks.paraphrase import Parrot, Pegasus  # noqa: E402
 from hammingmark.attacks.weights import Loaded, load  # noqa: E402
 from hammingmark.errors import InputError  # noqa: E402
 from hammingmark.protocols import Attack, Splitter  # noqa: E402
@@ -174,17 +172,6 @@ def test_parrots_filters(t5: Path, splitter: Splitter) -> None:
     assert filtered(judge=judge, adequacy=0.99) == filtered()
     fluent = filtered(fluency=lambda texts: [float("cat" in text) for text in texts])
     assert fluent == ["The cat sat."]
-
-
-@given(st.text("abcd", max_size=12), st.text("abcd", max_size=12))
-def test_edit_distance(first: str, second: str) -> None:
-    table = {(i, 0): i for i in range(len(first) + 1)} | {(0, j): j for j in range(len(second) + 1)}
-    for i, a in enumerate(first, 1):
-        for j, b in enumerate(second, 1):
-            table[i, j] = min(
-                table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + (a != b)
-            )
-    assert edit_distance(first, second) == table[len(first), len(second)]
 
 
 def test_fewest_shared_bigrams() -> None:

@@ -18,7 +18,9 @@ from hammingmark.testing import FakeEncoder
 
 Outcome = tuple[int, str, str]
 Run = Callable[..., Outcome]
-ROWS = [json.dumps({"text": f"One {'a' * n} here. Two {'b' * n} go. Three."}) for n in range(30)]
+ROWS = [
+    json.dumps({"text": f"One {'a' * n} here. Two {'b' * n} go. Three {n}."}) for n in range(30)
+]
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ CALIBRATE = ("calibrate", "many.jsonl", "-k", "key.json", "--level", "0.1", "--o
 def test_thresholds_are_written_and_shown(run: Run, tmp_path: Path) -> None:
     code, out, err = run(*CALIBRATE, "c.json")
     assert (code, err) == (0, "")
-    assert out.startswith("margin at 0.1, from 30 texts, written to c.json\ntransitions")
+    assert out.startswith("margin at 0.1, from 30 texts, written to c.json\n      units")
     assert json.loads((tmp_path / "c.json").read_text())["provenance"]["texts"] == 30
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 import pytest
 
 from hammingmark.pipeline.accepted_text import AcceptedText, Addition, last_sentence
 from hammingmark.protocols import Splitter
-from hammingmark.records import Candidate, Message, Prompt
+from hammingmark.records import Candidate, Message, Prompt, Sentences
+from hammingmark.sentences.punkt import PunktSplitter
+from hammingmark.sentences.sentencex import SentencexSplitter
 
 
 def candidate(text: str, *, finished: bool = False) -> Candidate:
@@ -147,3 +152,71 @@ def test_what_stands_between_two_sentences_is_drawn_with_the_second(splitter: Sp
         addition = read(made, text)
         assert addition is not None
         assert addition.raw == raw
+
+
+@dataclass
+class Counting:
+    """A splitter that counts the characters it is given."""
+
+    inner: SentencexSplitter | PunktSplitter
+    name: str = "counting"
+    characters: list[int] = field(default_factory=list)
+
+    def split(self, text: str) -> Sentences:
+        self.characters.append(len(text))
+        return self.inner.split(text)
+
+
+@dataclass
+class CountingRestarts(Counting):
+    def restarts(self, text: str, place: int) -> bool:
+        self.characters.append(len(text))
+        return self.inner.restarts(text, place)
+
+
+def written(splitter: Counting, gap: Callable[[int], str], count: int) -> tuple[AcceptedText, int]:
+    """A text of some sentences, and the most characters that were split for one of them."""
+    made = AcceptedText(Prompt("A prompt."), splitter)
+    most = 0
+    for index in range(count):
+        splitter.characters.clear()
+        text = f"{gap(index)}Word {index} was seen at the mill again. Then"
+        assert made.enough()(text)
+        addition = read(made, text)
+        assert addition is not None
+        made = made.with_addition(addition)
+        most = max(most, sum(splitter.characters))
+    return made, most
+
+
+@pytest.mark.parametrize("inner", [SentencexSplitter(), PunktSplitter()])
+@pytest.mark.parametrize(
+    "gap",
+    [
+        lambda index: " ",
+        lambda index: "\n\n",
+        lambda index: "\n- ",
+        lambda index: f"\n\n{index + 1}. ",
+        lambda index: "\n\n# Head\n" if index % 5 == 0 else " ",
+    ],
+    ids=["one paragraph", "paragraphs", "bullets", "numbers", "headings"],
+)
+def test_what_is_split_for_a_sentence_does_not_grow_with_the_text(
+    inner: SentencexSplitter | PunktSplitter, gap: Callable[[int], str]
+) -> None:
+    splitter = CountingRestarts(inner)
+    made, most = written(splitter, gap, 400)
+    _, soon = written(splitter, gap, 40)
+    assert most < 1.2 * soon
+    assert tuple(inner.split(made.written).carrying) == made.sentences
+    assert len(made.sentences) == 400
+
+
+def test_a_splitter_that_promises_nothing_reads_the_whole_text(splitter: Splitter) -> None:
+    counting = Counting(SentencexSplitter())
+    made, most = written(counting, lambda index: " ", 40)
+    assert counting.characters
+    assert max(counting.characters) > len(made.written)
+    restarting, less = written(CountingRestarts(SentencexSplitter()), lambda index: " ", 40)
+    assert restarting.written == made.written
+    assert less < most / 4

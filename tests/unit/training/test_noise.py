@@ -79,9 +79,8 @@ def test_punctuation_noise_only_changes_marks() -> None:
     ],
 )
 def test_contractions_go_both_ways(short: str, long: str) -> None:
-    assert spelling.expand(short) == long
-    assert spelling.contract(long) == short
     assert outcomes("change_contractions", short) == {long}
+    assert outcomes("change_contractions", long) == {short}
 
 
 @pytest.mark.parametrize(

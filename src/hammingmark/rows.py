@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 def fingerprint(run: Mapping[str, object], text: str) -> str:
-    """SHA-256, in hex, of all that decides a row: the run's settings and the text it is made of."""
+    """SHA-256, in hex, of all that decides a row: the run's parameters and the text."""
     return hashlib.sha256(json.dumps([run, text], sort_keys=True).encode()).hexdigest()
 
 
@@ -26,19 +26,13 @@ def read_done(path: Path, texts: Sequence[str], *, run: Mapping[str, object]) ->
     Args:
         path: the file; it need not be there.
         texts: what the rows are made of, in order.
-        run: the settings, which each row holds under ``run``.
+        run: the parameters, which each row holds under ``run``.
 
     Raises:
         InputError: the file is of another run, of other texts, or no such file at all.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
-    whole = content.rfind(b"\n") + 1
-    lines = content[:whole].splitlines()
+    content = _read(path)
+    lines = _whole(content).splitlines()
     if len(lines) > len(texts):
         held, given = counted(len(lines), "row"), counted(len(texts), "text")
         raise _refusal(f"{path} holds {held} and the input {given}")
@@ -48,9 +42,19 @@ def read_done(path: Path, texts: Sequence[str], *, run: Mapping[str, object]) ->
     ]
     if not rows and content:
         raise _refusal(f"{path} is there and was not written by this command")
-    if whole < len(content):
-        os.truncate(path, whole)
+    _cut_off_unfinished(path, content)
     return rows
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file that need no check; a last line that was never finished is cut off.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    content = _read(path)
+    _cut_off_unfinished(path, content)
+    return [json.loads(line) for line in _whole(content).splitlines()]
 
 
 def append(path: Path, rows: Iterable[Row]) -> None:
@@ -66,6 +70,24 @@ def append(path: Path, rows: Iterable[Row]) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise InputError(f"Cannot write {path}: {error.strerror}.") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _whole(content: bytes) -> bytes:
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _cut_off_unfinished(path: Path, content: bytes) -> None:
+    if not content.endswith(b"\n") and content:
+        os.truncate(path, len(_whole(content)))
 
 
 def _check(line: bytes, text: str, *, run: Mapping[str, object], where: str) -> Row:
@@ -86,8 +108,11 @@ def _check(line: bytes, text: str, *, run: Mapping[str, object], where: str) -> 
 
 
 def _flat(run: Mapping[str, Any]) -> dict[str, object]:
-    """The run with the attack's own settings among the others."""
-    return {**{key: value for key, value in run.items() if key != "settings"}, **run["settings"]}
+    """The run with the attack's own parameters among the others."""
+    return {
+        **{key: value for key, value in run.items() if key != "parameters"},
+        **run["parameters"],
+    }
 
 
 def _refusal(what: str) -> InputError:
