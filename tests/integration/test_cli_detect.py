@@ -30,17 +30,16 @@ PROMISED = {
     "watermarked",
     "statistic",
     "edits",
-    "edge_vote",
-    "global_bits",
-    "soft",
-    "likelihood",
+    "null",
+    "statistics",
     "key_id",
-    "transitions",
+    "label",
+    "unit",
+    "scores",
 }
 ALSO = {
     "reason",
     "level",
-    "margin",
     "keys",
     "references",
     "attainable_p_value",
@@ -134,7 +133,7 @@ def test_files_are_judged_and_json_has_what_was_promised(
         assert row["key_id"] == key.id
     assert yes["source"] == "marked.txt"
     assert yes["watermarked"] is True
-    assert yes["edge_vote"] == 1.0
+    assert yes["statistics"]["edge_vote"] == 1.0
     assert yes["passages"][0]["end"] - yes["passages"][0]["begin"] >= 27
     assert no["watermarked"] is False
 

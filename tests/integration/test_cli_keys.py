@@ -71,12 +71,27 @@ def test_a_new_key_is_a_private_file(ring: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(ring.stat().st_mode) == 0o700
     assert "secret" not in key
-    assert set(key) >= {"name", "id", "created", "encoder", "bits", "threshold", "note"}
+    assert set(key) >= {
+        "name",
+        "id",
+        "created",
+        "method",
+        "parameters",
+        "encoder",
+        "splitter",
+        "note",
+    }
     written = json.loads(path.read_text())
     assert len(written["secret"]) == 64
     assert written["secret"].encode() not in made.stdout + made.stderr
     assert written["encoder"]["name"] == "potion"
-    assert (key["bits"], key["threshold"], key["note"]) == (8, 4.17, "for the blog")
+    assert key["note"] == "for the blog"
+    assert key["parameters"] == {
+        "bits": 8,
+        "threshold": 4.17,
+        "softness": 1.0,
+        "residual": True,
+    }
 
 
 def test_two_keys_are_never_alike(run: Run) -> None:
