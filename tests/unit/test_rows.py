@@ -9,7 +9,7 @@ import pytest
 from hammingmark.errors import InputError
 from hammingmark.rows import append, fingerprint, read_done, read_rows
 
-RUN = {"attack": "case", "settings": {"share": 0.5}}
+RUN = {"attack": "case", "parameters": {"share": 0.5}}
 
 
 def row(text: str) -> dict[str, object]:
@@ -41,7 +41,7 @@ def test_rows_of_another_run_are_refused_and_left_alone(tmp_path: Path) -> None:
     append(path, [row("a")])
     before = path.read_bytes() + b"{"
     path.write_bytes(before)
-    other = {**RUN, "settings": {"share": 0.9}}
+    other = {**RUN, "parameters": {"share": 0.9}}
     with pytest.raises(InputError, match=r"share 0\.5, and now it is 0\.9"):
         read_done(path, ["a"], run=other)
     with pytest.raises(InputError, match="another text"):
