@@ -209,9 +209,10 @@ def assert_counted(
     """
     sentences = splitter.split(generation.text).carrying
     assert tuple(sentences) == generation.sentences
+    rule = HammingMark(key).rule
     transitions = HammingMark(key).read(encoder.encode(sentences)).evidence.scores
     asked = [step for step in generation.steps if step.sentence][1:]
     for step, transition in zip(asked, transitions, strict=True):
-        near = key.softness > 0 and abs(transition.score - key.threshold) < 1e-4
+        near = rule.softness > 0 and abs(transition.score - rule.threshold) < 1e-4
         assert step.accepted is transition.valid or near
     return [bool(step.accepted) for step in asked]

@@ -174,12 +174,15 @@ def test_statistics_and_topics_can_be_chosen(run: Run, marked: str) -> None:
     choices = (
         ["--statistic", "edge_vote"],
         ["--topic", "free"],
-        ["--splitter", "punkt"],
+        ["--splitter", "sentencex", "--language", "en"],
         ["--edits"],
     )
     for extra in choices:
         [row] = rows_of(run("detect", "-k", "mine", "--json", *extra, given=marked.encode()))
         assert row["watermarked"] is True
+    other = run("detect", "-k", "mine", "--splitter", "punkt", given=marked.encode())
+    assert other.returncode == 1
+    assert b"was made for texts in the language 'en', split by 'sentencex'" in other.stderr
     fixed = ("detect", "-k", "mine", "--json", "--statistic", "global_bits", "--threshold")
     assert rows_of(run(*fixed, "0.5", given=marked.encode()))[0]["watermarked"] is True
     assert rows_of(run(*fixed, "1.0", given=marked.encode()))[0]["watermarked"] is False
@@ -234,7 +237,7 @@ def test_all_keys_finds_the_one_that_marked(
     # The named key, not the oldest of the ring, decides which encoder is meant.
     done = run("detect", "-k", "mine", "--all-keys", "--json", given=marked.encode())
     assert done.returncode == 0
-    assert b"1 key for another encoder was left out" in done.stderr
+    assert b"1 key for another encoder or method was left out" in done.stderr
     [row] = rows_of(done)
     assert row["keys"] == 2
     assert row["key_id"] == key.id

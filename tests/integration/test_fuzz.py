@@ -181,7 +181,7 @@ def test_time_grows_with_the_length_and_no_faster(judge: Detector, prose_seconds
 )
 def test_no_repeated_piece_makes_splitting_slow(judge: Detector, piece: str) -> None:
     def taken(count: int) -> float:
-        return min(seconds(lambda: judge.splitter.split(piece * count)) for _ in range(2))
+        return min(seconds(lambda: judge.reader.splitter.split(piece * count)) for _ in range(2))
 
     assert taken(40_000) < 10 * taken(10_000) + 0.5
 
