@@ -15,8 +15,8 @@ import numpy as np
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose, one_line
 from hammingmark.attacks.seq2seq import Seq2Seq
-from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import InputError
+from hammingmark.pretrained import LIBRARIES
 from hammingmark.protocols import Splitter
 
 DEGREES = (0, 20, 40, 60, 80, 100)

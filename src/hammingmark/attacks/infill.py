@@ -8,7 +8,6 @@ sentence is with it.
 from __future__ import annotations
 
 import re
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ import numpy as np
 
 from hammingmark.attacks.segments import Piece, Tally, change_prose
 from hammingmark.attacks.vocabulary import whole_words
-from hammingmark.attacks.weights import LIBRARIES, Loaded, Task, load
 from hammingmark.errors import BackendError, InputError
+from hammingmark.lazy import Lazy
+from hammingmark.pretrained import LIBRARIES, Loaded, Task, load
 from hammingmark.protocols import DoubleArray, Splitter
 
 _READ = 1024  # tokens that a causal model is shown at most
@@ -80,8 +80,7 @@ class _Infill(ABC):
         self._least = least
         self._batch = batch
         self._device = device
-        self._lock = threading.Lock()
-        self._ready: tuple[Loaded, list[str | None]] | None = None
+        self._load = Lazy(self._open)
 
     @property
     @abstractmethod
@@ -176,16 +175,13 @@ class _Infill(ABC):
                     break
         return found
 
-    def _load(self) -> tuple[Loaded, list[str | None]]:
-        with self._lock:
-            if self._ready is None:
-                loaded = load(self._task, self._source, device=self._device)
-                words = loaded.tokenizer
-                if words.pad_token is None:
-                    words.pad_token = words.eos_token
-                words.padding_side = "right"
-                self._ready = (loaded, whole_words(words))
-            return self._ready
+    def _open(self) -> tuple[Loaded, list[str | None]]:
+        loaded = load(self._task, self._source, device=self._device)
+        words = loaded.tokenizer
+        if words.pad_token is None:
+            words.pad_token = words.eos_token
+        words.padding_side = "right"
+        return loaded, whole_words(words)
 
 
 class MaskedInfill(_Infill):

@@ -25,9 +25,9 @@ from hammingmark.attacks.bigrams import Similarity, Tokens, fewest_shared, simil
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
-from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.core.words import edit_distance
 from hammingmark.errors import InputError
+from hammingmark.pretrained import LIBRARIES
 from hammingmark.protocols import Encoder, Splitter
 
 Fluency = Callable[[Sequence[str]], Sequence[float]]

