@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hammingmark import registry
 from hammingmark.assembly.backends import load_tokenizer
@@ -97,36 +97,23 @@ def method_of(key: WatermarkKey, **options: object) -> Watermark:
     return watermark
 
 
-def require_encoder(key: WatermarkKey, encoder: Encoder) -> None:
-    """Refuse a key that was made for another encoder.
+def require_part(
+    key: WatermarkKey, kind: Literal["encoder", "tokenizer"], part: Encoder | Tokenizer
+) -> None:
+    """Refuse a key that was made for another encoder or tokenizer.
 
     Raises:
-        KeyMismatch: naming the encoder the key wants.
+        KeyMismatch: naming the one that the key wants.
     """
-    assert isinstance(key.config, SentenceConfig)
-    wanted = key.config.encoder
-    if wanted.fingerprint != encoder.fingerprint:
+    wanted: EncoderId | TokenizerId = getattr(key.config, kind)
+    if wanted.fingerprint != part.fingerprint:
+        apart, use = "", "that model"
+        if kind == "encoder":
+            apart, use = ", and their hashes have nothing in common", f"--encoder {wanted.name}"
         raise KeyMismatch(
-            f"Key {key.id} was made for the encoder {wanted.name!r} (fingerprint "
-            f"{wanted.fingerprint[:12]}); this one is {encoder.name!r} "
-            f"({encoder.fingerprint[:12]}), and their hashes have nothing in common. "
-            f"Use --encoder {wanted.name}, or a key made for this encoder."
-        )
-
-
-def require_tokenizer(key: WatermarkKey, tokenizer: Tokenizer) -> None:
-    """Refuse a key that was made for another tokenizer.
-
-    Raises:
-        KeyMismatch: naming the tokenizer the key wants.
-    """
-    assert isinstance(key.config, TokenConfig)
-    wanted = key.config.tokenizer
-    if wanted.fingerprint != tokenizer.fingerprint:
-        raise KeyMismatch(
-            f"Key {key.id} was made for the tokenizer of {wanted.name!r} (fingerprint "
-            f"{wanted.fingerprint[:12]}); this one is that of {tokenizer.name!r} "
-            f"({tokenizer.fingerprint[:12]}). Use that model, or a key made for this one."
+            f"Key {key.id} was made for the {kind} {wanted.name!r} (fingerprint "
+            f"{wanted.fingerprint[:12]}); this one is {part.name!r} "
+            f"({part.fingerprint[:12]}){apart}. Use {use}, or a key made for this {kind}."
         )
 
 
