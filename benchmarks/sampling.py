@@ -151,20 +151,19 @@ def perplexity(rows: list[Row], judge: str) -> float:
     """Per token of the second model, the question given and not counted."""
     import torch
 
-    from hammingmark.backends.transformers import load_model
+    from hammingmark.pretrained import load
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model, tokenizer = shared(
+    loaded = shared(
         "judge",
-        lambda: load_model(judge, device=device, dtype="bfloat16"),
+        lambda: load("AutoModelForCausalLM", judge, dtype="bfloat16"),
     )
     loss = count = 0.0
     for row in rows:
-        before = tokenizer(row["question"] + "\n\n").input_ids
-        tokens = tokenizer(row["text"]).input_ids
-        ids = torch.tensor([before + tokens], device=device)
+        before = loaded.tokenizer(row["question"] + "\n\n").input_ids
+        tokens = loaded.tokenizer(row["text"]).input_ids
+        ids = torch.tensor([before + tokens], device=loaded.device)
         with torch.inference_mode():
-            logits = model(ids).logits[0, len(before) - 1 : -1].float()
+            logits = loaded.model(ids).logits[0, len(before) - 1 : -1].float()
         loss += float(
             torch.nn.functional.cross_entropy(logits, ids[0, len(before) :], reduction="sum")
         )

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.backends.transformers import load_model
 from hammingmark.evaluation.metrics import bootstrap
 from hammingmark.evaluation.quality import mean_repetition, near_copies
+from hammingmark.pretrained import load
 from training.rewrites import DATA, read_passages
 from training.write import OPENING
 
@@ -46,9 +46,8 @@ def main() -> None:
     parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     given = parser.parse_args()
-    model, tokenizer = load_model(
-        given.model, device=given.device, dtype="bfloat16" if "cuda" in given.device else "float32"
-    )
+    dtype = "bfloat16" if "cuda" in given.device else "float32"
+    loaded = load("AutoModelForCausalLM", given.model, device=given.device, dtype=dtype)
     openings = {
         passage["id"]: " ".join(passage["sentences"][:OPENING])
         for passage in read_passages(given.passages, split="heldout")
@@ -58,7 +57,10 @@ def main() -> None:
     for path in given.texts:
         rows = [row for row in read_passages(path) if row["text"].strip()]
         found = np.array(
-            [surprise(model, tokenizer, openings[row["id"]], row["text"]) for row in rows]
+            [
+                surprise(loaded.model, loaded.tokenizer, openings[row["id"]], row["text"])
+                for row in rows
+            ]
         )
 
         def perplexity(chosen: Any, found: Any = found) -> float:

@@ -12,8 +12,7 @@ from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import (
     load_key,
     method_of,
-    require_encoder,
-    require_tokenizer,
+    require_part,
     splitter_of,
 )
 from hammingmark.core.calibration import Calibration
@@ -131,13 +130,13 @@ def _reader(
             raise InputError(f"The method {config.method!r} does not allow for edits.")
         tokenizer = tokenizer or load_tokenizer(config.tokenizer.name)
         for key in keys:
-            require_tokenizer(key, tokenizer)
+            require_part(key, "tokenizer", tokenizer)
         return TokenReader(tokenizer)
     assert isinstance(config, SentenceConfig)
     if encoder is None or isinstance(encoder, str):
         encoder = load_encoder(encoder or config.encoder.name)
     for key in keys:
-        require_encoder(key, encoder)
+        require_part(key, "encoder", encoder)
     return SentenceReader(splitter or splitter_of(keys[0]), encoder, edits=edits)
 
 

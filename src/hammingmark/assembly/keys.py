@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hammingmark import registry
 from hammingmark.assembly.backends import load_tokenizer
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.machine import environment_now
 from hammingmark.assembly.parts import DEFAULT_SPLITTER, load_splitter
-from hammingmark.environment import Environment
 from hammingmark.errors import InputError, KeyMismatch
 from hammingmark.keyring import Keyring
 from hammingmark.keys import Secret, WatermarkKey
@@ -81,9 +80,9 @@ def new_key(
     return WatermarkKey(Secret.fresh(), config.from_preset(preset, **chosen), note)
 
 
-def load_key(reference: str | Path, *, environment: Environment | None = None) -> WatermarkKey:
+def load_key(reference: str | Path) -> WatermarkKey:
     """A key by its file, or by its name or id in the keyring."""
-    return Keyring((environment or environment_now()).keyring).find(str(reference)).key
+    return Keyring(environment_now().keyring).find(str(reference)).key
 
 
 def method_of(key: WatermarkKey, **options: object) -> Watermark:
@@ -97,36 +96,23 @@ def method_of(key: WatermarkKey, **options: object) -> Watermark:
     return watermark
 
 
-def require_encoder(key: WatermarkKey, encoder: Encoder) -> None:
-    """Refuse a key that was made for another encoder.
+def require_part(
+    key: WatermarkKey, kind: Literal["encoder", "tokenizer"], part: Encoder | Tokenizer
+) -> None:
+    """Refuse a key that was made for another encoder or tokenizer.
 
     Raises:
-        KeyMismatch: naming the encoder the key wants.
+        KeyMismatch: naming the one that the key wants.
     """
-    assert isinstance(key.config, SentenceConfig)
-    wanted = key.config.encoder
-    if wanted.fingerprint != encoder.fingerprint:
+    wanted: EncoderId | TokenizerId = getattr(key.config, kind)
+    if wanted.fingerprint != part.fingerprint:
+        apart, use = "", "that model"
+        if kind == "encoder":
+            apart, use = ", and their hashes have nothing in common", f"--encoder {wanted.name}"
         raise KeyMismatch(
-            f"Key {key.id} was made for the encoder {wanted.name!r} (fingerprint "
-            f"{wanted.fingerprint[:12]}); this one is {encoder.name!r} "
-            f"({encoder.fingerprint[:12]}), and their hashes have nothing in common. "
-            f"Use --encoder {wanted.name}, or a key made for this encoder."
-        )
-
-
-def require_tokenizer(key: WatermarkKey, tokenizer: Tokenizer) -> None:
-    """Refuse a key that was made for another tokenizer.
-
-    Raises:
-        KeyMismatch: naming the tokenizer the key wants.
-    """
-    assert isinstance(key.config, TokenConfig)
-    wanted = key.config.tokenizer
-    if wanted.fingerprint != tokenizer.fingerprint:
-        raise KeyMismatch(
-            f"Key {key.id} was made for the tokenizer of {wanted.name!r} (fingerprint "
-            f"{wanted.fingerprint[:12]}); this one is that of {tokenizer.name!r} "
-            f"({tokenizer.fingerprint[:12]}). Use that model, or a key made for this one."
+            f"Key {key.id} was made for the {kind} {wanted.name!r} (fingerprint "
+            f"{wanted.fingerprint[:12]}); this one is {part.name!r} "
+            f"({part.fingerprint[:12]}){apart}. Use {use}, or a key made for this {kind}."
         )
 
 

@@ -9,8 +9,7 @@ from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import (
     load_key,
     method_of,
-    require_encoder,
-    require_tokenizer,
+    require_part,
     splitter_of,
 )
 from hammingmark.errors import BackendError, KeyMismatch
@@ -65,14 +64,14 @@ def writer(
     if loaded and isinstance(method_config, SentenceConfig):
         if encoder is None or isinstance(encoder, str):
             encoder = load_encoder(encoder or method_config.encoder.name)
-        require_encoder(loaded, encoder)
+        require_part(loaded, "encoder", encoder)
     if loaded and isinstance(method_config, TokenConfig):
         if not isinstance(backend, LogitsBackend):
             raise BackendError(
                 f"The method {method_config.method!r} marks tokens, and {backend.name} does not "
                 "let anybody at its logits. Use a model like transformers:smollm2."
             )
-        require_tokenizer(loaded, backend.load_tokenizer())
+        require_part(loaded, "tokenizer", backend.load_tokenizer())
     return Writer(
         backend=backend,
         splitter=splitter or splitter_of(loaded),

@@ -23,6 +23,8 @@ from hammingmark.records import Sentences, Unit, Verdict
 Oracle = Callable[[str], "float | Verdict"]
 """What a detector says of a text: a number that is higher for marked text, or its verdict."""
 
+_Offers = Sequence[Sequence[str]]  # for each sentence, itself and its versions
+_Rows = dict[str, FloatArray]  # embeddings
 _LEAST_P = 1e-12  # so that a p-value has a logarithm
 
 
@@ -137,9 +139,7 @@ class _Versions:
             if len(units) == sum(around) + 1 and units[around[0]].text == version:
                 yield version
 
-    def _let_pass(
-        self, offers: Sequence[Sequence[str]], originals: Sequence[str]
-    ) -> list[list[str]]:
+    def _let_pass(self, offers: _Offers, originals: Sequence[str]) -> list[list[str]]:
         rows = embed(self.judge or self.encoder, [*originals, *(s for o in offers for s in o)])
         return [
             [
@@ -181,12 +181,7 @@ class _ByDistance(_Versions):
         return pages
 
     @abstractmethod
-    def _choose(
-        self,
-        offers: Sequence[Sequence[str]],
-        originals: Sequence[str],
-        rows: dict[str, FloatArray],
-    ) -> list[str]:
+    def _choose(self, offers: _Offers, originals: Sequence[str], rows: _Rows) -> list[str]:
         """One version of each sentence; ``rows`` has every embedding."""
 
 
@@ -200,12 +195,7 @@ class DistanceSeeking(_ByDistance):
 
     name: ClassVar[str] = "distance-seeking"
 
-    def _choose(
-        self,
-        offers: Sequence[Sequence[str]],
-        originals: Sequence[str],
-        rows: dict[str, FloatArray],
-    ) -> list[str]:
+    def _choose(self, offers: _Offers, originals: Sequence[str], rows: _Rows) -> list[str]:
         chosen: list[str] = []
         for place, offer in enumerate(offers):
             beside = chosen[-1:] + [after[0] for after in offers[place + 1 : place + 2]]
@@ -224,12 +214,7 @@ class BoundarySeeking(_ByDistance):
 
     name: ClassVar[str] = "boundary-seeking"
 
-    def _choose(
-        self,
-        offers: Sequence[Sequence[str]],
-        originals: Sequence[str],
-        rows: dict[str, FloatArray],
-    ) -> list[str]:
+    def _choose(self, offers: _Offers, originals: Sequence[str], rows: _Rows) -> list[str]:
         return [
             offer[int(np.argmin([float(rows[each] @ rows[original]) for each in offer]))]
             for offer, original in zip(offers, originals, strict=True)
@@ -364,7 +349,7 @@ def score_of(answer: float | Verdict) -> float:
     return 0.0 if answer.p_value is None else -math.log10(max(answer.p_value, _LEAST_P))
 
 
-def embed(encoder: Encoder, sentences: Sequence[str]) -> dict[str, FloatArray]:
+def embed(encoder: Encoder, sentences: Sequence[str]) -> _Rows:
     """Each different sentence and its embedding."""
     different = list(dict.fromkeys(sentences))
     return dict(zip(different, encoder.encode(different), strict=True))

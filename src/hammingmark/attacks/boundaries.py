@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.each import how_many, pick, require_share
+from hammingmark.attacks.each import how_many, pick
 from hammingmark.attacks.joints import JOINTS, Family
 from hammingmark.attacks.sentences import SentenceAttack
 from hammingmark.attacks.word_spans import listed
@@ -42,16 +42,10 @@ class MergeSentences(SentenceAttack):
             brackets, or a comma and "because", "since", "as" or "which means that". ``unseen``:
             others, which the detector's rule was not chosen on. ``bare``: a conjunction without a
             comma.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "merge-sentences"
-    share: float = 0.2
     joints: Family = "known"
-    min_similarity: float = 0.8
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change_units(
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
@@ -90,16 +84,10 @@ class SplitSentences(SentenceAttack):
     Attributes:
         share: of the sentences; fewer are cut where fewer have such a place.
         anywhere: cut a sentence without such a place in its middle, whatever that does to it.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "split-sentences"
-    share: float = 0.2
     anywhere: bool = False
-    min_similarity: float = 0.8
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change_units(
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator

@@ -7,27 +7,21 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from hammingmark.attacks.each import EachText, pick, require_share
+from hammingmark.attacks.each import EachShare, pick
 from hammingmark.attacks.word_spans import prose_words, replace_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case(EachText):
+class Case(EachShare):
     """Change the case of words: lower, upper, title, or the first letter flipped.
 
     Attributes:
-        share: of the words.
         style: what becomes of a word; ``flip`` turns its first letter round.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "case"
     share: float = 1.0
     style: Literal["lower", "upper", "title", "flip"] = "lower"
-    min_similarity: float = 0.8
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""

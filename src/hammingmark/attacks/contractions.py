@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from hammingmark.attacks.each import EachText, pick, require_share
+from hammingmark.attacks.each import EachShare, pick
 from hammingmark.attacks.word_spans import like, listed, may_touch
 
 _VERBS = listed("are could did do does had has have is might must need should was were would")
@@ -67,22 +67,18 @@ class _Site:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contractions(EachText):
+class Contractions(EachShare):
     """Expand contractions ("don't" to "do not"), or contract what is expanded.
 
     Attributes:
         share: of the places where a text can be written otherwise.
         way: to ``expand``, to ``contract``, or ``both``, whichever a place allows.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "contractions"
     share: float = 1.0
     way: Literal["expand", "contract", "both"] = "both"
     min_similarity: float = 0.9
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""

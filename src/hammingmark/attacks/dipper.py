@@ -15,8 +15,8 @@ import numpy as np
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose, one_line
 from hammingmark.attacks.seq2seq import Seq2Seq
-from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import InputError
+from hammingmark.pretrained import LIBRARIES
 from hammingmark.protocols import Splitter
 
 DEGREES = (0, 20, 40, 60, 80, 100)
@@ -48,6 +48,7 @@ class Dipper:
         dtype: ``"bfloat16"`` halves the memory.
     """
 
+    name: ClassVar[str] = "dipper"
     libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
@@ -80,29 +81,12 @@ class Dipper:
         self._codes = f"lexical = {100 - lexical}, order = {100 - order}"
         self._interval = sent_interval
         self._context = context
-        self._settings = {"lexical": lexical, "order": order, "top_p": top_p}
         self._decoding = Decoding(
             temperature=None if top_p is None else 1.0,
             top_p=1.0 if top_p is None else top_p,
             max_length=max_length,
         )
         self._model = Seq2Seq(model, tokenizer=tokenizer, device=device, dtype=dtype, batch=batch)
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "dipper"
-
-    def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from the random draws."""
-        return {
-            "name": self.name,
-            "model": self._model.source,
-            **self._settings,
-            "sent_interval": self._interval,
-            "context": self._context,
-            "max_length": self._decoding.max_length,
-        }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all randomness drawn from ``rng``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from hammingmark.attacks.decoding import Decoding
-from hammingmark.attacks.weights import Loaded
+from hammingmark.pretrained import Loaded
 
 _LONGEST = 512  # tokens, where neither the attack nor the model says
 _NEVER = -1e9  # the score of a beam that only fills its row until the first step is done

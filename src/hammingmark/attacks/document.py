@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from hammingmark.attacks.each import EachText, how_many, require_share
+from hammingmark.attacks.each import EachShare, EachText, how_many
 from hammingmark.attacks.sentences import SentenceAttack
 from hammingmark.core.words import words_of
 from hammingmark.errors import InputError
@@ -22,16 +22,12 @@ class Truncate(SentenceAttack):
     Attributes:
         share: of the sentences, to be cut off.
         side: where.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "truncate"
     share: float = 0.5
     side: Literal["front", "back"] = "back"
     min_similarity: float = 0.7
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change_units(
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
@@ -44,13 +40,12 @@ class Truncate(SentenceAttack):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyPaste(EachText):
+class CopyPaste(EachShare):
     """Paste a text, as paragraphs of its own, into text written by people.
 
     Attributes:
         pool: sentences that people wrote, in order; a run of them is taken, beginning anywhere.
         share: of the words of the outcome, to be those of the text.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "copy-paste"
@@ -59,7 +54,7 @@ class CopyPaste(EachText):
     min_similarity: float = 0.9
 
     def __post_init__(self) -> None:
-        require_share(self.share)
+        super().__post_init__()
         if not self.share:
             raise InputError("share must be above 0: a text cannot be a share 0 of another.")
         if not any(map(words_of, self.pool)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,22 @@ class EachText(ABC):
     @abstractmethod
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EachShare(EachText):
+    """An attack on a share of what each text holds.
+
+    Attributes:
+        share: of the words, sentences or letters.
+        min_similarity: least similarity at which the outcome counts as the same text.
+    """
+
+    share: float = 0.1
+    min_similarity: float = 0.8
+
+    def __post_init__(self) -> None:
+        require_share(self.share)
 
 
 def require_share(value: float, *, name: str = "share") -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from hammingmark.attacks.each import EachText, pick, require_share
+from hammingmark.attacks.each import EachShare, pick
 from hammingmark.attacks.word_spans import prose_words
 
 CYRILLIC = dict(zip("aceijopsxyABCEHIJKMOPSTXY", "асеіјорѕхуАВСЕНІЈКМОРЅТХУ", strict=True))
@@ -15,7 +15,7 @@ GREEK = dict(zip("ovABEHIKMNOPTXYZ", "ονΑΒΕΗΙΚΜΝΟΡΤΧΥΖ", strict=
 
 
 @dataclass(frozen=True, kw_only=True)
-class Homoglyphs(EachText):
+class Homoglyphs(EachShare):
     """Replace Latin letters by Cyrillic or Greek ones that look the same.
 
     A reader sees no difference and an encoder reads other letters, so its similarity says
@@ -24,16 +24,11 @@ class Homoglyphs(EachText):
     Attributes:
         share: of the letters that have a look-alike.
         alphabet: where the look-alikes come from.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "homoglyphs"
-    share: float = 0.1
     alphabet: Literal["cyrillic", "greek", "both"] = "cyrillic"
     min_similarity: float = -1.0
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""

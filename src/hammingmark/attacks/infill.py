@@ -8,10 +8,9 @@ sentence is with it.
 from __future__ import annotations
 
 import re
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,8 +18,9 @@ import numpy as np
 
 from hammingmark.attacks.segments import Piece, Tally, change_prose
 from hammingmark.attacks.vocabulary import whole_words
-from hammingmark.attacks.weights import LIBRARIES, Loaded, Task, load
 from hammingmark.errors import BackendError, InputError
+from hammingmark.lazy import Lazy
+from hammingmark.pretrained import LIBRARIES, Loaded, Task, load
 from hammingmark.protocols import DoubleArray, Splitter
 
 _READ = 1024  # tokens that a causal model is shown at most
@@ -42,63 +42,37 @@ class Gap:
     after: str
 
 
+@dataclass(eq=False)
 class _Infill(ABC):
     """What both kinds share: which words go, one per round in every sentence at once."""
 
     libraries: ClassVar[tuple[str, ...]] = LIBRARIES
-    min_similarity: float = 0.7
+    name: ClassVar[str]
+    min_similarity: ClassVar[float] = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
-    _task: Task
+    _task: ClassVar[Task]
 
-    def __init__(
-        self,
-        model: str | Path,
-        *,
-        splitter: Splitter,
-        rate: float = 0.3,
-        candidates: int = 16,
-        temperature: float | None = None,
-        context: int = 1,
-        least: int = 4,
-        batch: int = 32,
-        device: str | None = None,
-    ) -> None:
-        if not 0.0 <= rate <= 1.0:
-            raise InputError(f"rate is a share from 0 to 1, not {rate}.")
-        if candidates < 1 or batch < 1:
+    model: str | Path
+    _: KW_ONLY
+    splitter: Splitter
+    rate: float = 0.3
+    candidates: int = 16
+    temperature: float | None = None
+    context: int = 1
+    least: int = 4
+    batch: int = 32
+    device: str | None = None
+    tally: Tally = field(default_factory=Tally, init=False)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.rate <= 1.0:
+            raise InputError(f"rate is a share from 0 to 1, not {self.rate}.")
+        if self.candidates < 1 or self.batch < 1:
             raise InputError("candidates and batch must be at least 1.")
-        if temperature is not None and temperature <= 0:
-            raise InputError(f"A temperature is above 0, not {temperature}.")
-        self.tally: Tally = Tally()
-        self._source = model
-        self._splitter = splitter
-        self._rate = rate
-        self._candidates = candidates
-        self._temperature = temperature
-        self._context = context
-        self._least = least
-        self._batch = batch
-        self._device = device
-        self._lock = threading.Lock()
-        self._ready: tuple[Loaded, list[str | None]] | None = None
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The registered name."""
-
-    def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from the random draws."""
-        return {
-            "name": self.name,
-            "model": str(self._source),
-            "rate": self._rate,
-            "candidates": self._candidates,
-            "temperature": self._temperature,
-            "context": self._context,
-            "least": self._least,
-        }
+        if self.temperature is not None and self.temperature <= 0:
+            raise InputError(f"A temperature is above 0, not {self.temperature}.")
+        self._load = Lazy(self._open)
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all randomness drawn from ``rng``."""
@@ -106,7 +80,7 @@ class _Infill(ABC):
         def change(pieces: list[Piece]) -> list[str]:
             return self._replace(pieces, rng)
 
-        return change_prose(texts, splitter=self._splitter, change=change, tally=self.tally)
+        return change_prose(texts, splitter=self.splitter, change=change, tally=self.tally)
 
     def _replace(self, pieces: list[Piece], rng: np.random.Generator) -> list[str]:
         parts = [_WORD.split(piece.text) for piece in pieces]
@@ -114,8 +88,8 @@ class _Infill(ABC):
         for turn in range(max(map(len, places), default=0)):
             chosen = [number for number, each in enumerate(places) if turn < len(each)]
             gaps = [self._gap(pieces[n], parts[n], places[n][turn]) for n in chosen]
-            for start in range(0, len(gaps), self._batch):
-                some = gaps[start : start + self._batch]
+            for start in range(0, len(gaps), self.batch):
+                some = gaps[start : start + self.batch]
                 for number, offered in zip(chosen[start:], self._offer(some), strict=False):
                     if offered:
                         word = self._draw(*zip(*offered, strict=True), rng=rng)
@@ -125,14 +99,14 @@ class _Infill(ABC):
     def _places(self, parts: list[str], rng: np.random.Generator) -> list[int]:
         """Which words of a sentence go, in which order; names and short words stay."""
         fit = [i for i in range(1, len(parts), 2) if self._may_go(parts[i])]
-        count = min(len(fit), round(self._rate * (len(parts) // 2)))
+        count = min(len(fit), round(self.rate * (len(parts) // 2)))
         return [int(each) for each in rng.permutation(fit)[:count]]
 
     def _may_go(self, word: str) -> bool:
-        return len(word) >= self._least and word.isalpha() and word.islower()
+        return len(word) >= self.least and word.isalpha() and word.islower()
 
     def _gap(self, piece: Piece, parts: list[str], place: int) -> Gap:
-        shown = piece.before[max(0, len(piece.before) - self._context) :]
+        shown = piece.before[max(0, len(piece.before) - self.context) :]
         before = " ".join([*shown, "".join(parts[:place])])
         return Gap(before, parts[place], "".join(parts[place + 1 :]))
 
@@ -140,9 +114,9 @@ class _Infill(ABC):
         self, words: Sequence[str], scores: Sequence[float], *, rng: np.random.Generator
     ) -> str:
         """The best word, or one drawn by its score."""
-        if self._temperature is None:
+        if self.temperature is None:
             return words[int(np.argmax(scores))]
-        weights = np.asarray(scores) / self._temperature
+        weights = np.asarray(scores) / self.temperature
         weights = np.exp(weights - weights.max())
         return words[int(rng.choice(len(words), p=weights / weights.sum()))]
 
@@ -154,7 +128,7 @@ class _Infill(ABC):
                 return self._judge(loaded, vocabulary, gaps)
         except (RuntimeError, IndexError) as error:
             raise BackendError(
-                f"The model {str(self._source)!r} failed: {error}. Try a smaller batch."
+                f"The model {str(self.model)!r} failed: {error}. Try a smaller batch."
             ) from error
 
     @abstractmethod
@@ -172,22 +146,20 @@ class _Infill(ABC):
             word = vocabulary[token] if token < len(vocabulary) else None
             if word is not None and word != gap.word:
                 found.append((word, float(scores[token])))
-                if len(found) == self._candidates:
+                if len(found) == self.candidates:
                     break
         return found
 
-    def _load(self) -> tuple[Loaded, list[str | None]]:
-        with self._lock:
-            if self._ready is None:
-                loaded = load(self._task, self._source, device=self._device)
-                words = loaded.tokenizer
-                if words.pad_token is None:
-                    words.pad_token = words.eos_token
-                words.padding_side = "right"
-                self._ready = (loaded, whole_words(words))
-            return self._ready
+    def _open(self) -> tuple[Loaded, list[str | None]]:
+        loaded = load(self._task, self.model, device=self.device)
+        words = loaded.tokenizer
+        if words.pad_token is None:
+            words.pad_token = words.eos_token
+        words.padding_side = "right"
+        return loaded, whole_words(words)
 
 
+@dataclass(eq=False)
 class MaskedInfill(_Infill):
     """Replace words by those that a masked language model finds most probable.
 
@@ -207,37 +179,10 @@ class MaskedInfill(_Infill):
         device: by default a CUDA device if there is one, otherwise the processor.
     """
 
+    name: ClassVar[str] = "infill-masked"
     _task = "AutoModelForMaskedLM"
 
-    def __init__(
-        self,
-        model: str | Path = "google-bert/bert-large-uncased",
-        *,
-        splitter: Splitter,
-        rate: float = 0.3,
-        candidates: int = 16,
-        temperature: float | None = None,
-        context: int = 1,
-        least: int = 4,
-        batch: int = 32,
-        device: str | None = None,
-    ) -> None:
-        super().__init__(
-            model,
-            splitter=splitter,
-            rate=rate,
-            candidates=candidates,
-            temperature=temperature,
-            context=context,
-            least=least,
-            batch=batch,
-            device=device,
-        )
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "infill-masked"
+    model: str | Path = "google-bert/bert-large-uncased"
 
     def _judge(
         self, loaded: Loaded, vocabulary: list[str | None], gaps: list[Gap]
@@ -257,6 +202,7 @@ class MaskedInfill(_Infill):
         return offered
 
 
+@dataclass(eq=False)
 class CausalInfill(_Infill):
     """Replace words by those that a causal language model finds probable in the sentence.
 
@@ -272,12 +218,8 @@ class CausalInfill(_Infill):
         device: by default a CUDA device if there is one, otherwise the processor.
     """
 
+    name: ClassVar[str] = "infill-causal"
     _task = "AutoModelForCausalLM"
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "infill-causal"
 
     def _judge(
         self, loaded: Loaded, vocabulary: list[str | None], gaps: list[Gap]
@@ -307,8 +249,8 @@ class CausalInfill(_Infill):
     def _likelihoods(self, loaded: Loaded, sentences: list[str]) -> list[float]:
         """The log-probability of each sentence; what they share does not matter to the choice."""
         found: list[float] = []
-        for start in range(0, len(sentences), self._batch):
-            ids, mask, logits = self._read(loaded, sentences[start : start + self._batch])
+        for start in range(0, len(sentences), self.batch):
+            ids, mask, logits = self._read(loaded, sentences[start : start + self.batch])
             log_p = logits[:, :-1].float().log_softmax(-1)
             chosen = log_p.gather(-1, ids[:, 1:, None])[..., 0] * mask[:, 1:]
             found += chosen.double().sum(1).tolist()

@@ -25,9 +25,9 @@ from hammingmark.attacks.bigrams import Similarity, Tokens, fewest_shared, simil
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
-from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.core.words import edit_distance
 from hammingmark.errors import InputError
+from hammingmark.pretrained import LIBRARIES
 from hammingmark.protocols import Encoder, Splitter
 
 Fluency = Callable[[Sequence[str]], Sequence[float]]
@@ -65,7 +65,6 @@ class _Paraphraser(ABC):
         self._model = model
         self._splitter = splitter
         self._similarity = None if judge is None else similarity_by(judge)
-        self._judge = judge.name if isinstance(judge, Encoder) else None if judge is None else "own"
         self._bigram = bigram
         self._tolerance = tolerance
         self._tokens = tokens
@@ -75,17 +74,6 @@ class _Paraphraser(ABC):
     @abstractmethod
     def name(self) -> str:
         """The registered name."""
-
-    def describe(self) -> dict[str, object]:
-        """What decides the outcome."""
-        return {
-            "name": self.name,
-            "model": self._model.source,
-            "beams": self._decoding.beams,
-            "max_length": self._decoding.max_length,
-            "judge": self._judge,
-            "tolerance": self._tolerance if self._bigram else None,
-        }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text; beam search draws nothing at random."""

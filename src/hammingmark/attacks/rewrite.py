@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -80,6 +81,7 @@ class Rewrite:
         max_tokens: of an answer; by default about twice what the original takes.
     """
 
+    name: ClassVar[str] = "rewrite"
     min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
 
@@ -109,28 +111,9 @@ class Rewrite:
         self._splitter = splitter
         self._scope: Grain = scope
         self._context = context
-        self._version = prompt if isinstance(prompt, str) else "own"
         self._prompt = REWRITE_PROMPTS[prompt] if isinstance(prompt, str) else prompt
         self._sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
         self._max_tokens = max_tokens
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "rewrite"
-
-    def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from the random draws."""
-        return {
-            "name": self.name,
-            "backend": self._backend.name,
-            "scope": self._scope,
-            "context": self._context,
-            "prompt": self._version,
-            "told": asdict(self._prompt),
-            "sampling": asdict(self._sampling),
-            "max_tokens": self._max_tokens,
-        }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all randomness drawn from ``rng``.

@@ -9,14 +9,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.each import EachText, how_many, pick, require_share
+from hammingmark.attacks.each import EachShare, how_many, pick
 from hammingmark.errors import InputError
 from hammingmark.protocols import Splitter
 from hammingmark.records import Sentences, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceAttack(EachText):
+class SentenceAttack(EachShare):
     """An attack on the sentences of a text; code, headings and the like stay where they are.
 
     The outcome is normalised, as every text is before it is judged.
@@ -26,6 +26,7 @@ class SentenceAttack(EachText):
     """
 
     splitter: Splitter
+    share: float = 0.2
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
@@ -48,19 +49,10 @@ class SentenceAttack(EachText):
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteSentences(SentenceAttack):
-    """Delete sentences.
-
-    Attributes:
-        share: of the sentences.
-        min_similarity: least similarity at which the outcome counts as the same text.
-    """
+    """Delete sentences."""
 
     name: ClassVar[str] = "delete-sentences"
-    share: float = 0.2
     min_similarity: float = 0.7
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change_units(
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
@@ -84,16 +76,14 @@ class InsertSentences(SentenceAttack):
     Attributes:
         pool: sentences that people wrote; each is used once before any is used again.
         share: sentences to put in, as a share of those that are there.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "insert-sentences"
     pool: tuple[str, ...]
-    share: float = 0.2
     min_similarity: float = 0.9
 
     def __post_init__(self) -> None:
-        require_share(self.share)
+        super().__post_init__()
         if not self.pool:
             raise InputError("The pool holds no sentence; give at least one.")
 
@@ -117,19 +107,10 @@ class InsertSentences(SentenceAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class DuplicateSentences(SentenceAttack):
-    """Repeat sentences, each right after itself.
-
-    Attributes:
-        share: of the sentences.
-        min_similarity: least similarity at which the outcome counts as the same text.
-    """
+    """Repeat sentences, each right after itself."""
 
     name: ClassVar[str] = "duplicate-sentences"
-    share: float = 0.2
     min_similarity: float = 0.9
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change_units(
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
@@ -148,15 +129,11 @@ class ShuffleSentences(SentenceAttack):
 
     Attributes:
         share: of the sentences; none of those chosen stays where it was.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "shuffle-sentences"
     share: float = 1.0
     min_similarity: float = 0.9
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change_units(
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator

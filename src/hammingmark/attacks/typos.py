@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.each import EachText, pick, require_share
+from hammingmark.attacks.each import EachShare, pick
 from hammingmark.attacks.word_spans import like, prose_words, replace_words
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -35,23 +35,15 @@ NEIGHBOURS = _neighbours()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Typos(EachText):
+class Typos(EachShare):
     """Make typing errors, one per chosen word: a near key, a letter doubled, missed or swapped.
 
     Words of fewer than two letters have none. Letters without a place on a QWERTY keyboard are
     only doubled, missed or transposed.
-
-    Attributes:
-        share: of the words.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "typos"
-    share: float = 0.1
     min_similarity: float = 0.7
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""

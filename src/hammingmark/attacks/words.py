@@ -7,25 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.each import EachText, how_many, pick, require_share
+from hammingmark.attacks.each import EachShare, how_many, pick
 from hammingmark.attacks.word_spans import Word, prose_words, replace_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeleteWords(EachText):
-    """Delete words, each with the space before it.
-
-    Attributes:
-        share: of the words.
-        min_similarity: least similarity at which the outcome counts as the same text.
-    """
+class DeleteWords(EachShare):
+    """Delete words, each with the space before it."""
 
     name: ClassVar[str] = "delete-words"
-    share: float = 0.1
-    min_similarity: float = 0.8
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
@@ -35,22 +25,16 @@ class DeleteWords(EachText):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InsertWords(EachText):
+class InsertWords(EachShare):
     """Insert words, each after a word of the text.
 
     Attributes:
         share: words to put in, as a share of those that are there.
         words: what to choose from; the text's own words if there is none.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "insert-words"
-    share: float = 0.1
     words: tuple[str, ...] = ()
-    min_similarity: float = 0.8
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
@@ -68,20 +52,14 @@ class InsertWords(EachText):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapWords(EachText):
+class SwapWords(EachShare):
     """Swap neighbouring words that are separated by a space only.
 
     Attributes:
         share: of the words, to be moved; each swap moves two.
-        min_similarity: least similarity at which the outcome counts as the same text.
     """
 
     name: ClassVar[str] = "swap-words"
-    share: float = 0.1
-    min_similarity: float = 0.8
-
-    def __post_init__(self) -> None:
-        require_share(self.share)
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""

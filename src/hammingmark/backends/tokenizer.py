@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hammingmark.errors import BackendError
 from hammingmark.libraries import require_libraries
+from hammingmark.pretrained import LIBRARIES, read
 
 
 class TransformersTokenizer:
@@ -21,7 +21,7 @@ class TransformersTokenizer:
         name: what a user typed to get it.
     """
 
-    libraries: ClassVar[tuple[str, ...]] = ("torch", "transformers")
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     extra: ClassVar[str] = "torch"
 
     def __init__(self, model: str | Path, *, name: str | None = None) -> None:
@@ -41,11 +41,7 @@ class TransformersTokenizer:
     @cached_property
     def size(self) -> int:
         """V, the number of logits of the model."""
-        from transformers import AutoConfig
-
-        source, options = model_source(self._model)
-        config = self._load(AutoConfig, source, options)
-        return int(config.get_text_config().vocab_size)
+        return int(read("AutoConfig", self._model).get_text_config().vocab_size)
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, without any that only begin or end one."""
@@ -63,16 +59,7 @@ class TransformersTokenizer:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        from transformers import AutoTokenizer
-
-        source, options = model_source(self._model)
-        return self._load(AutoTokenizer, source, options)
-
-    def _load(self, kind: Any, source: str, options: dict[str, Any]) -> Any:
-        try:
-            return kind.from_pretrained(source, **options)
-        except (OSError, ValueError, ImportError, KeyError) as error:
-            raise BackendError(f"transformers cannot load {self._model}: {error}") from error
+        return read("AutoTokenizer", self._model)
 
     def _decode(self, tokens: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False)
@@ -80,13 +67,3 @@ class TransformersTokenizer:
 
 
 _AGAIN = 8  # tokens that are read again to know the text of the next
-
-
-def model_source(model: str | Path) -> tuple[str, dict[str, Any]]:
-    """Where transformers finds a model, and what it must be told."""
-    path = Path(model)
-    if path.suffix == ".gguf":
-        if not path.is_file():
-            raise BackendError(f"There is no model file {path}.")
-        return str(path.parent), {"gguf_file": path.name}
-    return str(model), {}

@@ -18,9 +18,10 @@ from hammingmark.backends.chat import assistant_turn
 from hammingmark.backends.closing import Closing
 from hammingmark.backends.context import fitting_context, say_full, say_too_long
 from hammingmark.backends.threads import threads_to_use
-from hammingmark.backends.tokenizer import TransformersTokenizer, model_source
+from hammingmark.backends.tokenizer import TransformersTokenizer
 from hammingmark.errors import BackendError
 from hammingmark.libraries import require_libraries
+from hammingmark.pretrained import LIBRARIES, Loaded, load
 from hammingmark.records import Candidate, Message, Request
 
 _MOST = 256  # candidates drawn together on CUDA
@@ -48,7 +49,7 @@ class TransformersBackend(Closing):
             whole process, which is set when the model is loaded.
     """
 
-    libraries: ClassVar[tuple[str, ...]] = ("torch", "transformers")
+    libraries: ClassVar[tuple[str, ...]] = LIBRARIES
     extra: ClassVar[str] = "torch"
 
     def __init__(
@@ -77,7 +78,7 @@ class TransformersBackend(Closing):
         self._default_context = 2048 if on_cuda else 4096
         self._dtype = dtype or ("bfloat16" if on_cuda else "float32")
         self._threads = None if on_cuda else threads or threads_to_use()
-        self._loaded: tuple[Any, Any] | None = None
+        self._loaded: Loaded | None = None
         self._engine: _Engine | None = None
         self._lock = threading.Lock()
         self._owner = os.getpid()
@@ -116,22 +117,24 @@ class TransformersBackend(Closing):
 
             torch.cuda.empty_cache()
 
-    def _load(self) -> tuple[Any, Any]:
+    def _load(self) -> Loaded:
         import torch
 
         from hammingmark.backends.check_batching import require_equal_logits
 
         if self._threads is not None:
             torch.set_num_threads(self._threads)
-        model, tokenizer = load_model(self._model_name, device=self.device, dtype=self._dtype)
-        require_equal_logits(model, name=self.name)
-        return model, tokenizer
+        loaded = load(
+            "AutoModelForCausalLM", self._model_name, device=self.device, dtype=self._dtype
+        )
+        require_equal_logits(loaded.model, name=self.name)
+        return loaded
 
     def _make_engine(self) -> _Engine:
         from hammingmark.backends.batch_engine import BatchEngine
 
         assert self._loaded is not None
-        model, tokenizer = self._loaded
+        model, tokenizer = self._loaded.model, self._loaded.tokenizer
         trained = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         length = fitting_context(
             self._context, default=self._default_context, trained=trained, name=self.name
@@ -338,20 +341,6 @@ class _Engine:
             # Templates are programs of their own, and may raise anything.
             raise BackendError(f"The model's chat template refused the messages: {error}") from None
         return text
-
-
-def load_model(name: str | Path, *, device: str, dtype: str) -> tuple[Any, Any]:
-    """A causal language model and its tokenizer: a folder, a hub name, or a GGUF file."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    source, options = model_source(name)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype), **options)
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        raise BackendError(f"transformers cannot load {name}: {error}") from error
-    return model.to(device).eval(), tokenizer
 
 
 def _room(model: Any, length: int) -> int:

@@ -36,12 +36,12 @@ def file_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
-def known_or_hashed(path: Path, hashes: Mapping[str, str] | None) -> str:
+def known_or_hashed(path: Path, hashes: Mapping[str, str]) -> str:
     """The hash the model store has already proved for a file, or else the file's own.
 
     Args:
         path: the file.
         hashes: file name to SHA-256 in hex.
     """
-    known = (hashes or {}).get(path.name)
+    known = hashes.get(path.name)
     return known.lower() if known else file_hash(path)

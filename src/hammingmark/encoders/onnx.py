@@ -16,9 +16,9 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from hammingmark.encoders.batching import Progress, plan, run_batches
-from hammingmark.encoders.fingerprint import fingerprint, known_or_hashed
+from hammingmark.encoders.local import LocalEncoder
 from hammingmark.encoders.pooling import cls_pool, mean_pool, unit_rows
-from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
+from hammingmark.encoders.prepare import prepare
 from hammingmark.encoders.tokens import load_tokenizer
 from hammingmark.errors import EncoderError, InputError
 from hammingmark.protocols import FloatArray
@@ -42,7 +42,7 @@ class _Loaded:
     dimension: int
 
 
-class OnnxEncoder:
+class OnnxEncoder(LocalEncoder[_Loaded]):
     """Embed sentences with an ONNX graph that gives one vector per token.
 
     Building one is cheap: files are opened at the first use.
@@ -75,47 +75,25 @@ class OnnxEncoder:
             raise InputError(f"No pooling called {pooling!r}. Choose 'mean' or 'cls'.")
         if max_tokens < 3:
             raise InputError(f"max_tokens is {max_tokens}; a sentence needs at least 3.")
-        self._folder = Path(folder)
-        self._name = name
+        super().__init__(folder, name=name, prefix=prefix, max_tokens=max_tokens, hashes=hashes)
         self._pooling = pooling
-        self._prefix = prefix
-        self._max_tokens = max_tokens
         self._dimension = dimension
         self._threads = threads
-        self._hashes = dict(hashes or {})
-        self._lock = threading.Lock()
-        self._loaded: _Loaded | None = None
-
-    def __repr__(self) -> str:
-        return f"OnnxEncoder({str(self._folder)!r}, name={self._name!r})"
-
-    @property
-    def name(self) -> str:
-        """What a user types to get this encoder."""
-        return self._name
 
     @property
     def dimension(self) -> int:
         """d, the length of an embedding; loads the model where that must be asked."""
-        return self._dimension or self._load().dimension
+        return self._dimension or super().dimension
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256, in hex, of everything that decides an embedding."""
         graph = self._graph()
-        data = sorted(self._external(graph))
-        return fingerprint(
-            {
-                "runtime": "onnx",
-                "graph": known_or_hashed(graph, self._hashes),
-                "weights": [known_or_hashed(path, self._hashes) for path in data],
-                "tokenizer": known_or_hashed(self._folder / "tokenizer.json", self._hashes),
-                "pooling": self._pooling,
-                "normalise": "l2",
-                "prefix": self._prefix,
-                "max_tokens": self._max_tokens,
-                "max_characters": MAX_CHARACTERS,
-            }
+        return self._fingerprint(
+            runtime="onnx",
+            graph=self._hash(graph),
+            weights=[self._hash(path) for path in sorted(_external(graph))],
+            pooling=self._pooling,
         )
 
     def encode(self, sentences: Sequence[str], *, progress: Progress | None = None) -> FloatArray:
@@ -155,12 +133,6 @@ class OnnxEncoder:
             ) from error
         pooled = mean_pool(hidden, mask) if self._pooling == "mean" else cls_pool(hidden)
         return unit_rows(pooled)
-
-    def _load(self) -> _Loaded:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = self._open()
-            return self._loaded
 
     def _open(self) -> _Loaded:
         graph = self._graph()
@@ -213,12 +185,10 @@ class OnnxEncoder:
             "fetch the model again."
         )
 
-    def _external(self, graph: Path) -> list[Path]:
-        """The weights kept beside the graph, by the two names exporters give them."""
-        return [
-            *graph.parent.glob(f"{graph.name}_data*"),
-            *graph.parent.glob(f"{graph.name}.data*"),
-        ]
+
+def _external(graph: Path) -> list[Path]:
+    """The weights kept beside the graph, by the two names exporters give them."""
+    return [each for mark in "_." for each in graph.parent.glob(f"{graph.name}{mark}data*")]
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,8 @@ from hammingmark.encoders.fingerprint import fingerprint
 from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
 from hammingmark.errors import EncoderError
+from hammingmark.lazy import Lazy
+from hammingmark.libraries import require_libraries
 from hammingmark.protocols import FloatArray
 
 CHUNK = 1024
@@ -45,8 +46,7 @@ class SbertEncoder:
         self._source = str(name_or_folder)
         self._device = device
         self._name = name or self._source
-        self._lock = threading.Lock()
-        self._model: Any = None
+        self._load = Lazy(self._open)
 
     def __repr__(self) -> str:
         return f"SbertEncoder({self._source!r}, device={self._device!r}, name={self._name!r})"
@@ -111,20 +111,12 @@ class SbertEncoder:
             ) from error
         return unit_rows(vectors)
 
-    def _load(self) -> Any:
-        with self._lock:
-            if self._model is None:
-                self._model = self._open()
-            return self._model
-
     def _open(self) -> Any:
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise EncoderError(
-                "This encoder needs torch and sentence-transformers. Install them with: "
-                "pip install 'hammingmark[torch]'"
-            ) from error
+        require_libraries(
+            self.libraries, part="This encoder", get="hammingmark[torch]", error=EncoderError
+        )
+        from sentence_transformers import SentenceTransformer
+
         try:
             model = SentenceTransformer(self._source, device=self._device)
         except (OSError, ValueError, RuntimeError) as error:

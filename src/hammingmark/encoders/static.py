@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from hammingmark.encoders.batching import Progress, plan, run_batches
-from hammingmark.encoders.fingerprint import fingerprint, known_or_hashed
+from hammingmark.encoders.local import LocalEncoder
 from hammingmark.encoders.pooling import unit_rows
-from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
+from hammingmark.encoders.prepare import prepare
 from hammingmark.encoders.tokens import load_tokenizer
 from hammingmark.errors import EncoderError
 from hammingmark.protocols import FloatArray
@@ -41,7 +40,7 @@ class _Loaded:
         return int(self.vectors.shape[1])
 
 
-class StaticEncoder:
+class StaticEncoder(LocalEncoder[_Loaded]):
     """Embed sentences by looking vectors up: fast, and exact whatever the batch.
 
     Unknown tokens are dropped, as model2vec does. Rows are of length one whatever the model's
@@ -65,42 +64,13 @@ class StaticEncoder:
         max_tokens: int = 512,
         hashes: Mapping[str, str] | None = None,
     ) -> None:
-        self._folder = Path(folder)
-        self._name = name
-        self._prefix = prefix
-        self._max_tokens = max_tokens
-        self._hashes = dict(hashes or {})
-        self._lock = threading.Lock()
-        self._loaded: _Loaded | None = None
-
-    def __repr__(self) -> str:
-        return f"StaticEncoder({str(self._folder)!r}, name={self._name!r})"
-
-    @property
-    def name(self) -> str:
-        """What a user types to get this encoder."""
-        return self._name
-
-    @property
-    def dimension(self) -> int:
-        """d, the length of an embedding; loads the model."""
-        return self._load().dimension
+        super().__init__(folder, name=name, prefix=prefix, max_tokens=max_tokens, hashes=hashes)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256, in hex, of everything that decides an embedding."""
-        return fingerprint(
-            {
-                "runtime": "static",
-                "weights": known_or_hashed(self._folder / "model.safetensors", self._hashes),
-                "tokenizer": known_or_hashed(self._folder / "tokenizer.json", self._hashes),
-                "pooling": "mean",
-                "normalise": "l2",
-                "prefix": self._prefix,
-                "max_tokens": self._max_tokens,
-                "max_characters": MAX_CHARACTERS,
-            }
-        )
+        weights = self._hash(self._folder / "model.safetensors")
+        return self._fingerprint(runtime="static", weights=weights, pooling="mean")
 
     def encode(self, sentences: Sequence[str], *, progress: Progress | None = None) -> FloatArray:
         """Embed n sentences: (n, d), float32, rows of length one, in the order given."""
@@ -117,12 +87,6 @@ class StaticEncoder:
             dimension=loaded.dimension,
             progress=progress,
         )
-
-    def _load(self) -> _Loaded:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = self._open()
-            return self._loaded
 
     def _open(self) -> _Loaded:
         tokenizer = load_tokenizer(self._folder, max_tokens=self._max_tokens)

@@ -39,16 +39,14 @@ def bootstrap(
     *samples: npt.ArrayLike,
     rng: np.random.Generator,
     rounds: int = 1000,
-    coverage: float = 0.95,
 ) -> tuple[float, float]:
-    """Percentile interval of a statistic of independent samples, each drawn anew."""
+    """Percentile interval of 95 % for a statistic of independent samples, each drawn anew."""
     arrays = [_scores(sample) for sample in samples]
     values = [
         statistic(*(array[rng.integers(len(array), size=len(array))] for array in arrays))
         for _ in range(rounds)
     ]
-    tail = (1.0 - coverage) / 2.0
-    low, high = np.quantile(values, [tail, 1.0 - tail])
+    low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
 
 

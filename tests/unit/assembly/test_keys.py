@@ -7,7 +7,7 @@ from tests.keys import hamming_key
 
 from hammingmark.assembly.backends import load_tokenizer
 from hammingmark.assembly.detection import detector
-from hammingmark.assembly.keys import new_key, require_encoder, splitter_of
+from hammingmark.assembly.keys import new_key, require_part, splitter_of
 from hammingmark.assembly.marking import writer
 from hammingmark.errors import InputError, KeyMismatch, UnknownName
 from hammingmark.testing import FakeBackend, FakeEncoder
@@ -41,7 +41,7 @@ def test_a_key_is_not_made_for_a_splitter_that_there_is_not() -> None:
 def test_another_encoder_is_refused_by_everything_that_takes_a_key() -> None:
     key, other = new_key(FakeEncoder(seed=1)), FakeEncoder(seed=2)
     for use in (
-        lambda: require_encoder(key, other),
+        lambda: require_part(key, "encoder", other),
         lambda: detector(key, encoder=other),
         lambda: writer(key, encoder=other, backend=FakeBackend()),
     ):

@@ -7,37 +7,52 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.core.hashing import project
 from hammingmark.core.statistics import Pairs, Rule, Statistic
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
 
-Projection = Callable[[NDArray[np.float32]], NDArray[np.float32]]
-"""Rows of a text (n, ·) to their projections under k keys (n, k, m)."""
+Projection = Callable[["slice | NDArray[np.intp]"], NDArray[np.float32]]
+"""Which c sentences of a text to their projections under k keys (c, k, m)."""
 
 
 def along(
-    rows: NDArray[np.float32],
-    similarity: NDArray[np.float64],
-    view: Projection,
-    *,
-    statistic: Statistic,
-    rule: Rule,
-    shared: NDArray[np.float32] | None = None,
+    view: Projection, similarity: NDArray[np.float64], *, statistic: Statistic, rule: Rule
 ) -> Iterator[NDArray[np.float64]]:
     """Increments chunk by chunk along a text: (c, k).
 
     Args:
-        rows: of n sentences, whatever ``view`` takes.
+        view: gives the projections of its n sentences.
         similarity: cosine of neighbours, (n - 1,).
-        view: gives their projections.
         statistic: which one.
         rule: m, and what is compared.
-        shared: what every key has in common, (n, m), if anything.
     """
     for first in range(0, len(similarity), _CHUNK):
-        part = slice(first, first + _CHUNK + 1)
-        projections = view(rows[part])
-        if shared is not None:
-            projections += shared[part, None, :]
+        projections = view(slice(first, first + _CHUNK + 1))
         pairs = Pairs(projections, similarity[first : first + _CHUNK], rule=rule)
         yield statistic.increments(pairs)
+
+
+def projected(
+    rows: NDArray[np.float32],
+    planes: NDArray[np.float32],
+    *,
+    bits: int,
+    shared: NDArray[np.float32] | None = None,
+) -> Projection:
+    """The projections of rows (n, d) under the planes of k keys.
+
+    Args:
+        rows: of the sentences.
+        planes: as `project` takes them.
+        bits: m.
+        shared: what every key has in common, (n, m), if anything.
+    """
+
+    def view(part: slice | NDArray[np.intp]) -> NDArray[np.float32]:
+        found = project(rows[part], planes, bits=bits)
+        if shared is not None:
+            found += shared[part, None, :]
+        return found
+
+    return view

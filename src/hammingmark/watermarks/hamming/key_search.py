@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.hashing import project
 from hammingmark.core.passages import WindowScan
 from hammingmark.core.statistics import Rule, Statistic, cosines, grid_steps
-from hammingmark.watermarks.hamming.increments import along
+from hammingmark.watermarks.hamming.increments import along, projected
 
 _TOGETHER = 256  # keys that are looked at side by side
 
@@ -45,12 +43,12 @@ def best_keys(
     first = 0
     while some := list(islice(waiting, _TOGETHER)):
         stacked = np.ascontiguousarray(np.concatenate(some).T)
-        view = partial(project, planes=stacked, bits=rule.bits)
         for number, text in enumerate(texts):
             total: NDArray[np.float64] = np.zeros(len(some))
             scan = WindowScan()
             done = 0
-            for part in along(text, similarities[number], view, statistic=statistic, rule=rule):
+            view = projected(text, stacked, bits=rule.bits)
+            for part in along(view, similarities[number], statistic=statistic, rule=rule):
                 total += part.sum(axis=0)
                 scan.update(part - centres[number][done : done + len(part), None])
                 done += len(part)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hammingmark.core.compare import TextTest
 from hammingmark.core.edit_lattice import EditLattice
-from hammingmark.core.hashing import project, project_in_order
+from hammingmark.core.hashing import project_in_order
 from hammingmark.core.nulls import KeyRandomization
 from hammingmark.core.references import coordinates, split_topic
 from hammingmark.core.statistics import (
@@ -26,7 +26,7 @@ from hammingmark.core.statistics import (
 )
 from hammingmark.errors import InputError
 from hammingmark.records import EditHypotheses, Evidence, UnitScore
-from hammingmark.watermarks.hamming.increments import Projection, along
+from hammingmark.watermarks.hamming.increments import Projection, along, projected
 
 if TYPE_CHECKING:
     from hammingmark.watermarks.hamming.method import HammingMark
@@ -93,7 +93,7 @@ class HammingText:
 
     def _test(self, name: str, *, given_topic: bool) -> TextTest:
         statistic = STATISTICS[name](self._mark.rule)
-        own = self._increments(statistic, self._own, lambda rows: rows)
+        own = self._increments(statistic, self._own.__getitem__)
         best, centre = self._bounds(statistic)
         return TextTest(
             own=np.concatenate([part[:, 0] for part in own]),
@@ -110,7 +110,6 @@ class HammingText:
     ) -> Iterator[Iterator[NDArray[np.float64]]]:
         """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
         mark = self._mark
-        bits = mark.rule.bits
         shared: NDArray[np.float32] | None = None
         free = self._embeddings
         if given_topic:
@@ -120,25 +119,17 @@ class HammingText:
             free = topic.rest
         reduced = coordinates(free)
         for planes in mark.references.blocks(reduced.shape[1]):
-            view = partial(project, planes=planes, bits=bits)
-            yield self._increments(statistic, reduced, view, shared)
+            view = projected(reduced, planes, bits=mark.rule.bits, shared=shared)
+            yield self._increments(statistic, view)
 
     def _bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The most that each transition can add, and the centre of its increments: (n - 1,)."""
         steps = grid_steps(self._similarity, rule=self._mark.rule)
         return statistic.best(steps), statistic.centre(steps)
 
-    def _increments(
-        self,
-        statistic: Statistic,
-        rows: NDArray[np.float32],
-        view: Projection,
-        shared: NDArray[np.float32] | None = None,
-    ) -> Iterator[NDArray[np.float64]]:
-        """Chunk by chunk; ``shared`` (n, m) is what every key has in common, if anything."""
-        return along(
-            rows, self._similarity, view, statistic=statistic, rule=self._mark.rule, shared=shared
-        )
+    def _increments(self, statistic: Statistic, view: Projection) -> Iterator[NDArray[np.float64]]:
+        """Chunk by chunk."""
+        return along(view, self._similarity, statistic=statistic, rule=self._mark.rule)
 
 
 class EditedText(HammingText):
@@ -168,19 +159,12 @@ class EditedText(HammingText):
         """That of the text as it stands."""
         return self._plain.evidence
 
-    def test(self, statistic: str) -> TextTest:
-        """The test over all keys.
-
-        Raises:
-            InputError: the statistic is no likelihood ratio.
-        """
-        _require_ratio(statistic)
-        return super().test(statistic)
-
-    def test_given_topic(self, statistic: str) -> TextTest:
-        """The same given the topic."""
-        _require_ratio(statistic)
-        return super().test_given_topic(statistic)
+    def _test(self, name: str, *, given_topic: bool) -> TextTest:
+        if name not in _RATIOS:
+            raise InputError(
+                f"Edits need a likelihood ratio: use the statistic {' or '.join(_RATIOS)}."
+            )
+        return super()._test(name, given_topic=given_topic)
 
     def _bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """With every step at its best: no reading, and so no mean of readings, does better.
@@ -191,25 +175,13 @@ class EditedText(HammingText):
         best = np.concatenate(list(self._lattice.read(iter(statistic.best(steps)[:, None]))))
         return best, np.zeros_like(best)
 
-    def _increments(
-        self,
-        statistic: Statistic,
-        rows: NDArray[np.float32],
-        view: Projection,
-        shared: NDArray[np.float32] | None = None,
-    ) -> Iterator[NDArray[np.float64]]:
+    def _increments(self, statistic: Statistic, view: Projection) -> Iterator[NDArray[np.float64]]:
         """Chunk by chunk, summed over the readings."""
-        told = self._lattice.read(self._worth(statistic, rows, view, shared))
+        told = self._lattice.read(self._worth(statistic, view))
         while some := list(islice(told, _CHUNK)):
             yield np.stack(some)
 
-    def _worth(
-        self,
-        statistic: Statistic,
-        rows: NDArray[np.float32],
-        view: Projection,
-        shared: NDArray[np.float32] | None,
-    ) -> Iterator[NDArray[np.float64]]:
+    def _worth(self, statistic: Statistic, view: Projection) -> Iterator[NDArray[np.float64]]:
         """Each step's log-likelihood ratio under k keys, (k,), in the lattice's order."""
         lattice = self._lattice
         for first in range(0, len(lattice.before), _STEPS):
@@ -217,19 +189,9 @@ class EditedText(HammingText):
             used, place = np.unique(
                 np.stack([lattice.before[some], lattice.after[some]]), return_inverse=True
             )
-            projections = view(rows[used])
-            if shared is not None:
-                projections += shared[used, None, :]
-            one, other = projections[place.reshape(2, -1)]
+            one, other = view(used)[place.reshape(2, -1)]
             pairs = Pairs(one, self._similarity[some], rule=self._mark.rule, second=other)
             yield from statistic.increments(pairs)
 
 
 _RATIOS = tuple(name for name, kind in STATISTICS.items() if kind.is_ratio)
-
-
-def _require_ratio(statistic: str) -> None:
-    if statistic not in _RATIOS:
-        raise InputError(
-            f"Edits need a likelihood ratio: use the statistic {' or '.join(_RATIOS)}."
-        )

@@ -1,4 +1,7 @@
-"""Loading a model of the transformers library: on use, without running anyone's code."""
+"""Models and tokenizers of the transformers library: loaded on use, without running anyone's code.
+
+The source is a folder, a name on the hub, or a GGUF file (which needs the library ``gguf``).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pickle import UnpicklingError
 from typing import Any, Literal
 
 from hammingmark.errors import BackendError
+from hammingmark.libraries import require_libraries
 
 LIBRARIES = ("torch", "transformers")
 """What `load` imports."""
@@ -57,7 +61,7 @@ def load(
 
     Args:
         task: the class of the transformers library that makes the model.
-        source: a folder, a name on the hub, or a GGUF file (which needs the library ``gguf``).
+        source: of the model.
         tokenizer: where the tokenizer lies if not with the model.
         device: by default a CUDA device if there is one, otherwise the processor.
         dtype: ``"bfloat16"`` and so on; by default what the library chooses.
@@ -65,43 +69,55 @@ def load(
     Raises:
         BackendError: a library is missing, or the model cannot be read.
     """
-    try:
+    require_libraries(LIBRARIES, part="This model", get="hammingmark[attacks]")
+    with _in_words(source):
         import torch
-        import transformers
-    except ImportError as error:
-        raise BackendError(
-            "This attack needs torch and transformers. Install them with: "
-            "pip install 'hammingmark[attacks]'"
-        ) from error
-    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    given = {} if dtype is None else {"dtype": getattr(torch, dtype)}
-    try:
-        words = _read(transformers.AutoTokenizer, tokenizer or source)
+
+        chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        given = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+        words = read("AutoTokenizer", tokenizer or source)
         # The library draws weights before it reads them, which must not use the caller's state.
         with torch.random.fork_rng(devices=[]):
-            model = _read(getattr(transformers, task), source, weights_only=True, **given)
-        model = model.to(chosen).eval()
+            model = read(task, source, weights_only=True, **given)
+        return Loaded(torch, words, model.to(chosen).eval(), chosen)
+
+
+def read(
+    kind: Task | Literal["AutoConfig", "AutoTokenizer"], source: str | Path, **options: Any
+) -> Any:
+    """What one class of the transformers library makes of a source.
+
+    Raises:
+        BackendError: it cannot be read.
+    """
+    path = Path(source).expanduser()
+    place = str(path)
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise BackendError(f"There is no model file {path}.")
+        place = str(path.parent)
+        options |= {"gguf_file": path.name, "local_files_only": True}
+    elif path.is_dir():
+        options["local_files_only"] = True
+    elif isinstance(source, Path) or source.startswith((os.sep, ".", "~")):
+        raise BackendError(f"Cannot load the model {place!r}: there is no such folder.")
+    with _in_words(source):
+        import transformers
+
+        return getattr(transformers, kind).from_pretrained(place, **options)
+
+
+@contextmanager
+def _in_words(source: str | Path) -> Iterator[None]:
+    try:
+        yield
     except UnpicklingError as error:
         raise BackendError(
             f"The weights of {str(source)!r} hold more than numbers, perhaps code, and are not "
             "loaded. Use a copy as safetensors."
         ) from error
-    except (OSError, ValueError, RuntimeError, ImportError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         raise BackendError(
-            f"Cannot load the model {str(source)!r}: {error}. Give a folder that holds it, or a "
-            "name that can be reached from here."
+            f"transformers cannot load {str(source)!r}: {error}. Give a folder that holds it, or "
+            "a name that can be reached from here."
         ) from error
-    return Loaded(torch, words, model, chosen)
-
-
-def _read(auto: Any, source: str | Path, **options: Any) -> Any:
-    path = Path(source).expanduser()
-    if path.suffix == ".gguf":
-        return auto.from_pretrained(
-            str(path.parent), gguf_file=path.name, local_files_only=True, **options
-        )
-    if path.is_dir():
-        return auto.from_pretrained(str(path), local_files_only=True, **options)
-    if isinstance(source, Path) or str(source).startswith((os.sep, ".", "~")):
-        raise OSError("there is no such folder")
-    return auto.from_pretrained(source, **options)

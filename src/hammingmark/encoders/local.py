@@ -1,0 +1,84 @@
+"""What encoders share whose files lie in a folder."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from hammingmark.encoders.fingerprint import fingerprint, known_or_hashed
+from hammingmark.encoders.prepare import MAX_CHARACTERS
+from hammingmark.lazy import Lazy
+
+
+class HasDimension(Protocol):
+    """What was loaded from the files."""
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of an embedding."""
+
+
+Files = TypeVar("Files", bound=HasDimension)
+
+
+class LocalEncoder(ABC, Generic[Files]):
+    """An encoder of a folder, whose files are opened at the first use.
+
+    Args:
+        folder: holds the weights and ``tokenizer.json``.
+        name: what a user types to get this encoder.
+        prefix: put before each sentence, where the model was trained with one.
+        max_tokens: a longer sentence is truncated here, special tokens included.
+        hashes: SHA-256 by file name, for files already verified.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        name: str,
+        prefix: str,
+        max_tokens: int,
+        hashes: Mapping[str, str] | None,
+    ) -> None:
+        self._folder = Path(folder)
+        self._name = name
+        self._prefix = prefix
+        self._max_tokens = max_tokens
+        self._hashes = dict(hashes or {})
+        self._load = Lazy(self._open)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._folder)!r}, name={self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """What a user types to get this encoder."""
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of an embedding; loads the model where that must be asked."""
+        return self._load().dimension
+
+    @abstractmethod
+    def _open(self) -> Files:
+        """Open the files."""
+
+    def _hash(self, path: Path) -> str:
+        return known_or_hashed(path, self._hashes)
+
+    def _fingerprint(self, **own: object) -> str:
+        """SHA-256 of what this encoder decides itself, and of what all of them share."""
+        return fingerprint(
+            {
+                "tokenizer": self._hash(self._folder / "tokenizer.json"),
+                "normalise": "l2",
+                "prefix": self._prefix,
+                "max_tokens": self._max_tokens,
+                "max_characters": MAX_CHARACTERS,
+                **own,
+            }
+        )
