@@ -10,6 +10,7 @@ from hammingmark.assembly.backends import load_tokenizer
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.machine import environment_now
 from hammingmark.assembly.parts import DEFAULT_SPLITTER, load_splitter
+from hammingmark.environment import Environment
 from hammingmark.errors import InputError, KeyMismatch
 from hammingmark.keyring import Keyring
 from hammingmark.keys import Secret, WatermarkKey
@@ -80,9 +81,9 @@ def new_key(
     return WatermarkKey(Secret.fresh(), config.from_preset(preset, **chosen), note)
 
 
-def load_key(reference: str | Path) -> WatermarkKey:
+def load_key(reference: str | Path, *, environment: Environment | None = None) -> WatermarkKey:
     """A key by its file, or by its name or id in the keyring."""
-    return Keyring(environment_now().keyring).find(str(reference)).key
+    return Keyring((environment or environment_now()).keyring).find(str(reference)).key
 
 
 def method_of(key: WatermarkKey, **options: object) -> Watermark:

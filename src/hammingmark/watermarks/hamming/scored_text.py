@@ -41,13 +41,19 @@ class HammingText:
     Args:
         mark: the method under that key.
         embeddings: of the text's sentences, (n, d).
+        own: their projections, (n, 1, m), where they are known.
     """
 
-    def __init__(self, mark: HammingMark, embeddings: NDArray[np.float32]) -> None:
+    def __init__(
+        self,
+        mark: HammingMark,
+        embeddings: NDArray[np.float32],
+        own: NDArray[np.float32] | None = None,
+    ) -> None:
         self._mark = mark
         self._embeddings = embeddings
         self._similarity = cosines(embeddings)
-        self._own = project_in_order(embeddings, mark.planes)
+        self._own = project_in_order(embeddings, mark.planes) if own is None else own
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -150,7 +156,8 @@ class EditedText(HammingText):
     ) -> None:
         super().__init__(mark, embeddings)
         self._lattice = EditLattice(edits.begins, edits.ends, sentences=edits.sentences)
-        self._plain = HammingText(mark, embeddings[: edits.sentences])
+        there = slice(edits.sentences)
+        self._plain = HammingText(mark, embeddings[there], self._own[there])
         first, second = embeddings[self._lattice.before], embeddings[self._lattice.after]
         self._similarity = pair_cosines(first, second)
 
