@@ -67,7 +67,7 @@ def from_json(data: object) -> WatermarkKey:
     data = _known_fields({name: value for name, value in data.items() if name != "secret"})
     if data.get("format") != FORMAT:
         raise KeyFileError(f"This is not a key file: its format is not {FORMAT!r}.")
-    if data.get("scheme") == 1:
+    if data.get("scheme") == 1 and type(data["scheme"]) is int:
         data = _with_method(data)
     elif data.get("scheme") != SCHEME:
         raise KeyFileError(
@@ -77,7 +77,7 @@ def from_json(data: object) -> WatermarkKey:
     try:
         if secret is None:
             raise ValueError
-        method = registry.find("methods", _text(data["method"])[:_LONGEST_VALUE])
+        method = registry.find("methods", _short(data["method"]))
         key = WatermarkKey(
             secret=secret,
             config=method_config.from_json(method.Config, data),
@@ -310,6 +310,11 @@ class Keyring:
                 f"{old.key.id} was retired on {old.key.retired:%Y-%m-%d}; "
                 f"its successor is {old.key.successor}."
             )
+        if old.key.parent:
+            raise KeyFileError(
+                f"{old.key.id} is the key that {old.key.parent} has for the label "
+                f"{old.key.label!r}; rotate that key, or derive one by another label."
+            )
         retired, fresh = old.key.rotate()
         beside = Keyring(old.path.parent)
         if name is not None or old.name == old.key.id:
@@ -332,6 +337,14 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
+
+
+def _short(value: object) -> str:
+    """A text that is too short to be a secret, and may be quoted."""
+    text = _text(value)
+    if len(text) > _LONGEST_VALUE:
+        raise ValueError
+    return text
 
 
 def _time(value: object) -> datetime:

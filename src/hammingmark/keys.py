@@ -78,17 +78,10 @@ class Secret:
             SHAKE-256( "hammingmark/1" ‖ 0x00 ‖ "derive" ‖ 0x00 ‖ length of the label as 8 bytes,
                        little-endian ‖ secret ‖ label in UTF-8 )
 
-        Labels that look alike in different Unicode forms are one label (NFC).
-
         Raises:
-            InputError: the label is empty, or holds what is no character.
+            InputError: it is no label (`as_label`).
         """
-        try:
-            name = unicodedata.normalize("NFC", label).encode()
-        except UnicodeEncodeError:
-            name = b""
-        if not name.strip():
-            raise InputError("A label for a derived key is a text, and not empty.")
+        name = as_label(label).encode()
         head = _DOMAIN + b"derive\x00" + len(name).to_bytes(8, "little")
         return Secret(hashlib.shake_256(head + self._bytes + name).digest(SECRET_BYTES))
 
@@ -112,6 +105,21 @@ class Secret:
             "A secret is not pickled, because it would then lie in caches, logs and messages. Give "
             "a worker the key's file, or hammingmark.keyring.to_json(key, with_secret=True)."
         )
+
+
+def as_label(given: object) -> str:
+    """A label as every door takes it: on one line, without spaces around it, in one spelling.
+
+    Raises:
+        InputError: it is no text, empty, or holds characters that cannot be seen.
+    """
+    label = unicodedata.normalize("NFC", given).strip() if isinstance(given, str) else ""
+    if not label or not label.isprintable():
+        raise InputError(
+            "A label for a derived key is a text on one line, not empty, of characters that can "
+            "be seen."
+        )
+    return label
 
 
 @dataclass(frozen=True)
@@ -152,9 +160,8 @@ class WatermarkKey:
         Whoever holds this key can make it again; whoever holds the derived one alone learns
         nothing of this key or of those of other labels.
         """
-        return replace(
-            self, secret=self.secret.derive(label), parent=self.id, label=label, successor=None
-        )
+        label = as_label(label)
+        return replace(self, secret=self.secret.derive(label), parent=self.id, label=label)
 
     def rotate(self) -> tuple[WatermarkKey, WatermarkKey]:
         """This key, retired, and a new one of the same configuration."""

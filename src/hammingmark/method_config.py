@@ -174,8 +174,9 @@ def from_json(config: type[Config], data: Mapping[str, Any]) -> Config:
     for name in given:
         if name not in known:
             listed = ", ".join(known) or "none"
+            shown = repr(name) if len(name) <= 32 else "of such a name"  # it may be anything
             raise InputError(
-                f"The method {config.method!r} has no parameter {name!r:.40}. It has: {listed}."
+                f"The method {config.method!r} has no parameter {shown}. It has: {listed}."
             )
         if isinstance(given[name], str) and not known[name].choices and not known[name].wants(str):
             raise InputError(f"{name} takes {known[name].words}.")

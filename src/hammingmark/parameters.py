@@ -6,6 +6,7 @@ Attacks, backends, encoders, splitters and the configurations of methods are all
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,6 +18,10 @@ from hammingmark.errors import InputError
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 
 REQUIRED = inspect.Parameter.empty
+SECRET = "api_key"
+"""A parameter of this name is never recorded, shown or sent."""
+
+_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _WORDS: Mapping[object, str] = {
     bool: "true or false",
@@ -102,6 +107,16 @@ class Parameter:
         if (type(value) in kinds) or (not _is_plain(value) and isinstance(value, kinds)):
             return value
         raise ValueError
+
+
+def is_secret(name: str) -> bool:
+    """Whether a parameter, perhaps one of a part behind dots, is a secret."""
+    return name.rpartition(".")[2] == SECRET
+
+
+def without_login(text: str) -> str:
+    """What a user typed, without the name and password that a URL in it may have."""
+    return _LOGIN.sub("", text)
 
 
 def parameters_of(part: Callable[..., object]) -> dict[str, Parameter]:

@@ -267,11 +267,15 @@ class Passage:
         begin: index of its first piece.
         end: index after its last piece.
         p_value: probability that any window of an unmarked text of this kind scores as high.
+        key_id: the key under which it carries the mark.
+        label: by which that key was derived, if it was.
     """
 
     begin: int
     end: int
     p_value: float
+    key_id: str | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +292,9 @@ class Verdict:
         statistic: name of the statistic that decided.
         evidence: what the text says under the key, as it stands.
         pieces: what was judged: the sentences, or the tokens.
-        key_id: the key; of several, the one with the smallest p-value; None if there was
-            nothing to compare.
+        key_id: the key; of several, the one with the smallest p-value, or, where the whole text is
+            not watermarked but a passage is, that of the passage; None if there was nothing to
+            compare.
         label: the label by which that key was derived, if it was.
         keys: how many keys were searched.
         null: how the null distribution is known, in words.

@@ -52,7 +52,7 @@ def _rows(verdict: Verdict, width: int) -> Iterator[str]:
     before = len(verdict.pieces) - len(scores)
     for i, piece in enumerate(verdict.pieces):
         mark = "┃" if _inside(verdict, i) else " "
-        shown = piece if len(piece) <= room else piece[: room - 1] + "…"
+        shown = on_one_line(piece if len(piece) <= room else piece[: room - 1] + "…")
         if i < before:
             yield f" {mark}{i + 1:>5} {'':<{most + 10 + wide + len(scale)}} {shown}"
             continue
@@ -141,10 +141,14 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
         shown = {name: f"{value:.3f}" for name, value in evidence.means.items()}
         shown |= {name: f"{value:+.2f}" for name, value in evidence.sums.items()}
         figures += [(name.replace("_", " "), value) for name, value in shown.items()]
+    # Of several keys one is always nearest; that is no finding.
+    nearest = (
+        "nearest " if verdict.keys > 1 and not (verdict.watermarked or verdict.passages) else ""
+    )
     if verdict.key_id:
-        figures.append(("key", verdict.key_id))
+        figures.append((f"{nearest}key", verdict.key_id))
     if verdict.label:
-        figures.append(("label", on_one_line(verdict.label)))
+        figures.append((f"{nearest}label", on_one_line(verdict.label)))
     return figures
 
 
@@ -155,7 +159,10 @@ def _null(verdict: Verdict) -> str:
 
 def _passage(verdict: Verdict, passage: Passage) -> str:
     pieces = "tokens" if _is_short(verdict) else "sentences"
-    return f"{pieces} {passage.begin + 1} to {passage.end}, p = {passage.p_value:.3g}"
+    other = passage.label or passage.key_id
+    known = (verdict.label or verdict.key_id, None)
+    whose = "" if other in known else f", {on_one_line(other or '')}"
+    return f"{pieces} {passage.begin + 1} to {passage.end}, p = {passage.p_value:.3g}{whose}"
 
 
 def _inside(verdict: Verdict, i: int) -> bool:
@@ -243,7 +250,13 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
         "tail_estimate": verdict.tail_estimate,
         "threshold": verdict.threshold,
         "passages": [
-            {"begin": passage.begin, "end": passage.end, "p_value": passage.p_value}
+            {
+                "begin": passage.begin,
+                "end": passage.end,
+                "p_value": passage.p_value,
+                "key_id": passage.key_id,
+                "label": passage.label,
+            }
             for passage in verdict.passages
         ],
         "unit": evidence.unit,

@@ -403,3 +403,23 @@ def test_a_secret_among_the_parameters_is_not_shown(tmp_path: Path) -> None:
         with pytest.raises(KeyFileError) as caught:
             load(path)
         assert secret[:16] not in all_that_a_traceback_may_show(caught.value)
+
+
+def test_a_derived_key_is_not_rotated_out_of_its_family(tmp_path: Path) -> None:
+    ring = Keyring(tmp_path)
+    derived = make().derive("2026-11-16")
+    ring.add(derived, name="day")
+    with pytest.raises(KeyFileError, match=r"label '2026-11-16'; rotate that key, or derive one"):
+        ring.rotate("day")
+    assert ring.find("day").key == derived
+
+
+def test_what_may_be_a_secret_is_not_quoted_even_in_part() -> None:
+    secret = "ab" * 32
+    data = to_json(make(), with_secret=True)
+    for wrong in ({"method": secret}, {"parameters": {secret: 1}}):
+        with pytest.raises(KeyFileError) as caught:
+            from_json({**data, **wrong})
+        assert secret[:16] not in str(caught.value)
+    with pytest.raises(KeyFileError, match="another scheme"):
+        from_json({**data, "scheme": True})

@@ -227,7 +227,9 @@ def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
         {"match": 7, "score": 7.0, "cosine": 0.25, "valid": True, "expected": 4.6},
         {"match": 3, "score": 3.0, "cosine": -0.5, "valid": False, "expected": 2.7},
     ]
-    assert data["passages"] == [{"begin": 0, "end": 2, "p_value": 0.004}]
+    assert data["passages"] == [
+        {"begin": 0, "end": 2, "p_value": 0.004, "key_id": None, "label": None}
+    ]
 
 
 def tokens() -> Verdict:
@@ -262,3 +264,22 @@ def test_tokens_are_tinted_on_a_page() -> None:
     data = report.as_json(tokens(), source="-")
     assert (data["tokens"], data["unit"], data["label"]) == (4, "token", "2026-11-16")
     assert "sentences" not in data
+
+
+def test_a_key_that_is_only_nearest_is_called_so() -> None:
+    nothing = {"watermarked": False, "keys": 9, "passages": (), "label": "alice"}
+    assert re.search(r"nearest key +hm-", report.as_text(verdict(**nothing)))
+    assert re.search(r"nearest label +alice", report.as_text(verdict(**nothing)))
+    assert "nearest" not in report.as_text(verdict(**{**nothing, "watermarked": True}))
+    assert "nearest" not in report.as_text(verdict(**{**nothing, "keys": 1}))
+
+
+def test_a_passage_of_another_key_names_it() -> None:
+    other = Passage(0, 2, 0.004, key_id="hm-ffffffffffff", label="bob")
+    assert "p = 0.004, bob" in report.as_text(verdict(passages=(other,)))
+    own = Passage(0, 2, 0.004, key_id="hm-0123456789ab")
+    assert "p = 0.004\n" in report.as_text(verdict(passages=(own,)))
+
+
+def test_a_sentence_cannot_steer_the_terminal() -> None:
+    assert "\x1b" not in report.as_text(verdict(pieces=("a\x1b[2J", "b", "c")))

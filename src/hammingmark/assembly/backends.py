@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,10 +61,20 @@ def shared_backend(text: str) -> Backend:
     """The language model that was loaded last, if it is this one: for calls one after another."""
     with _lock:
         if text not in _shared:
-            made = load_backend(text)
-            _shared.clear()
-            _shared[text] = made
+            _shared.clear()  # so that two models are not in memory at once
+            _shared[text] = load_backend(text)
         return _shared[text]
+
+
+def _forget_after_fork() -> None:
+    """What a process that forked has loaded is still its own, and so is its lock."""
+    global _lock
+    _shared.clear()
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def load_tokenizer(

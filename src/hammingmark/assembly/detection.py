@@ -17,7 +17,7 @@ from hammingmark.assembly.keys import (
 )
 from hammingmark.core.calibration import Calibration
 from hammingmark.errors import CalibrationError, InputError, KeyMismatch
-from hammingmark.keys import WatermarkKey
+from hammingmark.keys import WatermarkKey, as_label
 from hammingmark.method_config import SentenceConfig, TokenConfig
 from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
@@ -103,7 +103,9 @@ def _search(
     if labels is not None:
         if len(keys) > 1:
             raise InputError("Labels are searched under one key at a time.")
-        wanted = list(dict.fromkeys(labels))
+        if isinstance(labels, str):
+            raise InputError("labels is a list of labels, not one. Write [label].")
+        wanted = list(dict.fromkeys(as_label(label) for label in labels))
         if not wanted:
             raise InputError("At least one label is needed.")
         keys = [keys[0].derive(label) for label in wanted]

@@ -61,6 +61,16 @@ def load_encoder(
         return _kept[known]
 
 
+def _renew_lock_after_fork() -> None:
+    """Another thread of the process that forked may have held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock_after_fork)
+
+
 def check_encoder(text: str) -> None:
     """Refuse an encoder whose libraries are missing, before its files are fetched.
 
@@ -87,9 +97,10 @@ def resolve_encoder(text: str) -> Resolved:
         return Resolved("openai", lambda store: {"base_url": url, "model": model})
     if folder := as_folder(text):
         runtime = _runtime_of(folder)
-        if runtime == "sbert":
-            return Resolved(runtime, lambda store: {"name_or_folder": str(folder)})
-        return Resolved(runtime, lambda store: {"folder": folder})
+        # A key remembers the name, and is used from other folders.
+        name = str(folder.resolve())
+        where = "name_or_folder" if runtime == "sbert" else "folder"
+        return Resolved(runtime, lambda store: {where: name, "name": name})
     if found := resolve_name("encoders", text):
         return found
     if ":" in text or os.sep in text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,7 +40,8 @@ def new_key(
     language: str = "en",
     preset: str = "default",
     note: str = "",
-    **parameters: object,
+    parameters: Mapping[str, object] | None = None,
+    **more: object,
 ) -> WatermarkKey:
     """A key for a method and the parts that it is tied to, by a preset.
 
@@ -54,14 +56,16 @@ def new_key(
             ``economical`` (fewer candidates), ``robust`` (more evidence), and ``paper`` (8 bits,
             of which 6 must match, sentences compared whole).
         note: what the key is for.
-        parameters: of the method, in place of the preset's; None leaves it as it is. HammingMark
-            has ``bits``, ``threshold``, ``softness`` and ``residual``.
+        parameters: of the method, in place of the preset's. HammingMark has ``bits``,
+            ``threshold``, ``softness`` and ``residual``.
+        more: the same by their names; None leaves one as it is.
 
     Raises:
         InputError: a parameter is unknown, or of another kind.
     """
     config: type[MethodConfig] = registry.find("methods", method).Config
-    given = {name: value for name, value in parameters.items() if value is not None}
+    told = {name: value for name, value in more.items() if value is not None}
+    given = {**(parameters or {}), **told}
     chosen: dict[str, Any] = read_parameters(
         parameters_of_config(config), given, of=f"the method {method!r}"
     )

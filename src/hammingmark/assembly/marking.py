@@ -12,7 +12,7 @@ from hammingmark.assembly.keys import (
     require_part,
     splitter_of,
 )
-from hammingmark.errors import BackendError, KeyMismatch
+from hammingmark.errors import KeyMismatch
 from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import SentenceConfig, TokenConfig
 from hammingmark.pipeline.generate import PAPER, GenerationConfig, Writer
@@ -65,12 +65,7 @@ def writer(
         if encoder is None or isinstance(encoder, str):
             encoder = load_encoder(encoder or method_config.encoder.name)
         require_part(loaded, "encoder", encoder)
-    if loaded and isinstance(method_config, TokenConfig):
-        if not isinstance(backend, LogitsBackend):
-            raise BackendError(
-                f"The method {method_config.method!r} marks tokens, and {backend.name} does not "
-                "let anybody at its logits. Use a model like transformers:smollm2."
-            )
+    if loaded and isinstance(method_config, TokenConfig) and isinstance(backend, LogitsBackend):
         require_part(loaded, "tokenizer", backend.load_tokenizer())
     return Writer(
         backend=backend,

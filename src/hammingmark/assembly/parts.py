@@ -20,10 +20,13 @@ from hammingmark.errors import BackendError, EncoderError, HammingMarkError, Inp
 from hammingmark.libraries import require_libraries
 from hammingmark.parameters import (
     REQUIRED,
+    SECRET,
     Parameter,
+    is_secret,
     parameters_of,
     read_parameters,
     takes_splitter,
+    without_login,
 )
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_GENERATOR
@@ -59,6 +62,13 @@ class PartSpec:
     text: str
     parameters: Mapping[str, object] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if any(map(is_secret, self.parameters)) or without_login(self.text) != self.text:
+            raise InputError(
+                "A specification is sent to others and holds no secret: set OPENAI_API_KEY where "
+                "the part is built, and leave passwords out of URLs."
+            )
+
     def build(self) -> Any:
         """The part."""
         return build(self.room, self.text, self.parameters, splitter=load_splitter())
@@ -85,7 +95,7 @@ def resolve_name(room: str, text: str) -> Resolved | None:
     if name not in registry.names(room):
         return None
     known = parameters_of(registry.find(room, name))
-    typed = {"name": text} if "name" in known else {}
+    typed = {"name": without_login(text)} if "name" in known else {}
     if not colon:
         return Resolved(name, lambda store: typed)
     takes = next(iter(known), None)
@@ -104,8 +114,9 @@ def known_parameters(
         resolved: the part.
         given: parameters, of which the names of other parts matter here.
     """
-    known = parameters_of(registry.find(room, resolved.name))
-    for name, inner_room, value in list(_nested(known, given)):
+    part = registry.find(room, resolved.name)
+    known = parameters_of(part)
+    for name, inner_room, value in list(_nested(known, {**_defaults(part, known), **given})):
         inner = resolve(inner_room, value)
         for other, its in known_parameters(inner_room, inner, _behind(name, given)).items():
             known[f"{name}.{other}"] = replace(its, name=f"{name}.{other}")
@@ -176,9 +187,9 @@ def build(
         **{name: value for name, value in given.items() if name in known},
     }
     if "name" in known and known["name"].default is REQUIRED:
-        chosen.setdefault("name", text)
-    if "api_key" in known:
-        chosen.setdefault("api_key", os.environ.get("OPENAI_API_KEY") or None)
+        chosen.setdefault("name", without_login(text))
+    if SECRET in known:
+        chosen.setdefault(SECRET, os.environ.get("OPENAI_API_KEY") or None)
     for name, each in known.items():
         if each.default is REQUIRED and name not in chosen:
             raise InputError(

@@ -25,7 +25,7 @@ _READING = 4  # steps in whose time a piece of a prompt is read
 _HEAD = 4  # a beginning shorter than this is not worth copying
 _FEWEST = 16  # slots in a step on CUDA; fewer would be no faster
 _STRETCH = 256  # attention spans are rounded up to multiples of this
-_IGNORED = -1e30
+_IGNORED = float("-inf")
 _FEWEST_KEPT = 64  # likeliest tokens that are looked at, where top-k asks for fewer
 _MOST_GRAPHS = 64
 _PLAIN = Sampling()
@@ -144,6 +144,8 @@ class BatchEngine:
 
     def begin(self, wanted: Sequence[Continuation]) -> list[int]:
         """Continue sequences in free slots; the number of each one's slot."""
+        if not wanted:
+            return []
         self._plan = None
         slots: dict[int, int] = {}
         waiting = [(number, list(each.tokens)) for number, each in enumerate(wanted)]
@@ -342,7 +344,8 @@ class BatchEngine:
         self, inputs: _Inputs, rows: torch.Tensor, span: int, *, leading: bool
     ) -> torch.Tensor:
         """Feed one token to each row and draw the next: (rows,)."""
-        tokens, places, seeds, counts, top_k, processed, *contexts = inputs.whole
+        tokens, places, seeds, counts, top_k, processed = inputs.whole[:6]
+        contexts = inputs.whole[6:].T
         self._cache.rows = rows
         self._cache.positions = places[:, None]
         self._cache.leading = leading
@@ -350,8 +353,7 @@ class BatchEngine:
         logits = self._call(tokens[:, None], places[:, None])
         plan = inputs.plan
         for number, processor in enumerate(plan.processors, start=1):
-            before = torch.stack(contexts, dim=1)[:, len(contexts) - processor.width :]
-            changed = processor.process(logits, before)
+            changed = processor.process(logits, contexts[:, contexts.shape[1] - processor.width :])
             logits = torch.where((processed == number)[:, None], changed, logits)
         temperature, top_p, min_p = plan.parts
         rule = RowSampling(

@@ -30,7 +30,7 @@ from hammingmark.cli.options import (
 from hammingmark.cli.outputs import check_output, is_stream, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.errors import InputError
-from hammingmark.parameters import REQUIRED, Parameter, read_parameters
+from hammingmark.parameters import REQUIRED, Parameter, is_secret, read_parameters, without_login
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.protocols import Attack, Splitter
 from hammingmark.records import Attacked
@@ -253,12 +253,13 @@ def _recorded(known: Mapping[str, Parameter], given: Mapping[str, object]) -> di
     found: dict[str, object] = {}
     for key, parameter in known.items():
         # A default that cannot be typed, such as a function, is written differently every time.
+        if is_secret(key):
+            continue
         if key in given or (parameter.typed and parameter.default is not REQUIRED):
             written = json.dumps(given.get(key, parameter.default), default=str)
             digest = hashlib.sha256(written.encode()).hexdigest()
-            found[key] = (
-                json.loads(written) if len(written) <= _LONGEST_SHOWN else f"sha256:{digest}"
-            )
+            shown = without_login(written)
+            found[key] = json.loads(shown) if len(written) <= _LONGEST_SHOWN else f"sha256:{digest}"
     return found
 
 

@@ -115,7 +115,7 @@ def generate(
     loaded = None if no_watermark or key is None else load_key(key)
     if label is not None:
         if loaded is None:
-            raise InputError("A label goes with a key: name one with --key.")
+            raise InputError("A label goes with a key that marks; there is none.")
         loaded = loaded.derive(label)
     method = loaded.config if loaded else None
     made = writer(

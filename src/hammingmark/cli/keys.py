@@ -115,7 +115,7 @@ def new(
         language=language,
         preset=preset,
         note=note,
-        **given,
+        parameters=given,
     )
     _store(key, name=name, out=out, as_json=as_json)
 

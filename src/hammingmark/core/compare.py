@@ -80,7 +80,7 @@ def compare(
     wholes: list[NDArray[np.float64]] = []
     scans: list[NDArray[np.float64]] = []
     draws = _null_scores(test.null, test.centre)
-    while not (whole.stopped and window.stopped):
+    while not ((whole.stopped or closed is not None) and window.stopped):
         sums, bests = next(draws)
         wholes.append(sums)
         scans.append(bests)
@@ -88,7 +88,6 @@ def compare(
         window.update(bests)
     every_whole = np.concatenate(wholes)[:limit]
     every_scan = np.concatenate(scans)[:limit]
-    shown = max(level, 10 / (len(every_whole) + 1))
     p_value = whole.p_value if closed is None else closed
     reachable = test.null.survival(best)
     if reachable is None:
@@ -101,7 +100,7 @@ def compare(
         p_value=p_value,
         references=whole.drawn,
         attainable=min(p_value, reachable),
-        power=references.power(every_whole, level=shown) if test.is_ratio else None,
+        power=references.power(every_whole, level=level) if test.is_ratio else None,
         tail_estimate=references.tail_estimate(every_whole, total) if estimated else None,
         windows=tuple(
             Passage(begin, end, sequential_p_value(every_scan, score - blur, limit, stop_after))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from hammingmark.core import theory
 from hammingmark.keys import Secret
 
 _BLOCK = 1000
+_CHUNK = 256  # units at a time, so that memory does not grow with the text
 _TIE = 1e-9
 
 
@@ -74,10 +76,12 @@ class BinomialNull:
 
     def blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
         """Independent draws."""
-        units = len(self.counted)
-        block = 0
-        while True:
-            uniform = self.secret.uniforms("null", units * _BLOCK, index=block)
-            drawn = uniform.reshape(units, _BLOCK) < self.probability
-            yield iter([(drawn & self.counted[:, None]).astype(np.float64)])
-            block += 1
+        return (self._draw(block) for block in count())
+
+    def _draw(self, block: int) -> Iterator[NDArray[np.float64]]:
+        for part, first in enumerate(range(0, len(self.counted), _CHUNK)):
+            counted = self.counted[first : first + _CHUNK, None]
+            index = (block << 32) | part
+            uniform = self.secret.uniforms("null", len(counted) * _BLOCK, index=index)
+            drawn = uniform.reshape(-1, _BLOCK) < self.probability
+            yield (drawn & counted).astype(np.float64)

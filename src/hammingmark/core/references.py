@@ -11,11 +11,13 @@ is at most α with probability at most α, whatever the text: any genre, length,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 _TIE = 1e-9
+_FEWEST_ABOVE = 10  # scores above a critical one that is read off the scores themselves
 _DEPENDENT = 1e-6  # what is left of a sentence that others span already is rounding
 
 
@@ -100,13 +102,10 @@ def tail_estimate(scores: NDArray[np.float64], score: float, *, share: float = 0
         score: the secret key's.
         share: how much of the reference counts as tail.
     """
-    ordered = np.sort(scores)
-    count = max(10, round(share * len(scores)))
-    if len(scores) <= count or score <= ordered[-count]:
+    if len(scores) <= max(10, round(share * len(scores))):
         return p_value(scores, score)
-    start = float(ordered[-count - 1])
-    scale = float(np.mean(ordered[-count:]) - start)
-    if scale <= 0.0:
+    start, scale, count = _tail(scores, share=share)
+    if scale <= 0.0 or score <= np.partition(scores, -count)[-count]:
         return p_value(scores, score)
     estimate = count / len(scores) * float(np.exp(-(score - start) / scale))
     return min(max(estimate, (len(scores) + 1.0) ** -2), p_value(scores, score))
@@ -120,18 +119,39 @@ def power(scores: NDArray[np.float64], *, level: float) -> float:
     which the text would be marked, and the share of that weight above the critical score is the
     power: the probability that the mark is found.
 
+    Where too few reference keys were drawn to show the level, the critical score is read off the
+    tail of `tail_estimate`, and the scores are taken to be normal: weighing them by exp(S) then
+    moves their mean up by their variance.
+
     Args:
         scores: log-likelihood ratios under reference keys, (K,).
         level: the p-value to reach.
     """
+    if level * (len(scores) + 1) < _FEWEST_ABOVE - 1e-9:
+        return _normal_power(scores, level)
     allowed = int(level * (len(scores) + 1) + 1e-9) - 1
-    if allowed < 0:
-        return 0.0
     ordered = np.sort(scores)[::-1]
     weights = np.exp(ordered - ordered[0])
     if allowed >= len(scores):
         return 1.0
     return float(weights[ordered > ordered[allowed]].sum() / weights.sum())
+
+
+def _normal_power(scores: NDArray[np.float64], level: float) -> float:
+    spread = float(scores.std())
+    if len(scores) <= 2 * _FEWEST_ABOVE or spread == 0.0:
+        return 0.0
+    start, scale, count = _tail(scores, share=0.025)
+    critical = start + scale * float(np.log(count / len(scores) / level))
+    return 1.0 - NormalDist(float(scores.mean()) + spread**2, spread).cdf(critical)
+
+
+def _tail(scores: NDArray[np.float64], *, share: float) -> tuple[float, float, int]:
+    """Where the tail of the largest scores begins, its mean length, and how many they are."""
+    ordered = np.sort(scores)
+    count = max(10, round(share * len(scores)))
+    start = float(ordered[-count - 1])
+    return start, float(np.mean(ordered[-count:]) - start), count
 
 
 @dataclass(slots=True)

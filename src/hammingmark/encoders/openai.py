@@ -73,7 +73,7 @@ class OpenAIEncoder:
     @property
     def name(self) -> str:
         """What a user types to get this encoder."""
-        return self._model
+        return f"openai:{self._model}@{self._endpoint.url()}"
 
     @cached_property
     def dimension(self) -> int:

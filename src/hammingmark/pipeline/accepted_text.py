@@ -104,13 +104,28 @@ class AcceptedText:
         ended = last and candidate.finished
         return Addition(raw, kept, kept[-1].text, tokens, ended, last and cut)
 
-    def read_all(self, candidate: Candidate) -> Addition:
-        """All that a candidate adds, when nothing is asked of it."""
+    def enough_sentences(self, most: int | None) -> Callable[[str], bool]:
+        """A function that says whether a growing text has so many sentences; None for any."""
+
+        def complete(text: str) -> bool:
+            if most is None or not _MAY_END.search(text):
+                return False
+            return sum(unit.carries for unit in self._split(text)[len(self._units) : -1]) >= most
+
+        return complete
+
+    def read_all(self, candidate: Candidate, *, most: int | None = None) -> Addition:
+        """All that a candidate adds, when nothing is asked of it; ``most`` sentences at most."""
         text = candidate.text.rstrip()
         units = self._split(text)[len(self._units) :]
-        return Addition(
-            text, units, "", len(candidate.pieces), candidate.finished, not candidate.finished
-        )
+        places = [place for place, unit in enumerate(units) if unit.carries]
+        if most is not None and len(places) >= most and places[most - 1] < len(units) - 1:
+            kept = units[: places[most - 1] + 1]
+            raw = self._raw(text, kept)
+            if raw is not None:
+                return Addition(raw, kept, "", _tokens(candidate, len(raw)), ends=False)
+        ends = candidate.finished
+        return Addition(text, units, "", len(candidate.pieces), ends, cut=not ends)
 
     def repeats(self, sentence: str) -> float:
         """The share of a sentence's four-word runs that the text or its prompt has already."""

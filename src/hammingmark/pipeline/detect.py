@@ -18,7 +18,7 @@ from hammingmark.protocols import (
     SignificanceTest,
     Watermark,
 )
-from hammingmark.records import TOPICS, Evidence, TopicName, Verdict
+from hammingmark.records import TOPICS, Evidence, Passage, TopicName, Verdict
 from hammingmark.report import counted
 
 REFERENCES = 4000
@@ -79,6 +79,10 @@ class Detector:
             raise InputError(f"The method {self.search.first.name!r} does not allow for edits.")
         if self.reader.edits and (self.calibration or self.threshold is not None):
             raise InputError("A threshold cannot be combined with edits; use one of the two.")
+        if self.threshold is not None and self.keys > 1:
+            raise InputError(
+                "A fixed threshold is not corrected for the number of keys; give one key with it."
+            )
         if self.calibration and self.threshold is not None:
             raise InputError("Give a calibration or a fixed threshold, not both.")
 
@@ -126,11 +130,25 @@ class Detector:
             )
             for test in tests
         ]
+        passages = sorted(
+            (
+                passage
+                for watermark, found in zip(watermarks, comparisons, strict=True)
+                for passage in self._passages(watermark, found, scored[0].evidence, text)
+            ),
+            key=lambda each: each.p_value,
+        )
         best = min(range(len(scored)), key=lambda i: comparisons[i].p_value)
-        evidence = scored[best].evidence
-        verdict = self._by_p_value(comparisons[best], evidence, text)
-        key = watermarks[best].key
-        verdict = replace(verdict, key_id=key.id, label=key.label, null=tests[best].null.words)
+        if passages and self.keys * comparisons[best].p_value > self.level:
+            named = [watermark.key.id for watermark in watermarks]
+            best = named.index(passages[0].key_id or "")
+        evidence, key = scored[best].evidence, watermarks[best].key
+        verdict = replace(
+            self._by_p_value(comparisons[best], evidence, text, tuple(passages)),
+            key_id=key.id,
+            label=key.label,
+            null=tests[best].null.words,
+        )
         value = evidence.mean(self.statistic)
         if self.calibration:
             return _by_threshold(verdict, value, self.calibration.threshold(len(evidence.scores)))
@@ -169,7 +187,29 @@ class Detector:
             edits=self.reader.edits,
         )
 
-    def _by_p_value(self, found: Comparison, evidence: Evidence, text: ReadText) -> Verdict:
+    def _passages(
+        self, watermark: Watermark, found: Comparison, evidence: Evidence, text: ReadText
+    ) -> Iterator[Passage]:
+        """The windows that carry the mark of one key at the level.
+
+        A window of increments covers the pieces that they score and those before, on which they
+        rest: two sentences for one transition.
+        """
+        before = len(text.pieces) - len(evidence.scores)
+        key = watermark.key
+        for window in found.windows:
+            p_value = min(1.0, self.keys * window.p_value)
+            if p_value <= self.level:
+                end = window.end + before
+                yield Passage(window.begin, end, p_value, key_id=key.id, label=key.label)
+
+    def _by_p_value(
+        self,
+        found: Comparison,
+        evidence: Evidence,
+        text: ReadText,
+        passages: tuple[Passage, ...],
+    ) -> Verdict:
         p_value = min(1.0, self.keys * found.p_value)
         attainable = min(1.0, self.keys * found.attainable)
         watermarked: bool | None = p_value <= self.level
@@ -190,14 +230,6 @@ class Detector:
             )
         else:
             reason = f"p = {p_value:.2g} is above the level {self.level:g}."
-        # A window of increments covers the pieces that they score and those before, on which they
-        # rest: two sentences for one transition.
-        before = len(text.pieces) - len(evidence.scores)
-        passages = tuple(
-            replace(window, end=window.end + before, p_value=p)
-            for window in found.windows
-            if (p := min(1.0, self.keys * window.p_value)) <= self.level
-        )
         if passages and not watermarked:
             first = passages[0]
             where = f"{self.reader.piece}s {first.begin + 1} to {first.end}"

@@ -23,6 +23,7 @@ from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import (
     Backend,
     Encoder,
+    LogitsBackend,
     SentenceWatermark,
     Session,
     Splitter,
@@ -52,6 +53,15 @@ class Writer:
     encoder: Encoder | None
     watermark: Watermark | None
     config: GenerationConfig = field(default_factory=GenerationConfig)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.watermark, TokenWatermark) and not isinstance(
+            self.backend, LogitsBackend
+        ):
+            raise BackendError(
+                f"The method {self.watermark.name!r} marks tokens, and {self.backend.name} does "
+                "not let anybody at its logits. Use a model like transformers:smollm2."
+            )
 
     def __repr__(self) -> str:
         key = self.watermark.key.id if self.watermark else None

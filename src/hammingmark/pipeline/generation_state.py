@@ -176,7 +176,7 @@ class GenerationState:
         place = Place(
             document=place.document,
             step=place.step + bool(addition.raw.strip()),
-            sentences=place.sentences + bool(addition.sentence),
+            sentences=place.sentences + sum(unit.carries for unit in addition.units),
             tokens=place.tokens + addition.tokens,
         )
         previous = candidates.previous if outcome.embedding is None else outcome.embedding

@@ -72,7 +72,7 @@ class RankedKeys:
         return len(self.keys)
 
     def candidates(self, texts: Sequence[ReadText], *, statistic: str) -> list[list[Watermark]]:
-        """One or two for each text; any for one that is too short to test."""
+        """A few for each text; any for one that is too short to test."""
         ranker = self.first
         assert isinstance(ranker, RanksKeys)
         sizes = [len(text.pieces) for text in texts]

@@ -156,7 +156,8 @@ class SentenceCandidates:
             seed: gives the seed of a step and a draw.
         """
         free = self._watermark is None
-        enough = _never if free else self.accepted.enough()
+        limit = self._config.max_sentences
+        enough = self.accepted.enough_sentences(limit) if free else self.accepted.enough()
         longest = self.left if free else min(self.left, self._config.max_sentence_tokens)
         while len(self._under_way) < width and self._drawn < self.budget:
             request = Request(
@@ -178,7 +179,7 @@ class SentenceCandidates:
         draw = self._under_way.pop(candidate.number)
         tokens = len(candidate.pieces)
         if self._watermark is None:
-            whole = self.accepted.read_all(candidate)
+            whole = self.accepted.read_all(candidate, most=self._config.max_sentences)
             self._draws[draw] = _Draw(tokens, whole, silent=False, trouble=candidate.trouble)
             return draw, None
         cut = candidate.cut and self.left <= self._config.max_sentence_tokens
@@ -334,8 +335,3 @@ class SentenceCandidates:
                 fallback=True,
             )
         return Outcome(self.budget - 1, None, silent=silent)
-
-
-def _never(text: str) -> bool:
-    """An unmarked text is drawn in one go."""
-    return False

@@ -70,3 +70,9 @@ def test_parameters_of_a_method_are_checked() -> None:
 def test_a_model_without_a_tokenizer_is_refused_by_name() -> None:
     with pytest.raises(InputError, match="No tokenizer is known for 'smollm2'"):
         load_tokenizer("smollm2")
+
+
+def test_a_parameter_may_be_called_like_an_argument_and_is_refused_in_words() -> None:
+    for name in ("preset", "encoder", "method", "note"):
+        with pytest.raises(InputError, match=f"no parameter '{name}'"):
+            new_key(FakeEncoder(), parameters={name: "x"})

@@ -286,3 +286,53 @@ def test_what_others_go_on_from_is_overwritten_last(model: object) -> None:
     numbers = slots.begin([Continuation(tokens, 0, GREEDY) for tokens in wanted])
     assert len(set(numbers)) == 4
     assert [slots._read[number] for number in numbers[1:]] == [each[:-1] for each in starts[1:]]
+
+
+class Favour:
+    """Looks at no token before the next, and lets one token pass."""
+
+    width = 0
+
+    def process(self, scores: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
+        assert contexts.shape == (len(scores), 0)
+        tokens = torch.arange(scores.shape[1], device=scores.device)
+        return scores.masked_fill(tokens != 77, float("-inf"))
+
+
+@pytest.mark.parametrize("device", ["cpu", on_cuda])
+def test_a_processor_need_not_look_back(model: object, device: str) -> None:
+    model = copy.deepcopy(model).to(device)  # type: ignore[attr-defined]
+    slots = BatchEngine(model, slots=1, length=60)
+    numbers = slots.begin([Continuation(prompt(5, 1), 1, Sampling(), Favour())])
+    assert finish(slots, numbers, 6) == [[77] * 6]
+
+
+def test_what_no_step_changes_is_packed_once(
+    model: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = BatchEngine(model, slots=3, length=100)
+    made: list[object] = []
+    whole = slots._make_plan
+    monkeypatch.setattr(slots, "_make_plan", lambda lanes: made.append(lanes) or whole(lanes))
+    (number,) = slots.begin([Continuation(prompt(5, 1), 1, GREEDY)])
+    for _ in range(10):
+        assert slots.begin([]) == []
+        slots.step()
+    assert len(made) == 1
+    slots.begin([Continuation(prompt(5, 2), 1, GREEDY)])
+    slots.step()
+    slots.end(number)
+    slots.step()
+    assert len(made) == 3
+
+
+def test_a_tiny_temperature_keeps_to_top_k() -> None:
+    logits = -torch.arange(1.0, 9.0).repeat(4, 1)
+    drawn = draw(
+        logits,
+        torch.arange(4),
+        torch.zeros(4, dtype=torch.long),
+        in_rows(Sampling(temperature=1e-35, top_k=3), 4),
+        kept=8,
+    )
+    assert drawn.tolist() == [0] * 4

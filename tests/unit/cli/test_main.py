@@ -90,7 +90,10 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
         (["keys", "new", "--bits", "8", "--set", "bits=8"], "given twice"),
         (["keys", "new", "--preset", "cheap"], "no preset 'cheap'"),
         (["methods", "haming"], "Did you mean 'hamming'"),
-        (["generate", "--no-watermark", "--label", "x", "--prompt", "x"], "goes with a key"),
+        (
+            ["generate", "--no-watermark", "--label", "x", "--prompt", "x"],
+            "goes with a key that marks",
+        ),
         (["detect", "t.txt", "--key", "a", "--splitter", "punk"], "Did you mean 'punkt'"),
         (["detect", "t.txt", "--key", "a", "--language", "xx"], "no rules for language 'xx'"),
         (["detect", "t.txt", "--key", "a", "--calibration", "t.txt"], "not a calibration file"),

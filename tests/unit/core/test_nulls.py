@@ -66,3 +66,9 @@ def test_a_test_in_closed_form_agrees_with_its_draws() -> None:
     assert abs(by_formula.p_value - by_counting.p_value) < slack
     assert by_formula.windows == by_counting.windows
     assert by_formula.attainable == pytest.approx(0.25**40)
+
+
+def test_a_long_text_is_drawn_chunk_by_chunk() -> None:
+    chunks = list(next(null([True] * 600).blocks()))
+    assert [chunk.shape for chunk in chunks] == [(256, 1000), (256, 1000), (88, 1000)]
+    assert not np.array_equal(chunks[0], chunks[1])

@@ -9,6 +9,7 @@ from hammingmark.core.references import (
     SequentialTest,
     coordinates,
     p_value,
+    power,
     tail_estimate,
 )
 
@@ -118,3 +119,18 @@ def test_the_tail_estimate_never_exceeds_the_p_value() -> None:
 def test_what_is_not_a_number_counts_against_us() -> None:
     assert p_value(np.zeros(9), float("nan")) == 1.0
     assert p_value(np.full(9, np.nan), 1.0) == 1.0
+
+
+def test_power_at_a_level_that_too_few_keys_show_is_estimated_and_falls_with_it() -> None:
+    """Normal log-likelihood ratios: N(-v/2, v) under the null, N(v/2, v) under the mark."""
+    from scipy import stats
+
+    v = 12.0
+    drawn = np.random.default_rng(0).normal(-v / 2, np.sqrt(v), 1000)
+    found = [power(drawn, level=level) for level in (1e-2, 1e-3, 1e-4, 1e-5)]
+    assert found == sorted(found, reverse=True)
+    for level, got in zip((1e-3, 1e-4, 1e-5), found[1:], strict=True):
+        critical = stats.norm.isf(level, -v / 2, np.sqrt(v))
+        assert got == pytest.approx(stats.norm.sf(critical, v / 2, np.sqrt(v)), abs=0.2)
+    assert power(np.zeros(1000), level=1e-4) == 0.0
+    assert power(drawn[:12], level=1e-4) == 0.0

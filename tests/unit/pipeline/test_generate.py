@@ -298,3 +298,31 @@ def test_a_text_ends_where_the_context_does_and_says_so(splitter: Splitter, mark
     assert generation.error == "The context of 80 words is full."
     assert len(generation.sentences) >= 4
     assert tuple(splitter.split(generation.text).carrying) == generation.sentences
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_text_without_a_mark_has_as_many_sentences_as_asked_for(
+    splitter: Splitter, most: int
+) -> None:
+    made = replace(writer(splitter, FakeBackend(), max_sentences=most), watermark=None)
+    generation = made.write(PROMPT, seed=1)
+    assert len(generation.sentences) == most
+    assert generation.stopped == "sentences"
+    assert tuple(splitter.split(generation.text).carrying) == generation.sentences
+    whole = replace(made, config=replace(made.config, max_sentences=None, max_tokens=200))
+    assert whole.write(PROMPT, seed=1).text.startswith(generation.text)
+
+
+class Tokens(LongestOf):
+    """A method that marks tokens."""
+
+    choose = property()  # type: ignore[assignment]  # it has none
+    width = 1
+
+    def process(self, scores: object, contexts: object) -> object:
+        return scores
+
+
+def test_a_method_that_marks_tokens_needs_logits(splitter: Splitter) -> None:
+    with pytest.raises(BackendError, match="does not let anybody at its logits"):
+        Writer(FakeBackend(), splitter, None, Tokens(1))  # type: ignore[arg-type]

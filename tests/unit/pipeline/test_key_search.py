@@ -10,12 +10,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.keys import hamming_key
 
 from hammingmark.assembly.detection import MOST_TESTED, DetectorSpec, detector
 from hammingmark.assembly.keys import new_key
 from hammingmark.errors import InputError, KeyMismatch
 from hammingmark.keyring import save
-from hammingmark.keys import WatermarkKey
+from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.detect import Detector
 from hammingmark.pipeline.key_search import EveryKey, RankedKeys
 from hammingmark.pipeline.reading import SentenceReader
@@ -82,6 +83,49 @@ def test_unmarked_texts_keep_the_level_however_many_keys_are_searched(
 def test_texts_too_short_to_test_do_not_stop_a_search(make: SimpleNamespace) -> None:
     verdicts = list(ranked(make, make.watermark(4)).judge_many(["", "One here.", "One. Two."]))
     assert [verdict.p_value is None for verdict in verdicts] == [True, True, False]
+
+
+def test_a_passage_is_named_by_its_own_key_wherever_it_stands(make: SimpleNamespace) -> None:
+    """Also where the whole text looks better under another of the keys that are tested."""
+    marks = [make.watermark(number) for number in range(40, 46)]
+    for number in range(4):
+        inside = make.marked(marks[number], 24, seed=number)
+        text = make.text(make.plain(60, seed=5) + inside + make.plain(60, seed=6))
+        verdict = make.detector(*marks).judge(text)
+        assert verdict.passages
+        assert {passage.key_id for passage in verdict.passages} == {marks[number].key.id}
+        assert verdict.key_id == marks[number].key.id
+
+
+def test_a_key_that_likes_the_topic_does_not_hide_the_one_that_marked() -> None:
+    """Sentences at a cosine of about a half, whole sentences compared, the test given the topic."""
+    rng = np.random.default_rng(3)
+    ranked_first = 0
+    for _ in range(6):
+        master = HammingMark(hamming_key(Secret(rng.bytes(32)), dimension=96))
+        keys = [master.key.derive(str(number)) for number in range(100)]
+        mark = master.like(keys[50])
+        topic = rng.standard_normal(96) / np.sqrt(96)
+        rows: list[np.ndarray] = []
+        while len(rows) < 24:
+            noise = rng.standard_normal((16, 96)) / np.sqrt(96) + topic
+            some = (noise / np.linalg.norm(noise, axis=1, keepdims=True)).astype(np.float32)
+            rows.append(some[mark.choose(rows[-1] if rows else None, some).index])
+        ranked_first += 50 in master.rank(keys, [np.stack(rows)], statistic="margin")[0]
+    assert ranked_first >= 4
+
+
+def test_a_threshold_is_not_searched_over_keys(make: SimpleNamespace) -> None:
+    with pytest.raises(InputError, match="not corrected for the number of keys"):
+        make.detector(make.watermark(1), make.watermark(2), threshold=0.5)
+
+
+def test_labels_are_a_list_and_one_spelling_is_one_label() -> None:
+    encoder = FakeEncoder()
+    key = new_key(encoder)
+    assert detector(key, labels=["a", " a", "a "], encoder=encoder).keys == 1
+    with pytest.raises(InputError, match="a list of labels"):
+        detector(key, labels="2026", encoder=encoder)
 
 
 def test_few_keys_are_tested_and_many_are_ranked() -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import nlargest
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core.passages import WindowScan
+from hammingmark.core.references import split_topic
 from hammingmark.core.statistics import Rule, Statistic, cosines, grid_steps
 from hammingmark.watermarks.hamming.increments import along, projected
 
 _TOGETHER = 256  # keys that are looked at side by side
+_WHOLES = 4  # keys that are kept for the whole of a text
+_WINDOWS = 1  # and for a passage of it
 
 
 def best_keys(
@@ -22,8 +26,10 @@ def best_keys(
     statistic: Statistic,
     rule: Rule,
 ) -> list[list[int]]:
-    """For each text, the keys under which the whole of it and a passage of it do best.
+    """For each text, the few keys under which the whole of it or a passage of it does best.
 
+    Each is looked at as it stands and without its mean sentence: given the topic, a key that likes
+    the topic is no better than others, and would otherwise stand before the one that marked.
     Each key's hyperplanes are made once for all texts, and each text is projected once for all
     keys that are looked at side by side.
 
@@ -34,26 +40,61 @@ def best_keys(
         rule: that of all the keys.
 
     Returns:
-        One or two numbers of keys for each text.
+        Numbers of keys, at most ten for each text.
     """
-    similarities = [cosines(text) for text in texts]
-    centres = [statistic.centre(grid_steps(each, rule=rule)) for each in similarities]
-    best = [[(-np.inf, 0), (-np.inf, 0)] for _ in texts]
+    looks = [[_Look(rows, statistic, rule) for rows in (text, _bare(text))] for text in texts]
     waiting = iter(planes)
     first = 0
     while some := list(islice(waiting, _TOGETHER)):
         stacked = np.ascontiguousarray(np.concatenate(some).T)
-        for number, text in enumerate(texts):
-            total: NDArray[np.float64] = np.zeros(len(some))
-            scan = WindowScan()
-            done = 0
-            view = projected(text, stacked, bits=rule.bits)
-            for part in along(view, similarities[number], statistic=statistic, rule=rule):
-                total += part.sum(axis=0)
-                scan.update(part - centres[number][done : done + len(part), None])
-                done += len(part)
-            for place, scores in enumerate((total, scan.best)):
-                top = int(np.argmax(scores))
-                best[number][place] = max(best[number][place], (float(scores[top]), -first - top))
+        for look in (each for both in looks for each in both):
+            look.update(stacked, first)
         first += len(some)
-    return [list(dict.fromkeys(-place for _, place in each)) for each in best]
+    return [list(dict.fromkeys(key for look in both for key in look.keys)) for both in looks]
+
+
+class _Look:
+    """One way to look at a text, and the keys under which it does best so far."""
+
+    def __init__(self, rows: NDArray[np.float32], statistic: Statistic, rule: Rule) -> None:
+        self._rows = rows
+        self._statistic = statistic
+        self._rule = rule
+        self._similarity = cosines(rows)
+        self._centre = statistic.centre(grid_steps(self._similarity, rule=rule))
+        self._wholes: list[tuple[float, int]] = []
+        self._windows: list[tuple[float, int]] = []
+
+    @property
+    def keys(self) -> list[int]:
+        """Their numbers."""
+        return [-place for _, place in self._wholes + self._windows]
+
+    def update(self, stacked: NDArray[np.float32], first: int) -> None:
+        """Look at more keys, numbered from ``first``: their planes side by side, (d, k m)."""
+        total: NDArray[np.float64] = np.zeros(stacked.shape[1] // self._rule.bits)
+        scan = WindowScan()
+        done = 0
+        view = projected(self._rows, stacked, bits=self._rule.bits)
+        for part in along(view, self._similarity, statistic=self._statistic, rule=self._rule):
+            total += part.sum(axis=0)
+            scan.update(part - self._centre[done : done + len(part), None])
+            done += len(part)
+        self._wholes = _top(self._wholes, total, first, most=_WHOLES)
+        self._windows = _top(self._windows, scan.best, first, most=_WINDOWS)
+
+
+def _top(
+    known: list[tuple[float, int]], scores: NDArray[np.float64], first: int, *, most: int
+) -> list[tuple[float, int]]:
+    """The best scores of those known and those new, (k,), with the numbers of their keys."""
+    places = np.argsort(-scores, kind="stable")[:most]
+    return nlargest(most, [*known, *((float(scores[i]), -first - int(i)) for i in places)])
+
+
+def _bare(text: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A text's sentences without what they have in common, at length one."""
+    rest = split_topic(text).rest.astype(np.float64)
+    length = np.sqrt((rest * rest).sum(axis=1, keepdims=True))
+    bare: NDArray[np.float32] = (rest / np.maximum(length, 1e-6)).astype(np.float32)
+    return bare
