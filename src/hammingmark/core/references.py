@@ -119,16 +119,16 @@ def power(scores: NDArray[np.float64], *, level: float) -> float:
     which the text would be marked, and the share of that weight above the critical score is the
     power: the probability that the mark is found.
 
-    Where too few reference keys were drawn to show the level, the critical score is read off the
-    tail of `tail_estimate`, and the scores are taken to be normal: weighing them by exp(S) then
-    moves their mean up by their variance.
+    Where too few reference keys were drawn to show the level, the critical score is moved along the
+    tail of `tail_estimate`, and the scores of marked texts are taken to be normal with the spread
+    of the others.
 
     Args:
         scores: log-likelihood ratios under reference keys, (K,).
         level: the p-value to reach.
     """
     if level * (len(scores) + 1) < _FEWEST_ABOVE - 1e-9:
-        return _normal_power(scores, level)
+        return _power_beyond(scores, level)
     allowed = int(level * (len(scores) + 1) + 1e-9) - 1
     ordered = np.sort(scores)[::-1]
     weights = np.exp(ordered - ordered[0])
@@ -137,13 +137,17 @@ def power(scores: NDArray[np.float64], *, level: float) -> float:
     return float(weights[ordered > ordered[allowed]].sum() / weights.sum())
 
 
-def _normal_power(scores: NDArray[np.float64], level: float) -> float:
+def _power_beyond(scores: NDArray[np.float64], level: float) -> float:
+    """The power at a smaller level than the scores show, from that at the smallest they do."""
+    shown = _FEWEST_ABOVE / (len(scores) + 1)
     spread = float(scores.std())
     if len(scores) <= 2 * _FEWEST_ABOVE or spread == 0.0:
         return 0.0
-    start, scale, count = _tail(scores, share=0.025)
-    critical = start + scale * float(np.log(count / len(scores) / level))
-    return 1.0 - NormalDist(float(scores.mean()) + spread**2, spread).cdf(critical)
+    _, scale, _ = _tail(scores, share=0.025)
+    farther = scale * float(np.log(shown / level))  # how much higher the critical score lies
+    normal = NormalDist()
+    anchor = min(max(power(scores, level=shown), 0.001), 0.999)
+    return normal.cdf(normal.inv_cdf(anchor) - farther / spread)
 
 
 def _tail(scores: NDArray[np.float64], *, share: float) -> tuple[float, float, int]:

@@ -125,12 +125,12 @@ def test_power_at_a_level_that_too_few_keys_show_is_estimated_and_falls_with_it(
     """Normal log-likelihood ratios: N(-v/2, v) under the null, N(v/2, v) under the mark."""
     from scipy import stats
 
-    v = 12.0
+    v = 8.0
     drawn = np.random.default_rng(0).normal(-v / 2, np.sqrt(v), 1000)
     found = [power(drawn, level=level) for level in (1e-2, 1e-3, 1e-4, 1e-5)]
     assert found == sorted(found, reverse=True)
     for level, got in zip((1e-3, 1e-4, 1e-5), found[1:], strict=True):
         critical = stats.norm.isf(level, -v / 2, np.sqrt(v))
-        assert got == pytest.approx(stats.norm.sf(critical, v / 2, np.sqrt(v)), abs=0.2)
+        assert got == pytest.approx(stats.norm.sf(critical, v / 2, np.sqrt(v)), abs=0.3)
     assert power(np.zeros(1000), level=1e-4) == 0.0
     assert power(drawn[:12], level=1e-4) == 0.0
