@@ -218,10 +218,10 @@ def test_a_method_by_logits_marks_a_real_model(
         return capsys.readouterr().out
 
     run("keys", "new", "--method", "green", "--backend", model, "--set", "delta=4", "--name", "g")
-    prompt = ("--prompt", "The lighthouse had been dark for a year.", "--max-tokens", "40")
+    prompt = ("--prompt", "The lighthouse had been dark for a year.", "--max-tokens", "30")
     (tmp_path / "t.txt").write_text(run("generate", *prompt, "--key", "g", "--seed", "3"))
     marked = json.loads(run("detect", "t.txt", "--key", "g", "--json"))
-    # Of some forty tokens nearly all are green; chance gives half.
+    # Of some thirty tokens nearly all are green; chance gives half.
     assert marked["watermarked"] is True
     assert marked["p_value"] < 1e-4
     run("keys", "new", "--method", "green", "--backend", model, "--name", "other")

@@ -48,7 +48,7 @@ def test_over_many_wrong_keys_the_level_holds(
     method: type, config: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ReferenceKeys, "block", 100)
-    check_p_values_under_wrong_keys_are_not_smaller_than_uniform(method, config, keys=500)  # type: ignore[arg-type]
+    check_p_values_under_wrong_keys_are_not_smaller_than_uniform(method, config, keys=250)  # type: ignore[arg-type]
 
 
 @pytest.mark.study
