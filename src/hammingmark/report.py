@@ -141,14 +141,11 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
         shown = {name: f"{value:.3f}" for name, value in evidence.means.items()}
         shown |= {name: f"{value:+.2f}" for name, value in evidence.sums.items()}
         figures += [(name.replace("_", " "), value) for name, value in shown.items()]
-    # Of several keys one is always nearest; that is no finding.
-    nearest = (
-        "nearest " if verdict.keys > 1 and not (verdict.watermarked or verdict.passages) else ""
-    )
+    label = f", label {on_one_line(verdict.label)}" if verdict.label else ""
+    found = verdict.watermarked or verdict.passages or verdict.keys == 1
     if verdict.key_id:
-        figures.append((f"{nearest}key", verdict.key_id))
-    if verdict.label:
-        figures.append((f"{nearest}label", on_one_line(verdict.label)))
+        # Of several keys one is always nearest; that is no finding.
+        figures.append(("key" if found else "nearest key", f"{verdict.key_id}{label}"))
     return figures
 
 

@@ -252,7 +252,7 @@ def test_tokens_are_marked_where_they_stand() -> None:
     assert marks.rstrip() == " " * 3 + "▔" * 11 + " " * 5 + "▔" * 6
     assert "exact binomial)" in text
     assert "tokens 2 to 4, p = 0.004" in text
-    assert re.search(r"label +2026-11-16", text)
+    assert re.search(r"  key +hm-\w+, label 2026-11-16", text)
 
 
 def test_tokens_are_tinted_on_a_page() -> None:
@@ -268,8 +268,7 @@ def test_tokens_are_tinted_on_a_page() -> None:
 
 def test_a_key_that_is_only_nearest_is_called_so() -> None:
     nothing = {"watermarked": False, "keys": 9, "passages": (), "label": "alice"}
-    assert re.search(r"nearest key +hm-", report.as_text(verdict(**nothing)))
-    assert re.search(r"nearest label +alice", report.as_text(verdict(**nothing)))
+    assert re.search(r"nearest key +hm-\w+, label alice", report.as_text(verdict(**nothing)))
     assert "nearest" not in report.as_text(verdict(**{**nothing, "watermarked": True}))
     assert "nearest" not in report.as_text(verdict(**{**nothing, "keys": 1}))
 

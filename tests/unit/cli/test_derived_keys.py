@@ -59,7 +59,7 @@ def test_what_a_label_marked_is_found_by_searching_days(run: Run, tmp_path: Path
     labels = ("--master", "master", "--labels", "labels.txt")
     assert json.loads(run("detect", "t.txt", *labels, "--json"))["keys"] == 2
     text = run("detect", "t.txt", *labels)
-    assert "label        2026-11-16" in text
+    assert ", label 2026-11-16" in text
     assert "corrected for 2 keys" in text
     plain = json.loads(run("detect", "t.txt", "--key", "master", "--json"))
     assert plain["watermarked"] is not True
