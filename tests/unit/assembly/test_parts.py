@@ -89,6 +89,7 @@ def test_a_shared_model_is_forgotten_in_a_fork(monkeypatch: pytest.MonkeyPatch) 
     assert backends.shared_backend("one") is first
     assert backends.shared_backend("two") is not first
     here = backends.shared_backend("two")
+    assert list(backends._shared) == ["two"]
 
     def child() -> str:
         return f"{backends._shared} {backends.shared_backend('two') is here}"

@@ -91,6 +91,17 @@ def test_a_hopeless_text_stops_early_and_a_good_one_goes_on() -> None:
     assert good.null.begun == 1000
 
 
+def test_a_passage_is_judged_by_what_was_drawn_before_its_own_test_stopped() -> None:
+    """Two of four keys reach the window, so that the eighth comes at the sixteenth draw."""
+    test = by_hand([0.0, 1.0, 1.0])
+    assert compare(test, limit=4000, stop_after=8).windows[0].p_value == 8 / 16
+    test.own = np.array([1.0, 0.0, 1.0])  # two windows that half of the keys and more reach
+    assert [each.p_value for each in compare(test, limit=4000, stop_after=8).windows] == [
+        8 / 11,
+        8 / 11,
+    ]
+
+
 def test_attainable_is_what_the_best_key_would_get_and_never_above_p() -> None:
     found = compare(by_hand([0.0, 0.0, 0.0]), limit=4)
     assert found.attainable == 1 / 5
