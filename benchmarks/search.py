@@ -62,21 +62,19 @@ def make_mark(preset: str, rng: np.random.Generator) -> HammingMark:
     return HammingMark(WatermarkKey(Secret(rng.bytes(32)), config))
 
 
-def sentences(
-    topic: float, rng: np.random.Generator
-) -> tuple[Callable[[int], np.ndarray], np.ndarray]:
-    """A source of sentences around one topic, and the topic."""
+def sentences(topic: float, rng: np.random.Generator) -> Callable[[int], np.ndarray]:
+    """A source of sentences around one topic."""
     centre = rng.standard_normal(DIMENSION) / np.sqrt(DIMENSION)
 
     def draw(count: int) -> np.ndarray:
         rows = rng.standard_normal((count, DIMENSION)) / np.sqrt(DIMENSION) + topic * centre
         return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
-    return draw, centre
+    return draw
 
 
 def marked(mark: HammingMark, n: int, topic: float, rng: np.random.Generator) -> np.ndarray:
-    draw, _ = sentences(topic, rng)
+    draw = sentences(topic, rng)
     rows: list[np.ndarray] = []
     while len(rows) < n:
         some = draw(16)
@@ -101,7 +99,7 @@ def false_positives(count: int, *, texts: int, rng: np.random.Generator) -> None
     for number in range(texts):
         if number % 4 == 0:
             search = search_of(make_mark("default", rng), count)
-        draw, _ = sentences(float(rng.uniform(0.0, 1.5)), rng)
+        draw = sentences(float(rng.uniform(0.0, 1.5)), rng)
         verdict = judge(search, draw(12), 0.05)
         whole += verdict.watermarked is True
         passage += bool(verdict.passages)
@@ -137,7 +135,7 @@ def power(level: float, n: int, *, texts: int, rng: np.random.Generator) -> None
     for _ in range(texts):
         mark = make_mark("default", rng)
         search = EveryKey([mark])
-        draw, _ = sentences(0.7, rng)
+        draw = sentences(0.7, rng)
         told.append(judge(search, draw(n), level).power or 0.0)
         found += judge(search, marked(mark, n, 0.7, rng), level).watermarked is True
     print(f"  level {level:g}, {n} sentences: {np.median(told):.2f}, found {found} of {texts}")

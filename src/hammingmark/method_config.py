@@ -170,7 +170,6 @@ def from_json(config: type[Config], data: Mapping[str, Any]) -> Config:
     if not isinstance(given, Mapping):
         raise TypeError
     known = parameters_of_config(config)
-    chosen: dict[str, Any] = {}
     for name in given:
         if name not in known:
             listed = ", ".join(known) or "none"
@@ -180,7 +179,7 @@ def from_json(config: type[Config], data: Mapping[str, Any]) -> Config:
             )
         if isinstance(given[name], str) and not known[name].choices and not known[name].wants(str):
             raise InputError(f"{name} takes {known[name].words}.")
-    chosen.update(read_parameters(known, given, of=f"the method {config.method!r}"))
+    chosen: dict[str, Any] = read_parameters(known, given, of=f"the method {config.method!r}")
     for field in fields(config):
         if field.name in PARTS and data.get(field.name) is not None:
             chosen[field.name] = _part_from_json(PARTS[field.name], data[field.name])

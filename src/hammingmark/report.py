@@ -38,7 +38,7 @@ def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> st
     lines += [f"  passage      {_passage(verdict, passage)}" for passage in verdict.passages]
     if sentences and verdict.pieces:
         lines.append("")
-        lines += _tokens(verdict, width) if _is_short(verdict) else _rows(verdict, width)
+        lines += _tokens(verdict, width) if _has_tokens(verdict) else _rows(verdict, width)
     return "\n".join(lines)
 
 
@@ -83,7 +83,7 @@ def _tokens(verdict: Verdict, width: int) -> Iterator[str]:
         yield marks
 
 
-def _is_short(verdict: Verdict) -> bool:
+def _has_tokens(verdict: Verdict) -> bool:
     """Whether the pieces are tokens rather than sentences."""
     return verdict.evidence.unit == "token"
 
@@ -95,7 +95,7 @@ def _share(score: float, scale: float) -> float:
 def as_html(verdict: Verdict) -> str:
     """The same as a fragment of HTML, for notebooks and pages."""
     colour = {True: "#9a3412", False: "#166534", None: "#52525b"}[verdict.watermarked]
-    body = _html_tokens(verdict) if _is_short(verdict) else _html_rows(verdict)
+    body = _html_tokens(verdict) if _has_tokens(verdict) else _html_rows(verdict)
     figures = "".join(
         f"<tr><td style='text-align:left'>{html.escape(name)}</td>"
         f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
@@ -155,7 +155,7 @@ def _null(verdict: Verdict) -> str:
 
 
 def _passage(verdict: Verdict, passage: Passage) -> str:
-    pieces = "tokens" if _is_short(verdict) else "sentences"
+    pieces = "tokens" if _has_tokens(verdict) else "sentences"
     other = passage.label or passage.key_id
     known = (verdict.label or verdict.key_id, None)
     whose = "" if other in known else f", {on_one_line(other or '')}"
@@ -229,7 +229,7 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
     evidence = verdict.evidence
     return {
         "source": source,
-        "tokens" if _is_short(verdict) else "sentences": len(verdict.pieces),
+        "tokens" if _has_tokens(verdict) else "sentences": len(verdict.pieces),
         "p_value": verdict.p_value,
         "watermarked": verdict.watermarked,
         "reason": verdict.reason,

@@ -14,7 +14,6 @@ from hammingmark import registry
 from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.parts import (
     Resolved,
-    as_folder,
     build,
     check,
     model_and_url,
@@ -95,7 +94,7 @@ def resolve_encoder(text: str) -> Resolved:
         if not model:
             raise InputError(f"{text!r} should look like openai:MODEL@URL.")
         return Resolved("openai", lambda store: {"base_url": url, "model": model})
-    if folder := as_folder(text):
+    if (folder := Path(text).expanduser()).is_dir():
         runtime = _runtime_of(folder)
         # A key remembers the name, and is used from other folders.
         name = str(folder.resolve())

@@ -186,8 +186,6 @@ def build(
         **resolved.arguments(store),
         **{name: value for name, value in given.items() if name in known},
     }
-    if "name" in known and known["name"].default is REQUIRED:
-        chosen.setdefault("name", without_login(text))
     if SECRET in known:
         chosen.setdefault(SECRET, os.environ.get("OPENAI_API_KEY") or None)
     for name, each in known.items():
@@ -273,12 +271,6 @@ def model_and_url(text: str) -> tuple[str, str]:
     if not at:
         raise InputError(f"'openai:{text}' should look like openai:MODEL@URL.")
     return model, f"http{url}"
-
-
-def as_folder(text: str) -> Path | None:
-    """The folder that a user typed, if there is one."""
-    folder = Path(text).expanduser()
-    return folder if folder.is_dir() else None
 
 
 def load_splitter(name: str = DEFAULT_SPLITTER, *, language: str = "en") -> Splitter:

@@ -8,14 +8,16 @@ are needed, which costs the same however many of them are busy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from transformers import Cache
 
+from hammingmark.backends.draws import RowSampling, draw
+from hammingmark.backends.gradients import without_gradients
 from hammingmark.backends.masks import attention_masks
+from hammingmark.backends.slot_cache import SlotCache
 from hammingmark.protocols import LogitsProcessor
 from hammingmark.records import Sampling
 
@@ -25,70 +27,9 @@ _READING = 4  # steps in whose time a piece of a prompt is read
 _HEAD = 4  # a beginning shorter than this is not worth copying
 _FEWEST = 16  # slots in a step on CUDA; fewer would be no faster
 _STRETCH = 256  # attention spans are rounded up to multiples of this
-_IGNORED = float("-inf")
 _FEWEST_KEPT = 64  # likeliest tokens that are looked at, where top-k asks for fewer
 _MOST_GRAPHS = 64
 _PLAIN = Sampling()
-
-
-Step = TypeVar("Step", bound=Callable[..., Any])
-
-
-def without_gradients(step: Step) -> Step:
-    """Run a step without keeping what gradients would need; typed, as torch's own is not."""
-    decorated: Step = torch.inference_mode()(step)
-    return decorated
-
-
-class SlotCache(Cache):  # type: ignore[misc]  # mypy does not read transformers: Cache is Any
-    """Keys and values of all slots in one tensor, written in place.
-
-    Args:
-        slots: how many.
-        length: places of each.
-        layers: of the model.
-    """
-
-    def __init__(self, slots: int, length: int, layers: int) -> None:
-        super().__init__(layers=[])
-        self._shape = (layers, 2, slots, length + 1)  # idle slots write into the last place
-        self._kept: torch.Tensor | None = None
-        self.rows: torch.Tensor | None = None
-        self.positions: torch.Tensor | None = None
-        self.leading = False  # whether the rows are the first slots, in their order
-        self.span = 0
-
-    def update(
-        self,
-        key_states: torch.Tensor,
-        value_states: torch.Tensor,
-        layer_idx: int,
-        *args: Any,
-        **kwargs: Any,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store the keys and values (rows, heads, q, width) of a step; those of the whole span."""
-        if self._kept is None:
-            layers, both, slots, length = self._shape
-            _, heads, _, width = key_states.shape
-            self._kept = key_states.new_zeros(layers, both, slots, heads, length, width)
-        assert self.rows is not None
-        assert self.positions is not None
-        found = []
-        for kept, fresh in zip(self._kept[layer_idx], (key_states, value_states), strict=True):
-            kept[self.rows[:, None], :, self.positions] = fresh.transpose(1, 2)
-            mine = kept[: len(self.rows)] if self.leading else kept[self.rows]
-            found.append(mine[:, :, : self.span])
-        return found[0], found[1]
-
-    @without_gradients
-    def copy(self, source: int, target: int, length: int) -> None:
-        """Give one slot the first ``length`` places of another."""
-        if self._kept is not None:
-            self._kept[:, :, target, :, :length] = self._kept[:, :, source, :, :length]
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Nothing that the model may add to positions: they are given."""
-        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +68,7 @@ class BatchEngine:
         self._read: list[list[int]] = [[] for _ in range(slots)]
         self._to_feed: list[list[int]] = [[] for _ in range(slots)]
         self._wanted: list[list[int]] = [[] for _ in range(slots)]
-        self._held = [Continuation((), 0)] * slots
+        self._held = [_IDLE] * slots
         self._drawn = [0] * slots
         self._used = [0] * slots  # when each was last begun
         self._clock = 0
@@ -472,70 +413,6 @@ class _Inputs:
     def to(self, device: torch.device) -> _Inputs:
         """The same on a device."""
         return _Inputs(self.whole.to(device), replace(self.plan, parts=self.plan.parts.to(device)))
-
-
-@dataclass(frozen=True, slots=True)
-class RowSampling:
-    """How each row is drawn, (rows,) each; as `records.Sampling`, temperatures above 0.
-
-    What no row asks for is None.
-    """
-
-    temperature: torch.Tensor
-    top_k: torch.Tensor
-    top_p: torch.Tensor | None = None
-    min_p: torch.Tensor | None = None
-
-
-def draw(
-    logits: torch.Tensor,
-    seeds: torch.Tensor,
-    counts: torch.Tensor,
-    sampling: RowSampling,
-    *,
-    kept: int,
-) -> torch.Tensor:
-    """One token for each row, decided by its seed and by how many it has drawn.
-
-    The Gumbel trick on noise that is a hash of (seed, count, token): no generator is kept, and a
-    row's draw does not depend on its neighbours.
-
-    Args:
-        logits: (rows, V).
-        seeds: (rows,).
-        counts: (rows,).
-        sampling: temperature, top-k, top-p and min-p, in this order.
-        kept: at least every top-k; V if one of them is 0.
-
-    Returns:
-        (rows,).
-    """
-    values, tokens = logits.topk(kept, dim=-1)
-    values = values / sampling.temperature[:, None]
-    rank = torch.arange(kept, device=logits.device)
-    top_k = torch.where(sampling.top_k > 0, sampling.top_k, kept)[:, None]
-    values = values.masked_fill(rank >= top_k, _IGNORED)
-    if sampling.top_p is not None:
-        shares = values.softmax(dim=-1)
-        before = shares.cumsum(dim=-1) - shares
-        top_p = sampling.top_p[:, None]
-        values = values.masked_fill((before >= top_p) & (top_p < 1.0), _IGNORED)
-    if sampling.min_p is not None:
-        least = values[:, :1] + torch.log(sampling.min_p)[:, None]
-        values = values.masked_fill(values < least, _IGNORED)
-    noise = _mix(_mix(seeds * 0x9E3779B1 + counts)[:, None] + tokens)
-    uniform = ((noise >> 11) & ((1 << 52) - 1)).double() * 2.0**-52 + 2.0**-54
-    gumbel = -torch.log(-torch.log(uniform))
-    best = (values.double() + gumbel).argmax(dim=-1, keepdim=True)
-    return tokens.gather(-1, best)[:, 0]
-
-
-def _mix(words: torch.Tensor) -> torch.Tensor:
-    """A finaliser of 64-bit words: every bit of the input moves every bit of the output."""
-    words = words + 0x1E3779B97F4A7C15
-    words = (words ^ (words >> 30)) * -0x40A7B892E31B1A47
-    words = (words ^ (words >> 27)) * -0x6B2FB644ECCEEE15
-    return words ^ (words >> 31)
 
 
 def _tier(slot: int) -> int:

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from hammingmark.backends.batch_engine import BatchEngine, without_gradients
+from hammingmark.backends.batch_engine import BatchEngine
+from hammingmark.backends.gradients import without_gradients
 from hammingmark.errors import BackendError
 
 _LENGTHS = (23, 9)

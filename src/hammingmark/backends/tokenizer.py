@@ -51,19 +51,30 @@ class TransformersTokenizer:
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """What each token adds to the text; one in the middle of a character adds nothing."""
         found: list[str] = []
+        told = 0
         for count in range(1, len(tokens) + 1):
-            first = max(0, count - _AGAIN)
-            before = self._decode(tokens[first : count - 1])
-            found.append(self._decode(tokens[first:count])[len(before) :])
+            piece = added_text(self._tokenizer, tokens[:count], told=told)
+            found.append(piece or "")
+            told = told if piece is None else count
         return found
 
     @cached_property
     def _tokenizer(self) -> Any:
         return read("AutoTokenizer", self._model)
 
-    def _decode(self, tokens: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False)
-        return text.rstrip("\ufffd")
+
+def added_text(tokenizer: Any, tokens: Sequence[int], *, told: int) -> str | None:
+    """The text that tokens add to the first ``told`` of them; None in the middle of a character.
+
+    A token's text may depend on the tokens before it, so that a few of them are read again.
+    """
+    first = max(0, told - _AGAIN)
+    before, text = (
+        tokenizer.decode(list(each), clean_up_tokenization_spaces=False)
+        for each in (tokens[first:told], tokens[first:])
+    )
+    return None if text.endswith(_UNFINISHED) else str(text[len(before) :])
 
 
-_AGAIN = 8  # tokens that are read again to know the text of the next
+_AGAIN = 4
+_UNFINISHED = "\ufffd"  # half of a character, until its other tokens come

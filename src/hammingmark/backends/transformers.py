@@ -18,16 +18,14 @@ from hammingmark.backends.chat import assistant_turn
 from hammingmark.backends.closing import Closing
 from hammingmark.backends.context import fitting_context, say_full, say_too_long
 from hammingmark.backends.threads import threads_to_use
-from hammingmark.backends.tokenizer import TransformersTokenizer
+from hammingmark.backends.tokenizer import TransformersTokenizer, added_text
 from hammingmark.errors import BackendError
 from hammingmark.libraries import require_libraries
 from hammingmark.pretrained import LIBRARIES, Loaded, load
 from hammingmark.records import Candidate, Message, Request
 
 _MOST = 256  # candidates drawn together on CUDA
-_AGAIN = 4  # tokens that are read again to know the text of the next
 _KEPT = 64  # texts whose tokens are remembered
-_UNFINISHED = "\ufffd"  # half of a character, until its other tokens come
 
 
 class TransformersBackend(Closing):
@@ -292,8 +290,9 @@ class _Engine:
             self._leave(lane)
             return
         lane.drawn.append(token)
-        piece = self._piece(lane)
+        piece = added_text(self._tokenizer, lane.drawn, told=lane.told)
         whole = piece is not None
+        lane.told = len(lane.drawn) if whole else lane.told
         if piece:
             lane.pieces.append(piece)
             lane.text += piece
@@ -307,23 +306,6 @@ class _Engine:
             full = say_full(context=self._length, trained=self._trained)
             lane.finish(finished=False, cut=True, trouble=full)
             self._leave(lane)
-
-    def _piece(self, lane: _Lane) -> str | None:
-        """The text of the tokens that were drawn last, or None in the middle of a character.
-
-        A token's text may depend on the tokens before it, so that a few of them are read again.
-        """
-        first = max(0, lane.told - _AGAIN)
-        before = self._decode(lane.drawn[first : lane.told])
-        text = self._decode(lane.drawn[first:])
-        if text.endswith(_UNFINISHED):
-            return None
-        lane.told = len(lane.drawn)
-        return text[len(before) :]
-
-    def _decode(self, tokens: list[int]) -> str:
-        text: str = self._tokenizer.decode(tokens, clean_up_tokenization_spaces=False)
-        return text
 
     def _leave(self, lane: _Lane) -> None:
         assert lane.slot is not None

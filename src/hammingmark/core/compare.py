@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core import references
-from hammingmark.core.passages import WindowScan, best_windows
+from hammingmark.core.passages import best_windows, scan_along
 from hammingmark.core.references import SequentialTest
 from hammingmark.protocols import NullDistribution, SignificanceTest
 from hammingmark.records import Passage
@@ -79,9 +78,9 @@ def compare(
     window = SequentialTest(windows[0][2] - blur if windows else 0.0, limit, stop_after)
     wholes: list[NDArray[np.float64]] = []
     scans: list[NDArray[np.float64]] = []
-    draws = _null_scores(test.null, test.centre)
+    blocks = test.null.blocks()
     while not ((whole.stopped or closed is not None) and window.stopped):
-        sums, bests = next(draws)
+        sums, bests = scan_along(next(blocks), test.centre)
         wholes.append(sums)
         scans.append(bests)
         whole.update(sums)
@@ -120,18 +119,3 @@ def sequential_p_value(
     test = SequentialTest(score, limit, stop_after)
     test.update(scores)
     return test.p_value
-
-
-def _null_scores(
-    null: NullDistribution, centre: NDArray[np.float64]
-) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """For block after block of draws, the whole sum and the best window's: (k,) each."""
-    for block in null.blocks():
-        total: NDArray[np.float64] = np.zeros(())
-        scan = WindowScan()
-        first = 0
-        for values in block:
-            total = total + values.sum(axis=0)
-            scan.update(values - centre[first : first + len(values), None])
-            first += len(values)
-        yield total, scan.best

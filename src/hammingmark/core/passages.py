@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,25 @@ class WindowScan:
         for row in increments:
             self._running = np.maximum(self._running + row, 0.0)
             self.best = np.maximum(self.best, self._running)
+
+
+def scan_along(
+    chunks: Iterable[NDArray[np.float64]], centre: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The sum over a whole text and the best over any window of it, under k keys: (k,) each.
+
+    Args:
+        chunks: increments chunk by chunk along the text, (c, k).
+        centre: what to take off each before windows are compared, (u,).
+    """
+    total: NDArray[np.float64] = np.zeros(())
+    scan = WindowScan()
+    first = 0
+    for values in chunks:
+        total = total + values.sum(axis=0)
+        scan.update(values - centre[first : first + len(values), None])
+        first += len(values)
+    return total, scan.best
 
 
 def best_windows(increments: NDArray[np.float64]) -> list[tuple[int, int, float]]:

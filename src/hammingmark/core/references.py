@@ -79,6 +79,14 @@ def split_topic(embeddings: NDArray[np.float32]) -> Topic:
     return Topic(direction, along, embeddings - along[:, None] * direction)
 
 
+def without_topic(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The sentences without what they have in common, at length one: (n, d)."""
+    rest = split_topic(embeddings).rest.astype(np.float64)
+    length = np.sqrt((rest * rest).sum(axis=1, keepdims=True))
+    bare: NDArray[np.float32] = (rest / np.maximum(length, _DEPENDENT)).astype(np.float32)
+    return bare
+
+
 def reaches(scores: NDArray[np.float64], score: float) -> NDArray[np.bool_]:
     """Which scores are at least ``score``; a tie counts, also one blurred by rounding."""
     # Asked the other way round, so that what is not a number counts against us as well.

@@ -130,21 +130,21 @@ class Detector:
             )
             for test in tests
         ]
-        passages = sorted(
+        found = sorted(
             (
-                passage
-                for watermark, found in zip(watermarks, comparisons, strict=True)
-                for passage in self._passages(watermark, found, scored[0].evidence, text)
+                (passage, i)
+                for i, watermark in enumerate(watermarks)
+                for passage in self._passages(watermark, comparisons[i], scored[i].evidence, text)
             ),
-            key=lambda each: each.p_value,
+            key=lambda each: each[0].p_value,
         )
         best = min(range(len(scored)), key=lambda i: comparisons[i].p_value)
-        if passages and self.keys * comparisons[best].p_value > self.level:
-            named = [watermark.key.id for watermark in watermarks]
-            best = named.index(passages[0].key_id or "")
+        if found and self.keys * comparisons[best].p_value > self.level:
+            best = found[0][1]
+        passages = tuple(passage for passage, _ in found)
         evidence, key = scored[best].evidence, watermarks[best].key
         verdict = replace(
-            self._by_p_value(comparisons[best], evidence, text, tuple(passages)),
+            self._by_p_value(comparisons[best], evidence, text, passages),
             key_id=key.id,
             label=key.label,
             null=tests[best].null.words,
@@ -171,9 +171,7 @@ class Detector:
         return scored.test(self.statistic)
 
     def _too_short(self, evidence: Evidence, text: ReadText) -> Verdict:
-        held = counted(len(text.pieces), self.reader.piece) if text.pieces else "no text"
-        if self.reader.piece == "sentence":
-            held = "one sentence" if text.pieces else "no sentence"
+        held = f"{'one' if text.pieces else 'no'} {self.reader.piece}"
         return Verdict(
             watermarked=None,
             p_value=None,

@@ -12,12 +12,8 @@ from hammingmark.records import Sampling
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from hammingmark.backends.batch_engine import (  # noqa: E402
-    BatchEngine,
-    Continuation,
-    RowSampling,
-    draw,
-)
+from hammingmark.backends.batch_engine import BatchEngine, Continuation  # noqa: E402
+from hammingmark.backends.draws import RowSampling, draw  # noqa: E402
 
 GREEDY = Sampling(temperature=0.0)
 on_cuda = pytest.param(

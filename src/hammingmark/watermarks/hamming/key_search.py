@@ -9,8 +9,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.passages import WindowScan
-from hammingmark.core.references import split_topic
+from hammingmark.core.passages import scan_along
+from hammingmark.core.references import without_topic
 from hammingmark.core.statistics import Rule, Statistic, cosines, grid_steps
 from hammingmark.watermarks.hamming.increments import along, projected
 
@@ -42,7 +42,9 @@ def best_keys(
     Returns:
         Numbers of keys, at most ten for each text.
     """
-    looks = [[_Look(rows, statistic, rule) for rows in (text, _bare(text))] for text in texts]
+    looks = [
+        [_Look(rows, statistic, rule) for rows in (text, without_topic(text))] for text in texts
+    ]
     waiting = iter(planes)
     first = 0
     while some := list(islice(waiting, _TOGETHER)):
@@ -72,16 +74,11 @@ class _Look:
 
     def update(self, stacked: NDArray[np.float32], first: int) -> None:
         """Look at more keys, numbered from ``first``: their planes side by side, (d, k m)."""
-        total: NDArray[np.float64] = np.zeros(stacked.shape[1] // self._rule.bits)
-        scan = WindowScan()
-        done = 0
         view = projected(self._rows, stacked, bits=self._rule.bits)
-        for part in along(view, self._similarity, statistic=self._statistic, rule=self._rule):
-            total += part.sum(axis=0)
-            scan.update(part - self._centre[done : done + len(part), None])
-            done += len(part)
-        self._wholes = _top(self._wholes, total, first, most=_WHOLES)
-        self._windows = _top(self._windows, scan.best, first, most=_WINDOWS)
+        parts = along(view, self._similarity, statistic=self._statistic, rule=self._rule)
+        wholes, windows = scan_along(parts, self._centre)
+        self._wholes = _top(self._wholes, wholes, first, most=_WHOLES)
+        self._windows = _top(self._windows, windows, first, most=_WINDOWS)
 
 
 def _top(
@@ -90,11 +87,3 @@ def _top(
     """The best scores of those known and those new, (k,), with the numbers of their keys."""
     places = np.argsort(-scores, kind="stable")[:most]
     return nlargest(most, [*known, *((float(scores[i]), -first - int(i)) for i in places)])
-
-
-def _bare(text: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A text's sentences without what they have in common, at length one."""
-    rest = split_topic(text).rest.astype(np.float64)
-    length = np.sqrt((rest * rest).sum(axis=1, keepdims=True))
-    bare: NDArray[np.float32] = (rest / np.maximum(length, 1e-6)).astype(np.float32)
-    return bare
