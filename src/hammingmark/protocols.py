@@ -190,11 +190,22 @@ class NullDistribution(Protocol):
     def words(self) -> str:
         """How it is known, such as ``exact over reference keys``."""
 
-    def survival(self, score: float) -> float | None:
-        """P(S >= score) where there is a closed form; None where draws have to be counted."""
-
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
         """Block after block of draws, each chunk by chunk along the text: increments (c, k)."""
+
+
+@runtime_checkable
+class ClosedFormNull(NullDistribution, Protocol):
+    """A null distribution whose tails are computed, so that no draw has to be counted."""
+
+    def p_value(self, own: DoubleArray) -> float:
+        """The probability of a sum as large as that of these increments, (u,)."""
+
+    def window_p_value(self, own: DoubleArray, window: slice) -> float:
+        """The probability that any window of increments has a sum as large as this one."""
+
+    def power(self, level: float) -> float | None:
+        """How often a marked text would reach a level; None where the increments are no ratios."""
 
 
 class SignificanceTest(Protocol):
@@ -282,6 +293,10 @@ class SentenceWatermark(Watermark, Protocol):
     @property
     def pool(self) -> int:
         """How many candidates it judges at a time: 1 accepts or refuses, N takes the best of N."""
+
+    @property
+    def judges_beginnings(self) -> bool:
+        """Whether a text's first sentence is judged too, or is free where nothing is before it."""
 
     def choose(self, previous: FloatArray | None, candidates: FloatArray) -> Choice:
         """Judge candidates (c, d), in drawing order, after the embedding ``previous`` (d,)."""

@@ -34,6 +34,7 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
         "transformers": "hammingmark.backends.tokenizer:TransformersTokenizer",
     },
     "methods": {
+        "bilinear": "hammingmark.watermarks.bilinear:BilinearMark",
         "hamming": "hammingmark.watermarks.hamming:HammingMark",
     },
     "attacks": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,13 +28,15 @@ from hammingmark.parameters import read_parameters
 from hammingmark.protocols import Encoder, Splitter, Tokenizer, Watermark
 from hammingmark.store.catalogue import DEFAULT_ENCODER
 
-DEFAULT_METHOD = "hamming"
+DEFAULT_METHOD = "bilinear"
+OTHER_METHODS = ("hamming",)
+"""Chosen where a preset or a parameter of theirs is asked for and no method is."""
 
 
 def new_key(
     encoder: Encoder | str = DEFAULT_ENCODER,
     *,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     tokenizer: Tokenizer | str | None = None,
     splitter: str = DEFAULT_SPLITTER,
     language: str = "en",
@@ -47,25 +49,26 @@ def new_key(
 
     Args:
         encoder: an encoder, or the name of one, for a method that marks sentences.
-        method: a registered method.
+        method: a registered method; by default the bilinear form, or another of ours that has the
+            preset and the parameters that are asked for.
         tokenizer: a tokenizer, or what a user types to get the model whose it is, for a method
             that marks tokens.
         splitter: the name of the splitter that will be used.
         language: of the texts.
-        preset: a named choice of the method's parameters. HammingMark has ``default``,
-            ``economical`` (fewer candidates), ``robust`` (more evidence), and ``paper`` (8 bits,
-            of which 6 must match, sentences compared whole).
+        preset: a named choice of the method's parameters: ``default``, ``economical`` (fewer
+            candidates), ``robust`` (more evidence), and ``paper`` (of the method ``hamming``: 8
+            bits, of which 6 must match).
         note: what the key is for.
-        parameters: of the method, in place of the preset's. HammingMark has ``bits``,
-            ``threshold``, ``softness`` and ``residual``.
+        parameters: of the method, in place of the preset's.
         more: the same by their names; None leaves one as it is.
 
     Raises:
         InputError: a parameter is unknown, or of another kind.
     """
-    config: type[MethodConfig] = registry.find("methods", method).Config
     told = {name: value for name, value in more.items() if value is not None}
     given = {**(parameters or {}), **told}
+    method = method or method_with(preset, given)
+    config: type[MethodConfig] = registry.find("methods", method).Config
     chosen: dict[str, Any] = read_parameters(
         parameters_of_config(config), given, of=f"the method {method!r}"
     )
@@ -83,6 +86,18 @@ def new_key(
         words = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         chosen["tokenizer"] = TokenizerId(words.name, words.fingerprint, words.size)
     return WatermarkKey(Secret.fresh(), config.from_preset(preset, **chosen), note)
+
+
+def method_with(preset: str, parameters: Collection[str]) -> str:
+    """The method of a key for which none was named: ours that has all that was asked for.
+
+    The default one if there is none, so that its error says what is wrong.
+    """
+    for name in (DEFAULT_METHOD, *OTHER_METHODS):
+        config: type[MethodConfig] = registry.find("methods", name).Config
+        if preset in config.presets and set(parameters) <= set(parameters_of_config(config)):
+            return name
+    return DEFAULT_METHOD
 
 
 def load_key(reference: str | Path, *, environment: Environment | None = None) -> WatermarkKey:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hammingmark.assembly.keys import DEFAULT_METHOD, new_key
+from hammingmark.assembly.keys import DEFAULT_METHOD, method_with, new_key
 from hammingmark.assembly.machine import environment_now
 from hammingmark.assembly.methods import describe_method
 from hammingmark.cli.completion import key_names
@@ -40,7 +40,11 @@ def keys() -> None:
     help="Write the key to this file instead of the keyring.",
 )
 @click.option("--note", default="", help="What the key is for.")
-@click.option("--method", default=DEFAULT_METHOD, show_default=True, help="Watermarking method.")
+@click.option(
+    "--method",
+    help=f"Watermarking method; {DEFAULT_METHOD} by default, or hamming where a preset or an "
+    "option of it is given.",
+)
 @click.option(
     "--encoder",
     default=DEFAULT_ENCODER,
@@ -56,8 +60,8 @@ def keys() -> None:
     "--preset",
     default="default",
     show_default=True,
-    help="Named parameters of the method. HammingMark has default, economical (fewer candidates), "
-    "robust (more evidence) and paper.",
+    help="Named parameters of the method: default, economical (fewer candidates), robust (more "
+    "evidence), and paper of the method hamming.",
 )
 @click.option(
     "--set",
@@ -67,7 +71,12 @@ def keys() -> None:
     help="A parameter of the method; overrides the preset; repeatable. `hammingmark methods` "
     "lists them.",
 )
-@click.option("--bits", "-m", type=int, help="Bits per sentence, m; short for --set bits=.")
+@click.option(
+    "--bits",
+    "-m",
+    type=int,
+    help="Bits per sentence, m, of the method hamming; short for --set bits=.",
+)
 @click.option(
     "--threshold", "-t", type=float, help="Bits that must match, T; short for --set threshold=."
 )
@@ -88,7 +97,7 @@ def new(
     name: str | None,
     out: Path | None,
     note: str,
-    method: str,
+    method: str | None,
     encoder: str,
     backend: str | None,
     splitter: str,
@@ -107,6 +116,7 @@ def new(
     short = {"bits": bits, "threshold": threshold, "softness": softness, "residual": residual}
     given: dict[str, Any] = {key: value for key, value in short.items() if value is not None}
     given |= read_pairs(pairs, given)
+    method = method or method_with(preset, given)
     key = new_key(
         fetch_encoder(encoder) if describe_method(method).marks == "sentences" else encoder,
         method=method,

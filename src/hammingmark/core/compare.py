@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from hammingmark.core import references
 from hammingmark.core.passages import best_windows, scan_along
 from hammingmark.core.references import SequentialTest
-from hammingmark.protocols import NullDistribution, SignificanceTest
+from hammingmark.protocols import ClosedFormNull, NullDistribution, SignificanceTest
 from hammingmark.records import Passage
 
 # Rounding may blur a tie by this much a transition. Where every reference key ties with the secret
 # one (a sentence said over and over), a blurred tie would pass for the smallest p-value there is.
 _BLUR = 1e-6
+
+_ORDINARY = 0.5  # the p-value above which a window is not worth naming
 
 
 @dataclass(frozen=True)
@@ -70,16 +72,17 @@ def compare(
         level: the p-value to reach, for the estimate of power.
         stop_after: how many of them may reach a score before its test stops; 0 never stops.
     """
+    if isinstance(test.null, ClosedFormNull):
+        return _compare_in_closed_form(test, test.null, level=level)
     windows = best_windows(test.own - test.centre)
     blur = _BLUR * len(test.own)
     total, best = float(test.own.sum()) - blur, float(test.best.sum()) - blur
-    closed = test.null.survival(total)
     whole = SequentialTest(total, limit, stop_after)
     window = SequentialTest(windows[0][2] - blur if windows else 0.0, limit, stop_after)
     wholes: list[NDArray[np.float64]] = []
     scans: list[NDArray[np.float64]] = []
     blocks = test.null.blocks()
-    while not ((whole.stopped or closed is not None) and window.stopped):
+    while not (whole.stopped and window.stopped):
         sums, bests = scan_along(next(blocks), test.centre)
         wholes.append(sums)
         scans.append(bests)
@@ -87,24 +90,41 @@ def compare(
         window.update(bests)
     every_whole = np.concatenate(wholes)[:limit]
     every_scan = np.concatenate(scans)[:limit]
-    p_value = whole.p_value if closed is None else closed
-    reachable = test.null.survival(best)
-    if reachable is None:
-        # A test that stopped early has drawn too few keys to show a small p-value; what it could
-        # have reached by going on is told by the share of keys that reach the best.
-        as_good = float(references.reaches(every_whole, best).mean())
-        reachable = (1 + round(limit * as_good)) / (limit + 1)
-    estimated = closed is None and not whole.reached
+    # A test that stopped early has drawn too few keys to show a small p-value; what it could have
+    # reached by going on is told by the share of keys that reach the best.
+    as_good = float(references.reaches(every_whole, best).mean())
+    reachable = (1 + round(limit * as_good)) / (limit + 1)
     return Comparison(
-        p_value=p_value,
+        p_value=whole.p_value,
         references=whole.drawn,
-        attainable=min(p_value, reachable),
+        attainable=min(whole.p_value, reachable),
         power=references.power(every_whole, level=level) if test.is_ratio else None,
-        tail_estimate=references.tail_estimate(every_whole, total) if estimated else None,
+        tail_estimate=references.tail_estimate(every_whole, total) if not whole.reached else None,
         windows=tuple(
             Passage(begin, end, sequential_p_value(every_scan, score - blur, limit, stop_after))
             for begin, end, score in windows
         ),
+    )
+
+
+def _compare_in_closed_form(
+    test: SignificanceTest, null: ClosedFormNull, *, level: float
+) -> Comparison:
+    """The same where no draw is needed; windows as long as they are anything out of the way."""
+    windows: list[Passage] = []
+    for begin, end, _ in best_windows(test.own - test.centre):
+        p_value = null.window_p_value(test.own, slice(begin, end))
+        if p_value > _ORDINARY:
+            break  # those that follow have smaller sums
+        windows.append(Passage(begin, end, p_value))
+    p_value = null.p_value(test.own)
+    return Comparison(
+        p_value=p_value,
+        references=0,
+        attainable=min(p_value, null.p_value(test.best)),
+        power=null.power(level),
+        tail_estimate=None,
+        windows=tuple(windows),
     )
 
 

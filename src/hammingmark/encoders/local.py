@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from hammingmark.encoders.common_directions import FILE, CommonDirections, load_common
 from hammingmark.encoders.fingerprint import fingerprint, known_or_hashed
+from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.prepare import MAX_CHARACTERS
 from hammingmark.lazy import Lazy
+from hammingmark.protocols import FloatArray
 
 
 class HasDimension(Protocol):
@@ -27,7 +30,8 @@ class LocalEncoder(ABC, Generic[Files]):
     """An encoder of a folder, whose files are opened at the first use.
 
     Args:
-        folder: holds the weights and ``tokenizer.json``.
+        folder: holds the weights and ``tokenizer.json``, and perhaps common directions
+            (``common.safetensors``) to take off.
         name: what a user types to get this encoder.
         prefix: put before each sentence, where the model was trained with one.
         max_tokens: a longer sentence is truncated here, special tokens included.
@@ -49,6 +53,9 @@ class LocalEncoder(ABC, Generic[Files]):
         self._max_tokens = max_tokens
         self._hashes = dict(hashes or {})
         self._load = Lazy(self._open)
+        self._common: Lazy[CommonDirections | None] = Lazy(
+            lambda: load_common(self._folder, dimension=self.dimension)
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._folder)!r}, name={self._name!r})"
@@ -67,11 +74,20 @@ class LocalEncoder(ABC, Generic[Files]):
     def _open(self) -> Files:
         """Open the files."""
 
+    def _finish(self, vectors: FloatArray) -> FloatArray:
+        """Rows of length one without what is common to all: (n, d)."""
+        rows = unit_rows(vectors)
+        common = self._common()
+        return rows if common is None else common.remove(rows)
+
     def _hash(self, path: Path) -> str:
         return known_or_hashed(path, self._hashes)
 
     def _fingerprint(self, **own: object) -> str:
         """SHA-256 of what this encoder decides itself, and of what all of them share."""
+        common = self._folder / FILE
+        if common.is_file():
+            own["common"] = self._hash(common)
         return fingerprint(
             {
                 "tokenizer": self._hash(self._folder / "tokenizer.json"),

@@ -17,7 +17,7 @@ from tokenizers import Encoding, Tokenizer
 
 from hammingmark.encoders.batching import Progress, plan, run_batches
 from hammingmark.encoders.local import LocalEncoder
-from hammingmark.encoders.pooling import cls_pool, mean_pool, unit_rows
+from hammingmark.encoders.pooling import cls_pool, mean_pool
 from hammingmark.encoders.prepare import prepare
 from hammingmark.encoders.tokens import load_tokenizer
 from hammingmark.errors import EncoderError, InputError
@@ -132,7 +132,7 @@ class OnnxEncoder(LocalEncoder[_Loaded]):
                 f"{self._max_tokens}, or free some memory."
             ) from error
         pooled = mean_pool(hidden, mask) if self._pooling == "mean" else cls_pool(hidden)
-        return unit_rows(pooled)
+        return self._finish(pooled)
 
     def _open(self) -> _Loaded:
         graph = self._graph()

@@ -15,7 +15,6 @@ from tokenizers import Tokenizer
 
 from hammingmark.encoders.batching import Progress, plan, run_batches
 from hammingmark.encoders.local import LocalEncoder
-from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.prepare import prepare
 from hammingmark.encoders.tokens import load_tokenizer
 from hammingmark.errors import EncoderError
@@ -83,7 +82,7 @@ class StaticEncoder(LocalEncoder[_Loaded]):
         batches = plan(list(map(len, ids)), max_tokens=BATCH_TOKENS, max_size=BATCH_SIZE)
         return run_batches(
             batches,
-            lambda batch: _mean(loaded, [ids[index] for index in batch]),
+            lambda batch: self._finish(_mean(loaded, [ids[index] for index in batch])),
             dimension=loaded.dimension,
             progress=progress,
         )
@@ -114,7 +113,7 @@ class StaticEncoder(LocalEncoder[_Loaded]):
 
 
 def _mean(loaded: _Loaded, ids: Sequence[Sequence[int]]) -> FloatArray:
-    """The unit mean of each sentence's token vectors: s lists of ids to (s, d)."""
+    """The mean of each sentence's token vectors: s lists of ids to (s, d)."""
     means = np.zeros((len(ids), loaded.dimension), dtype=np.float32)
     for row, tokens in enumerate(ids):
         if tokens:
@@ -122,7 +121,7 @@ def _mean(loaded: _Loaded, ids: Sequence[Sequence[int]]) -> FloatArray:
             if loaded.weights is not None:
                 taken = taken * loaded.weights[tokens][:, None]
             means[row] = taken.mean(axis=0)
-    return unit_rows(means)
+    return means
 
 
 def _tensors(path: Path) -> dict[str, NDArray[Any]]:

@@ -16,6 +16,8 @@ def account(generations: Sequence[Generation]) -> dict[str, float]:
     return {
         "samples": sum(cost.candidates for cost in costs) / sentences,
         "tokens": sum(cost.drawn_tokens for cost in costs) / sentences,
+        "drawn_over_emitted": sum(cost.drawn_tokens for cost in costs)
+        / max(1, sum(cost.tokens for cost in costs)),
         "spare_tokens": sum(cost.spare_tokens for cost in costs) / sentences,
         "acceptance": sum(cost.passed for cost in costs) / tried if tried else 1.0,
         "fallback": sum(cost.fallbacks for cost in costs) / sentences,

@@ -171,11 +171,12 @@ class Detector:
         return scored.test(self.statistic)
 
     def _too_short(self, evidence: Evidence, text: ReadText) -> Verdict:
-        held = f"{'one' if text.pieces else 'no'} {self.reader.piece}"
+        held = f"one {self.reader.piece}" if text.pieces else f"no {self.reader.piece}"
+        wanted = "; at least two are needed" if text.pieces else ""
         return Verdict(
             watermarked=None,
             p_value=None,
-            reason=f"The text has {held} that can carry the watermark; at least two are needed.",
+            reason=f"The text has {held} that can carry the watermark{wanted}.",
             level=self.level,
             statistic=self.statistic,
             evidence=evidence,
@@ -194,12 +195,13 @@ class Detector:
         rest: two sentences for one transition.
         """
         before = len(text.pieces) - len(evidence.scores)
+        rests_on = before if evidence.rests_on is None else evidence.rests_on
         key = watermark.key
         for window in found.windows:
             p_value = min(1.0, self.keys * window.p_value)
             if p_value <= self.level:
-                end = window.end + before
-                yield Passage(window.begin, end, p_value, key_id=key.id, label=key.label)
+                begin, end = max(0, window.begin + before - rests_on), window.end + before
+                yield Passage(begin, end, p_value, key_id=key.id, label=key.label)
 
     def _by_p_value(
         self,

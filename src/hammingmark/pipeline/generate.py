@@ -231,7 +231,8 @@ def _begin(writer: Writer, number: int, prompt: Prompt, *, seed: int) -> Generat
     watermark = writer.watermark
     chooses = watermark if isinstance(watermark, SentenceWatermark) else None
     previous = None
-    if chooses is not None and writer.config.first == "prompt":
+    follows = chooses is not None and not chooses.judges_beginnings
+    if follows and writer.config.first == "prompt":
         assert writer.encoder is not None
         sentence = last_sentence(prompt, writer.splitter)
         previous = None if sentence is None else writer.encoder.encode([sentence])[0]

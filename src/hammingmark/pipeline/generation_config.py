@@ -25,8 +25,9 @@ class GenerationConfig:
         budget: B, candidates per sentence at most.
         fallback: what to keep when the budget is spent: the ``best`` match, or the ``last``
             candidate as in the paper.
-        first: whether the first sentence of a continued text is centred on the ``prompt``'s last
-            sentence or ``free``; in a chat it is always free.
+        first: whether the first sentence of a continued text is compared with the ``prompt``'s
+            last sentence or ``free``, under a method that does not judge beginnings as such; in a
+            chat it is always free then.
         most_repeated: a candidate is refused if a larger share of its four-word runs has been
             said before; 1 never refuses.
         max_sentence_tokens: a candidate that is longer without an end is refused.

@@ -78,7 +78,7 @@ class SentenceCandidates:
 
     Args:
         accepted: the text before it.
-        previous: embedding of the sentence before it, (d,), or None if the next one is free.
+        previous: embedding of the sentence before it, (d,), or None at the beginning of a text.
         watermark: judges the candidates; None takes the first whole.
         logits: what is done to the logits of each step.
         config: limits and habits.
@@ -120,6 +120,12 @@ class SentenceCandidates:
         return 1 if self._watermark is None or greedy else self._config.budget
 
     @property
+    def _is_free(self) -> bool:
+        """Whether nothing is asked of the sentence, because nothing is before it."""
+        judged = self._watermark is not None and self._watermark.judges_beginnings
+        return self.previous is None and not judged
+
+    @property
     def left(self) -> int:
         """Tokens that the text may still have."""
         return self._config.max_tokens - self.place.tokens
@@ -137,7 +143,7 @@ class SentenceCandidates:
         None once one has been accepted: only those drawn before it matter then, and they are
         under way.
         """
-        if self._watermark is None or self.previous is None:
+        if self._watermark is None or self._is_free:
             return 1
         if self.guess() is not None:
             return 0
@@ -264,7 +270,7 @@ class SentenceCandidates:
             if draw.repeated:
                 repeats += 1
                 continue
-            if self.previous is None:
+            if self._is_free:
                 outcome = Outcome(place, addition, draw.embedding)
                 break
             tried += 1
@@ -323,7 +329,7 @@ class SentenceCandidates:
             return Outcome(draw, kept.addition, kept.embedding, False, score, fallback=True)
         if copies:
             kept = self._draws[copies[0]]
-            if self.previous is None:
+            if self._is_free:
                 return Outcome(copies[0], kept.addition, kept.embedding, fallback=True)
             choice = self._choose((copies[0],))
             return Outcome(

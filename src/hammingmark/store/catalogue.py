@@ -18,6 +18,7 @@ from hammingmark.store.sources import (
     JoinedWheelMembers,
     NpmPackage,
     Sdist,
+    Shipped,
     Source,
     TarCorpus,
     TarMember,
@@ -26,7 +27,7 @@ from hammingmark.store.sources import (
     WheelMember,
 )
 
-DEFAULT_ENCODER = "minilm-robust"
+DEFAULT_ENCODER = "minilm-mark"
 DEFAULT_GENERATOR = "smollm2"
 
 Locate = Callable[[str], tuple[Source, ...]]
@@ -128,6 +129,12 @@ def _minilm_robust(name: str) -> tuple[Source, ...]:
     return (Amended(base, "minilm-robust.safetensors"),)
 
 
+def _minilm_mark(name: str) -> tuple[Source, ...]:
+    if name == "common.safetensors":
+        return (Shipped("minilm-mark.common.safetensors"),)
+    return _minilm_robust(name)
+
+
 def _minilm_st(name: str) -> tuple[Source, ...]:
     # The same as a clone of the hub's repository at this revision, line ends aside.
     revision = "8b3219a92973c328a8e22fadcfa821b5dc75636a"
@@ -215,8 +222,16 @@ _MODELS = (
         name="minilm-robust",
         role="encoder",
         licence="Apache-2.0",
-        description="all-MiniLM-L6-v2, fine-tuned to keep its bits under paraphrasing; the default",
+        description="all-MiniLM-L6-v2, fine-tuned to keep its bits under paraphrasing",
         files=_files("minilm-robust", _minilm_robust),
+        card=EncoderCard(runtime="onnx", pooling="mean", max_tokens=256, dimension=384),
+    ),
+    Model(
+        name="minilm-mark",
+        role="encoder",
+        licence="Apache-2.0",
+        description="minilm-robust without the directions that texts have in common; the default",
+        files=_files("minilm-mark", _minilm_mark),
         card=EncoderCard(runtime="onnx", pooling="mean", max_tokens=256, dimension=384),
     ),
     Model(

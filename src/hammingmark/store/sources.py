@@ -127,6 +127,17 @@ class Amended:
     amendments: str
 
 
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """A small file that this package ships.
+
+    Attributes:
+        name: of the file in the package's folder ``amendments``.
+    """
+
+    name: str
+
+
 Source = (
     LocalFile
     | HubFile
@@ -136,6 +147,7 @@ Source = (
     | TarMember
     | TarCorpus
     | Amended
+    | Shipped
 )
 Package = Wheel | Sdist | NpmPackage
 Remote = Package | HubFile
@@ -158,6 +170,8 @@ def label(source: Source) -> str:
             return source.package.requirement
         case Amended():
             return source.base.wheel.requirement
+        case Shipped():
+            return "this package"
         case _:
             return source.wheel.requirement
 
@@ -216,6 +230,8 @@ class Workbench:
             case Amended():
                 base = b"".join(self.chunks(source.base))
                 yield from amend(base, _shipped(source.amendments))
+            case Shipped():
+                yield _shipped(source.name)
             case JoinedWheelMembers(zip_member=None):
                 yield from self._parts(source.parts)
             case JoinedWheelMembers(zip_member=str(member)):

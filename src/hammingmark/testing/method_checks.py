@@ -94,10 +94,12 @@ def unmarked(config: MethodConfig, n: int, rng: np.random.Generator) -> NDArray[
 def marked(watermark: Watermark, n: int, rng: np.random.Generator) -> NDArray[Any]:
     """A text of n pieces that the watermark marked wherever it could."""
     if isinstance(watermark, SentenceWatermark):
-        rows = [_near(np.zeros(DIMENSION), 0.0, 1, rng)[0]]
+        rows: list[NDArray[np.float32]] = []
         while len(rows) < n:
-            candidates = _near(rows[-1], 0.5, 16 * watermark.pool, rng)
-            choice = watermark.choose(rows[-1], candidates)
+            previous = rows[-1] if rows else None
+            centre = np.zeros(DIMENSION) if previous is None else previous
+            candidates = _near(centre, 0.5, 16 * watermark.pool, rng)
+            choice = watermark.choose(previous, candidates)
             if choice.accepted:
                 rows.append(candidates[choice.index])
         return np.array(rows, np.float32)
@@ -308,15 +310,27 @@ def check_sentences_that_are_accepted_count(method: type[Any], config: MethodCon
     assert seen == {True, False}, "the rule accepts all, or none"
 
 
-def check_sentences_begin_freely(method: type[Any], config: MethodConfig) -> None:
-    """Nothing is asked of the first sentence."""
+def check_sentences_at_the_beginning(method: type[Any], config: MethodConfig) -> None:
+    """Nothing is asked of a first sentence, or it is judged and counts as any other."""
     rng = np.random.default_rng(5)
-    watermark = under(method, config, rng)
-    assert isinstance(watermark, SentenceWatermark)
-    choice = watermark.choose(None, unmarked(config, 4, rng))
-    assert choice.accepted, "the first sentence is refused"
-    assert choice.index == 0, "the first candidate for the first sentence is not taken"
-    assert len(choice.scores) == 4, "it does not score each candidate"
+    seen = set()
+    for _ in range(40):
+        watermark = under(method, config, rng)
+        assert isinstance(watermark, SentenceWatermark)
+        candidates = unmarked(config, 4, rng)
+        choice = watermark.choose(None, candidates)
+        assert len(choice.scores) == 4, "it does not score each candidate"
+        if not watermark.judges_beginnings:
+            assert choice.accepted, "the first sentence is refused"
+            assert choice.index == 0, "the first candidate for the first sentence is not taken"
+            continue
+        for score, candidate in zip(choice.scores, candidates, strict=True):
+            alone = watermark.choose(None, candidate[None])
+            seen.add(alone.accepted)
+            first = watermark.read(np.vstack([candidate, candidates])).evidence.scores[0]
+            assert first.score == alone.scores[0] == score, "a first sentence has two scores"
+            assert first.valid is alone.accepted, "generation and detection differ"
+    assert seen in (set(), {True, False}), "the rule accepts all beginnings, or none"
 
 
 def check_tokens_are_processed_row_by_row(method: type[Any], config: MethodConfig) -> None:

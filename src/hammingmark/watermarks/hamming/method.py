@@ -29,6 +29,7 @@ class HammingMark:
     name = "hamming"
     Config = HammingConfig
     pool = 1
+    judges_beginnings = False
     statistics: Sequence[str] = tuple(STATISTICS)
 
     def __init__(

@@ -1,0 +1,185 @@
+"""Sums of independent increments: how far in the tail a sum, or the best window of one, lies.
+
+Increments lie on a lattice, those of a text and those of the null distribution alike, so that no
+approximation is left: the probability mass function of a sum of n comes from n-fold convolution.
+Convolving exponentially tilted increments, whose mean is the score that is asked about, keeps the
+relative precision of a probability however small it is. The best window is the largest value of
+
+    W_t = max(0, W_{t-1} + g_t - c)
+
+a Markov chain on the same lattice, so that its tail is exact as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+DoubleArray = NDArray[np.float64]
+
+_CELLS = 64  # cells of a normal deviate in a standard deviation
+_FARTHEST = 8  # standard deviations; a deviate beyond counts as this far
+_STEEPEST = 64.0  # tilt by which nothing is left but the largest value
+_DEEPEST = 40.0  # nats of a best window beyond which a bound will do
+
+
+class Increments:
+    """Independent increments on a lattice.
+
+    Args:
+        first: the least value, in steps.
+        mass: probability of each value from there on, (v,).
+        step: of the lattice.
+        is_ratio: whether they are log-likelihood ratios.
+    """
+
+    def __init__(self, first: int, mass: DoubleArray, *, step: float, is_ratio: bool) -> None:
+        self.step = step
+        self.is_ratio = is_ratio
+        self._first = first
+        self._last = first + len(mass) - 1
+        self._mass = mass
+        self._survival = lru_cache(maxsize=4096)(self._survival_of_steps)
+        self._scan_survival = lru_cache(maxsize=4096)(self._scan_survival_of_steps)
+
+    @property
+    def best(self) -> float:
+        """The largest value."""
+        return self._last * self.step
+
+    def survival(self, n: int, score: float) -> float:
+        """P(g_1 + ... + g_n >= score)."""
+        return self._survival(n, self._steps(score))
+
+    def scan_survival(self, n: int, score: float, *, centre: float) -> float:
+        """P(the best window of g_1 - c, ..., g_n - c reaches the score), for c on the lattice.
+
+        For log-likelihood ratios (c = 0) beyond e^-40 it is a bound: every window begins a
+        martingale of mean 1, which reaches e^S with probability e^-S at most.
+        """
+        return self._scan_survival(n, self._steps(score), round(centre / self.step))
+
+    def power(self, n: int, level: float) -> float:
+        """The probability that the sum of n reaches a level where they are those of marked text.
+
+        Weighing each value by its likelihood ratio e^g makes the null distribution that of marked
+        text.
+        """
+        if level >= 1.0:
+            return 1.0
+        low, high = n * self._first, n * self._last + 1  # the critical value lies above low
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._survival(n, middle) > level:
+                low = middle
+            else:
+                high = middle
+        tilted, _ = self._tilted(self.step)
+        return min(1.0, float(_convolved(tilted, n)[high - n * self._first :].sum()))
+
+    def _survival_of_steps(self, n: int, steps: int) -> float:
+        if steps <= n * self._first:
+            return 1.0
+        if steps > n * self._last:
+            return 0.0
+        theta = self._tilt_to(steps / n)
+        tilted, log_mean = self._tilted(theta)
+        masses = _convolved(tilted, n)[steps - n * self._first :]
+        beyond = float((masses * np.exp(-theta * np.arange(len(masses)))).sum())
+        return min(1.0, math.exp(n * log_mean - theta * steps) * beyond)
+
+    def _scan_survival_of_steps(self, n: int, steps: int, centre: int) -> float:
+        if steps <= 0:
+            return 1.0
+        if self.is_ratio and centre == 0 and steps * self.step > _DEEPEST:
+            _, log_mean = self._tilted(self.step)
+            return min(1.0, n * math.exp(n * max(0.0, log_mean) - steps * self.step))
+        first = self._first - centre
+        state = np.zeros(steps)
+        state[0] = 1.0
+        reached = 0.0
+        for _ in range(n):
+            moved = np.convolve(state, self._mass)  # place i stands for the value first + i
+            low = min(max(0, 1 - first), len(moved))  # places of values that are not above 0
+            inside = moved[low : max(low, steps - first)]
+            state = np.zeros(steps)
+            state[0] = moved[:low].sum()
+            state[first + low : first + low + len(inside)] += inside
+            reached += float(moved[low + len(inside) :].sum())
+        return min(1.0, reached)
+
+    def _tilted(self, theta: float) -> tuple[DoubleArray, float]:
+        """The mass of each value v times e^(theta v), normalised, and the log of its sum before."""
+        values = np.arange(self._first, self._last + 1)
+        with np.errstate(divide="ignore"):
+            logs = np.log(self._mass) + theta * values
+        top = float(logs.max())
+        weights = np.exp(logs - top)
+        total = float(weights.sum())
+        return weights / total, top + math.log(total)
+
+    def _tilt_to(self, mean: float) -> float:
+        """The tilt, at least 0, under which the mean is this many steps, or nearly."""
+        values = np.arange(self._first, self._last + 1)
+        low, high = 0.0, _STEEPEST
+        for _ in range(60):
+            middle = (low + high) / 2.0
+            if float(self._tilted(middle)[0] @ values) < mean:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _steps(self, score: float) -> int:
+        return math.ceil(score / self.step - 1e-6)
+
+
+class NormalIncrements(Increments):
+    """Functions g of standard normal deviates, rounded to the lattice cell by cell.
+
+    Args:
+        worth: g, from the centres of cells, (c,), to what a deviate in each adds, (c,).
+        origin: a place where two cells meet: where g jumps, if it does.
+        is_ratio: whether g is a log-likelihood ratio.
+    """
+
+    STEP: ClassVar[float] = 1.0 / 64
+
+    def __init__(
+        self, worth: Callable[[DoubleArray], DoubleArray], *, origin: float, is_ratio: bool
+    ) -> None:
+        edges = origin + np.arange(-_FARTHEST * _CELLS, _FARTHEST * _CELLS + 1) / _CELLS
+        self._origin = origin
+        self._cells = np.rint(worth((edges[:-1] + edges[1:]) / 2.0) / self.STEP).astype(np.int64)
+        first = int(self._cells.min())
+        mass = np.bincount(self._cells - first, weights=_normal_masses(edges)).astype(np.float64)
+        super().__init__(first, mass, step=self.STEP, is_ratio=is_ratio)
+
+    def of(self, deviates: DoubleArray) -> DoubleArray:
+        """g of deviates, any shape to the same."""
+        cells = np.floor((deviates - self._origin) * _CELLS).astype(np.int64) + _FARTHEST * _CELLS
+        steps = self._cells[np.clip(cells, 0, len(self._cells) - 1)]
+        values: DoubleArray = steps.astype(np.float64) * self.STEP
+        return values
+
+
+def _convolved(mass: DoubleArray, n: int) -> DoubleArray:
+    """The mass function of a sum of n."""
+    size = n * (len(mass) - 1) + 1
+    length = 1 << (size - 1).bit_length()
+    spectrum = np.fft.rfft(mass, length) ** n
+    return np.maximum(np.fft.irfft(spectrum, length)[:size], 0.0)
+
+
+def _normal_masses(edges: DoubleArray) -> DoubleArray:
+    """The probability of each cell between edges, the outer two without an end."""
+    roots = edges[1:-1] / math.sqrt(2.0)
+    below = np.array([0.0, *(0.5 * math.erfc(-root) for root in roots), 1.0])
+    above = np.array([1.0, *(0.5 * math.erfc(root) for root in roots), 0.0])
+    # From the nearer tail, so that small ones keep their digits.
+    return np.where(edges[1:] <= 0.0, np.diff(below), -np.diff(above))

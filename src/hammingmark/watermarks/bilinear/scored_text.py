@@ -1,0 +1,159 @@
+"""One text under one secret key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.core.compare import TextTest
+from hammingmark.core.edit_lattice import EditLattice
+from hammingmark.core.hashing import project
+from hammingmark.core.innovations import innovations
+from hammingmark.core.nulls import KeyRandomization, NormalNull
+from hammingmark.core.references import coordinates
+from hammingmark.records import EditHypotheses, Evidence, UnitScore
+from hammingmark.watermarks.bilinear.scores import FARTHEST, covariance, transition_scores
+
+if TYPE_CHECKING:
+    from hammingmark.watermarks.bilinear.method import BilinearMark
+
+SECTION = 256
+"""Transitions that are whitened together. What the matrix S leaves to chance grows less with every
+transition that is known, and the work with their third power."""
+
+_CHUNK = 256  # sentences at a time, so that memory does not grow with the text
+_STEPS = 128  # pairs of parts at a time, likewise
+
+
+class BilinearText:
+    """A text, projected once.
+
+    Args:
+        mark: the method under the secret key.
+        embeddings: of the text's sentences, (n, d).
+    """
+
+    def __init__(self, mark: BilinearMark, embeddings: NDArray[np.float32]) -> None:
+        self._mark = mark
+        self._embeddings = embeddings
+        self._directions = mark.directions_before(embeddings)
+        self._scores = transition_scores(self._directions, mark.projections(embeddings))
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Scores, which of them satisfy the rule, and the statistics of their innovations."""
+        mark = self._mark
+        scores = tuple(
+            UnitScore(float(score), bool(valid))
+            for score, valid in zip(self._scores, mark.accepts(self._scores), strict=True)
+        )
+        threshold = float(np.float32(mark.config.threshold))
+        if not scores:
+            return Evidence("sentence", (), FARTHEST, threshold, 1, sums={"likelihood": 0.0})
+        return Evidence(
+            "sentence",
+            scores,
+            FARTHEST,
+            threshold,
+            rests_on=1,
+            sums={"likelihood": float(self.test("likelihood").own.sum())},
+        )
+
+    def test(self, statistic: str) -> TextTest:
+        """The test over all keys, exact given R."""
+        increments = self._mark.increments
+        deviates, counted = self._innovations
+        own = np.where(counted, increments.of(deviates), 0.0)
+        null = NormalNull(increments, counted, self._mark.key.secret, section=SECTION)
+        return TextTest(own, null.best, null.centre, null, is_ratio=True)
+
+    @cached_property
+    def _innovations(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Independent standard normal deviates under the null, and which transitions have one."""
+        parts = [
+            innovations(
+                self._scores[part].astype(np.float64),
+                covariance(self._directions[part], self._embeddings[part]),
+            )
+            for first in range(0, len(self._scores), SECTION)
+            for part in [slice(first, first + SECTION)]
+        ]
+        return (
+            np.concatenate([deviates for deviates, _ in parts]),
+            np.concatenate([counted for _, counted in parts]),
+        )
+
+
+class EditedText:
+    """A text that somebody may have edited: read in every way that its parts allow.
+
+    The increments say by how much each sentence changes the likelihood ratio of the text so far,
+    averaged over readings (``core.edit_lattice``), and are compared with those under reference
+    matrices in place of S. The evidence is that of the text as it stands.
+
+    Args:
+        mark: the method under the secret key.
+        embeddings: of all parts, (N, d).
+        edits: where each part begins and ends.
+    """
+
+    def __init__(
+        self, mark: BilinearMark, embeddings: NDArray[np.float32], edits: EditHypotheses
+    ) -> None:
+        self._mark = mark
+        self._embeddings = embeddings
+        self._lattice = EditLattice(edits.begins, edits.ends, sentences=edits.sentences)
+        self._plain = BilinearText(mark, embeddings[: edits.sentences])
+        self._directions = mark.directions(embeddings)
+        self._beginning = mark.directions_before(embeddings[:1])
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """That of the text as it stands."""
+        return self._plain.evidence
+
+    def test(self, statistic: str) -> TextTest:
+        """The test over all keys, exact given R."""
+        increments = self._mark.increments
+        own = self._along(self._mark.projections(self._embeddings)[:, None])
+        ceiling = np.full((len(self._lattice.before), 1), increments.best)
+        read = np.concatenate(list(self._lattice.read(iter(ceiling))))
+        best = np.concatenate([[increments.best], read])
+        return TextTest(
+            own=np.concatenate([part[:, 0] for part in own]),
+            best=best,
+            centre=np.zeros_like(best),
+            null=KeyRandomization(self._reference_increments),
+            is_ratio=True,
+        )
+
+    def _reference_increments(self) -> Iterator[Iterator[NDArray[np.float64]]]:
+        """Block after block of reference matrices, each chunk by chunk along the text: (c, k)."""
+        mark = self._mark
+        reduced = coordinates(self._embeddings)
+        for planes in mark.references.blocks(reduced.shape[1]):
+            yield self._along(project(reduced, planes, bits=mark.config.rank))
+
+    def _along(self, projections: NDArray[np.floating]) -> Iterator[NDArray[np.float64]]:
+        """Increments chunk by chunk, from projections (N, k, m); the first sentence as it is."""
+        first = transition_scores(self._beginning, projections[0].astype(np.float64))
+        yield self._mark.increments.of(first.astype(np.float64))[None]
+        told = self._lattice.read(self._worth(projections))
+        while some := list(islice(told, _CHUNK)):
+            yield np.stack(some)
+
+    def _worth(self, projections: NDArray[np.floating]) -> Iterator[NDArray[np.float64]]:
+        """Each step's log-likelihood ratio under k keys, (k,), in the lattice's order."""
+        lattice = self._lattice
+        increments = self._mark.increments
+        for first in range(0, len(lattice.before), _STEPS):
+            some = slice(first, first + _STEPS)
+            directions = self._directions[lattice.before[some], None]
+            following = projections[lattice.after[some]].astype(np.float64)
+            scores = transition_scores(directions, following)
+            yield from increments.of(scores.astype(np.float64))
