@@ -187,6 +187,7 @@ def as_record(generation: Generation) -> dict[str, object]:
         "text": generation.text,
         "sentences": len(generation.sentences),
         "tokens": cost.tokens,
+        "drawn_tokens": cost.drawn_tokens,
         "candidates": cost.candidates,
         "samples_per_sentence": cost.candidates / sentences,
         "tokens_per_sentence": cost.drawn_tokens / sentences,

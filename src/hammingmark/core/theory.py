@@ -350,20 +350,3 @@ def _check_strength(strength: float) -> float:
     if not 0.0 <= strength < math.inf:
         raise InputError(f"A strength is a number of bits, 0 or more; got {strength}.")
     return float(2.0**-strength)
-
-
-def binomial_survival(n: int, k: int, p: float) -> float:
-    """P(X >= k) of X ~ Binomial(n, p), also where it is far below what a difference can show."""
-    if k <= 0:
-        return 1.0
-    if k > n or p <= 0.0:
-        return 0.0
-    if p >= 1.0:
-        return 1.0
-    counts = np.arange(k, n + 1)
-    logs = np.array(
-        [math.lgamma(n + 1) - math.lgamma(c + 1) - math.lgamma(n - c + 1) for c in counts]
-    )
-    terms = logs + counts * math.log(p) + (n - counts) * math.log1p(-p)
-    most = float(terms.max())
-    return min(1.0, math.exp(most) * float(np.exp(terms - most).sum()))

@@ -62,7 +62,7 @@ CALIBRATE = ("calibrate", "many.jsonl", "-k", "key.json", "--level", "0.1", "--o
 def test_thresholds_are_written_and_shown(run: Run, tmp_path: Path) -> None:
     code, out, err = run(*CALIBRATE, "c.json")
     assert (code, err) == (0, "")
-    assert out.startswith("margin at 0.1, from 30 texts, written to c.json\n      units")
+    assert out.startswith("likelihood at 0.1, from 30 texts, written to c.json\n      units")
     assert json.loads((tmp_path / "c.json").read_text())["provenance"]["texts"] == 30
 
 
@@ -71,7 +71,7 @@ def test_json_is_what_was_written(run: Run, tmp_path: Path) -> None:
     assert code == 0
     written = json.loads((tmp_path / "c.json").read_text())
     assert json.loads(out) == {"out": "c.json", **written}
-    assert [row["transitions"] for row in written["thresholds"]] == [1, 2]
+    assert [row["transitions"] for row in written["thresholds"]] == [1, 2, 3]
 
 
 def test_a_file_that_exists_is_refused_before_any_work(

@@ -84,7 +84,10 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
         (["keys", "derive", "a", " "], "A label for a derived key"),
         (["keys", "derive", "absent", "x"], "No key 'absent'"),
         (["keys", "new", "--method", "haming"], "Did you mean 'hamming'"),
-        (["keys", "new", "--set", "bats=9"], "no parameter 'bats'. Did you mean 'bits'"),
+        (
+            ["keys", "new", "--set", "acceptanc=9"],
+            "no parameter 'acceptanc'. Did you mean 'acceptance'",
+        ),
         (["keys", "new", "--set", "bits=many"], "bits takes a whole number, not many"),
         (["keys", "new", "--set", "bits"], "should look like KEY=VALUE"),
         (["keys", "new", "--bits", "8", "--set", "bits=8"], "given twice"),

@@ -13,6 +13,7 @@ from tests.keys import scored
 from hammingmark.core.compare import compare
 from hammingmark.core.statistics import Alternative
 from hammingmark.protocols import FloatArray
+from hammingmark.records import Passage
 
 INTACT = Alternative(flip=1e-3, free=1e-3, edited=0.0)  # a marked text that nobody touched
 
@@ -22,12 +23,8 @@ class FourKeys:
     """A null distribution of which every block has the same four reference keys."""
 
     references: np.ndarray
-    closed: Callable[[float], float] | None = None
     words: str = "by hand"
     begun: int = 0
-
-    def survival(self, score: float) -> float | None:
-        return self.closed(score) if self.closed else None
 
     def blocks(self) -> Iterator[Iterator[np.ndarray]]:
         while True:
@@ -110,14 +107,34 @@ def test_attainable_is_what_the_best_key_would_get_and_never_above_p() -> None:
     assert compare(low_ceiling, limit=4).attainable == 3 / 5
 
 
-def test_a_closed_form_takes_the_place_of_counting_for_the_whole() -> None:
+@dataclass
+class Closed(FourKeys):
+    """The same with tails that are known; draws would say otherwise."""
+
+    def p_value(self, own: np.ndarray) -> float:
+        return 0.25 if own.sum() < 2.5 else 0.0625
+
+    def window_p_value(self, own: np.ndarray, window: slice) -> float:
+        return 0.3 if own[window].sum() > 1.5 else 0.6
+
+    def power(self, level: float) -> float | None:
+        return 10 * level
+
+
+def test_a_closed_form_takes_the_place_of_counting() -> None:
     test = by_hand([1.0, 1.0, 0.0])
-    test.null.closed = lambda score: 0.25 if score < 2.5 else 0.0625
-    found = compare(test, limit=4)
-    assert found.p_value == 0.25
-    assert found.attainable == 0.0625
-    assert found.tail_estimate is None
-    assert found.windows[0].p_value == compare(by_hand([1.0, 1.0, 0.0]), limit=4).windows[0].p_value
+    test.null = Closed(test.null.references)
+    found = compare(test, limit=4, level=0.02)
+    assert (found.p_value, found.attainable, found.power) == (0.25, 0.0625, 0.2)
+    assert (found.references, found.tail_estimate) == (0, None)
+    assert found.windows == (Passage(0, 2, 0.3),)
+    assert test.null.begun == 0, "nothing is drawn"
+
+
+def test_windows_that_are_nothing_out_of_the_way_are_not_named() -> None:
+    test = by_hand([1.0, 0.0, 0.0])
+    test.null = Closed(test.null.references)
+    assert compare(test, limit=4).windows == ()
 
 
 def test_there_is_a_tail_estimate_only_where_no_key_reached_the_score() -> None:

@@ -11,19 +11,22 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hammingmark.core.compare import TextTest, compare
-from hammingmark.core.nulls import BinomialNull, KeyRandomization
-from hammingmark.core.theory import binomial_survival
+from hammingmark.core.nulls import (
+    SMALLEST,
+    BinomialNull,
+    IndependentNull,
+    KeyRandomization,
+    NormalNull,
+)
 from hammingmark.keys import Secret
+from hammingmark.watermarks.bilinear.likelihood import Alternative, log_likelihood_ratio
 
 
-@given(st.integers(0, 300), st.integers(-2, 302), st.floats(0, 1))
+@given(st.integers(1, 300), st.integers(-2, 302), st.floats(0.01, 0.99))
 def test_the_binomial_tail_is_the_librarys(n: int, k: int, p: float) -> None:
-    got, expected = binomial_survival(n, k, p), float(stats.binom.sf(k - 1, n, p))
-    assert got == pytest.approx(expected, rel=1e-8, abs=1e-290)
-
-
-def test_the_binomial_tail_goes_far_down() -> None:
-    assert binomial_survival(1000, 1000, 0.5) == pytest.approx(0.5**1000, rel=1e-9)
+    own = np.r_[float(k), np.zeros(n - 1)]
+    got, expected = null([True] * n, p).p_value(own), float(stats.binom.sf(k - 1, n, p))
+    assert got == pytest.approx(max(expected, SMALLEST), rel=1e-7)
 
 
 def null(counted: list[bool], probability: float = 0.25) -> BinomialNull:
@@ -32,10 +35,11 @@ def null(counted: list[bool], probability: float = 0.25) -> BinomialNull:
 
 def test_units_that_come_again_count_once() -> None:
     made = null([True, True, False, True])
-    assert made.survival(3) == pytest.approx(0.25**3)
-    assert made.survival(3 - 1e-7) == pytest.approx(0.25**3), "a tie that rounding blurred"
-    assert made.survival(0) == 1.0
-    assert made.survival(4) == 0.0
+    assert made.p_value(np.array([1.0, 1.0, 0.0, 1.0])) == pytest.approx(0.25**3)
+    blurred = np.array([1.0, 1.0, 0.0, 1.0 - 1e-8])
+    assert made.p_value(blurred) == pytest.approx(0.25**3), "a tie that rounding blurred"
+    assert made.p_value(np.zeros(4)) == 1.0
+    assert made.p_value(np.ones(4)) == SMALLEST, "more than there can be"
     (block,) = next(made.blocks())
     assert block.shape == (4, 1000)
     assert not block[2].any()
@@ -51,21 +55,59 @@ def test_draws_come_from_the_secret() -> None:
     assert not np.array_equal(next(next(null([True] * 5).blocks())), next(next(other_key.blocks())))
 
 
-def test_a_test_in_closed_form_agrees_with_its_draws() -> None:
-    """The whole by the formula and by counting, for the same text."""
-    counted = np.ones(40, bool)
-    own = np.zeros(40)
-    own[:16] = 1.0  # 16 of 40, where 10 are expected
-    closed = BinomialNull(counted, 0.25, Secret(bytes(range(32))))
+CLOSED = [
+    null([True] * 30 + [False] * 10),
+    NormalNull(
+        log_likelihood_ratio(0.3, 0.5244, Alternative()),
+        np.array([True] * 30 + [False] * 10),
+        Secret(bytes(range(32))),
+    ),
+]
+
+
+@pytest.mark.parametrize("closed", CLOSED, ids=["binomial", "normal"])
+@pytest.mark.parametrize("draw", [3, 40, 500])
+def test_a_test_in_closed_form_agrees_with_its_draws(closed: IndependentNull, draw: int) -> None:
+    """The whole, and the best window of it, by the formula and by counting."""
+    count = 4000
+    blocks = [np.concatenate(list(block)) for block in islice(closed.blocks(), count // 1000)]
+    draws = np.concatenate(blocks, axis=1)
+    # A text that does about as well as the best of a few draws.
+    own = draws[:, int(np.argsort(draws.sum(axis=0))[-max(1, count // draw)])]
     drawn = KeyRandomization(closed.blocks)
-    parts = (own, np.ones(40), np.full(40, 0.5))
-    by_formula = compare(TextTest(*parts, closed), limit=20_000)
-    by_counting = compare(TextTest(*parts, drawn), limit=20_000)
-    assert by_formula.p_value == pytest.approx(float(stats.binom.sf(15, 40, 0.25)))
-    slack = 4 * np.sqrt(by_formula.p_value / 20_000)
-    assert abs(by_formula.p_value - by_counting.p_value) < slack
-    assert by_formula.windows == by_counting.windows
-    assert by_formula.attainable == pytest.approx(0.25**40)
+    parts = (own, closed.best, closed.centre)
+    by_formula = compare(TextTest(*parts, closed), limit=count)
+    by_counting = compare(TextTest(*parts, drawn), limit=count)
+    pairs = [(by_formula.p_value, by_counting.p_value)]
+    if by_formula.windows:
+        pairs.append((by_formula.windows[0].p_value, by_counting.windows[0].p_value))
+    for one, other in pairs:
+        assert abs(one - other) < 4 * np.sqrt(one * (1 - one) / count) + 2 / count
+    assert by_formula.windows or by_counting.windows[0].p_value > 0.45
+
+
+def test_a_long_text_is_tested_section_by_section() -> None:
+    increments = log_likelihood_ratio(0.3, 0.5244, Alternative())
+    own = np.full(10, increments.best)
+    own[:4] = -0.5
+    cut = NormalNull(increments, np.ones(10, bool), Secret(bytes(32)), section=5)
+    last = NormalNull(increments, np.ones(5, bool), Secret(bytes(32)))
+    assert cut.p_value(own) == pytest.approx(2 * last.p_value(own[5:]))
+    window = slice(4, 10)  # one transition in the first section, five in the second
+    assert cut.window_p_value(own, window) == pytest.approx(
+        2 * last.window_p_value(own[5:], slice(0, 5))
+    )
+
+
+def test_power_is_the_share_of_marked_texts_that_reach_the_level() -> None:
+    increments = log_likelihood_ratio(0.3, 0.5244, Alternative())
+    made = NormalNull(increments, np.ones(6, bool), Secret(bytes(32)))
+    draws = np.concatenate([next(block) for block in islice(made.blocks(), 20)], axis=1).sum(axis=0)
+    weights = np.exp(draws)  # an unmarked text is as likely as a marked one, times its ratio
+    critical = min(score for score in draws if increments.survival(6, float(score)) <= 0.05)
+    share = float(weights[draws >= critical].sum() / weights.sum())
+    assert made.power(0.05) == pytest.approx(share, abs=0.03)
+    assert null([True] * 5).power(0.05) is None, "votes are no likelihood ratios"
 
 
 def test_a_long_text_is_drawn_chunk_by_chunk() -> None:
