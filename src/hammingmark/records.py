@@ -229,19 +229,19 @@ class Evidence:
             pieces have nothing before them: n - 1 transitions for n sentences.
         scale: the largest score.
         threshold: the score from which a unit is valid.
-        rests_on: how many pieces before its own a unit rests on; by default as many as the first
-            pieces that have no score.
         means: statistics that are averaged over the units, by name; empty without any unit.
         sums: statistics that are summed over them, log-likelihood ratios.
+        rests_on: how many pieces before its own a unit rests on; by default as many as the first
+            pieces that have no score.
     """
 
     unit: str
     scores: tuple[UnitScore, ...] = field(repr=False)
     scale: float
     threshold: float
-    rests_on: int | None = None
     means: Mapping[str, float] = field(default_factory=dict)
     sums: Mapping[str, float] = field(default_factory=dict)
+    rests_on: int | None = None
 
     @property
     def valid(self) -> int:

@@ -155,17 +155,26 @@ def test_a_method_by_acceptance_is_used_by_its_name(
     assert made["method"] == "side"
     assert made["encoder"]["name"] == "letters:128"
     assert "side" in run("keys", "list")
-    # Without a mark the parrot's sentences lie on either side; it has to try.
     text = run("generate", "--key", "s", "--backend", "parrot", "--prompt", "It rained.")
     (tmp_path / "t.txt").write_text(text)
-    verdict = json.loads(run("detect", "t.txt", "--key", "s", "--json"))
-    assert len(verdict["scores"]) == verdict["sentences"] - 1 > 0
-    assert 0 <= verdict["statistics"]["same_side"] <= 1
+    # Under three keys in four the parrot's sentences lie on either side, and it has to try. The
+    # paper's procedure lets it repeat itself; then it falls back once, if it begins on the side
+    # with few sentences, and hardly ever again.
+    prompt = ("--backend", "parrot", "--prompt", "It rained.", "--json")
+    for day in (f"2026-11-{number}" for number in range(16, 22)):
+        run("keys", "derive", "s", day, "--name", day)
+        written = json.loads(run("generate", "--key", day, *prompt, "--procedure", "paper"))
+        (tmp_path / "d.txt").write_text(written["text"])
+        verdict = json.loads(run("detect", "d.txt", "--key", day, "--json"))
+        assert len(verdict["scores"]) == verdict["sentences"] - 1 == written["sentences"] - 1 > 0
+        assert written["fallbacks"] < 3
+        valid = sum(score["valid"] for score in verdict["scores"])
+        assert valid >= len(verdict["scores"]) - written["fallbacks"]
+        assert verdict["statistics"]["same_side"] == valid / len(verdict["scores"])
     assert 0 < verdict["p_value"] <= 1
     assert verdict["null"] == "exact over reference keys"
     assert "valid" in run("detect", "t.txt", "--key", "s")
-    run("keys", "derive", "s", "2026-11-16", "--name", "day")
-    assert "p-value" in run("detect", "t.txt", "--key", "day", "--brief")
+    assert "p-value" in run("detect", "t.txt", "--key", day, "--brief")
     days = ("--master", "s", "--dates", "2026-11-01..2026-11-30")
     searched = json.loads(run("detect", "t.txt", *days, "--json"))
     assert searched["keys"] == 30

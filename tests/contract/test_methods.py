@@ -53,11 +53,34 @@ def test_over_many_wrong_keys_the_level_holds(
 
 @pytest.mark.study
 @pytest.mark.parametrize(("method", "config"), EXAMPLES)
-def test_over_very_many_wrong_keys_the_level_holds(
-    method: type, config: object, monkeypatch: pytest.MonkeyPatch
+def test_the_level_holds_with_as_many_reference_keys_as_users_have(
+    method: type, config: object
 ) -> None:
+    check_p_values_under_wrong_keys_are_not_smaller_than_uniform(
+        method,
+        config,  # type: ignore[arg-type]
+        keys=2000,
+        references=999,
+    )
+
+
+@pytest.mark.parametrize("config", examples_of(METHODS["hamming"]).values(), ids=str)
+def test_the_margin_spends_all_of_its_level(
+    config: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hardly ever ties, so that its p-values have a mean of a half; four standard errors."""
     monkeypatch.setattr(ReferenceKeys, "block", 100)
-    check_p_values_under_wrong_keys_are_not_smaller_than_uniform(method, config, keys=2000)  # type: ignore[arg-type]
+    rng = np.random.default_rng(17)
+    found: dict[str, list[float]] = {}
+    for _ in range(100):
+        watermark = under(METHODS["hamming"], config, rng)  # type: ignore[arg-type]
+        watermark.statistics = ("margin",)
+        for _ in range(3):
+            text = unmarked(config, int(rng.integers(2, 10)), rng)  # type: ignore[arg-type]
+            for name, test in every_test(watermark, watermark.read(text)):
+                found.setdefault(name, []).append(compare(test, limit=99).p_value)
+    for name, p in found.items():
+        assert np.mean(p) <= 0.5 + 4 * np.sqrt(1 / 12 / len(p)), name
 
 
 @pytest.mark.parametrize("n", [3, 40])

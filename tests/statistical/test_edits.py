@@ -82,13 +82,24 @@ every_edit = pytest.mark.parametrize(
 CHANCE = 1.0 / np.log(2.0)
 
 
+def joined(sentences: list[str]) -> str:
+    """Two sentences as one; one as it stands."""
+    first, *second = sentences
+    parts = [first.rstrip(".!?"), *(each[:1].lower() + each[1:] for each in second)]
+    return "; ".join(parts) + ("" if second else ".")
+
+
 def merge_pairs(sentences: list[str], prompt: str) -> str:
-    pairs = [sentences[i : i + 2] for i in range(0, len(sentences), 2)]
-    return " ".join(
-        "; ".join([pair[0].rstrip(".!?"), *(s[:1].lower() + s[1:] for s in pair[1:])])
-        + ("." if len(pair) == 1 else "")
-        for pair in pairs
-    )
+    return " ".join(joined(sentences[i : i + 2]) for i in range(0, len(sentences), 2))
+
+
+def merge_later_pairs(sentences: list[str], prompt: str) -> str:
+    return sentences[0] + " " + merge_pairs(sentences[1:], prompt)
+
+
+def merge_two_of_three(sentences: list[str], prompt: str) -> str:
+    threes = [sentences[i : i + 3] for i in range(0, len(sentences), 3)]
+    return " ".join(" ".join([joined(three[:2]), *three[2:]]) for three in threes)
 
 
 def evidence(
@@ -154,9 +165,13 @@ def test_of_many_texts_an_edit_leaves_more(
 def test_who_allows_for_joined_sentences_finds_them_again(
     many_texts: Texts, encoder: Encoder, marking_key: WatermarkKey
 ) -> None:
-    lost = evidence(merge_pairs, many_texts, encoder, marking_key)
-    found = evidence(merge_pairs, many_texts, encoder, marking_key, edits=True)
+    ways = (merge_pairs, merge_later_pairs, merge_two_of_three)
+    lost, found = (
+        np.mean([evidence(way, many_texts, encoder, marking_key, edits=edits) for way in ways])
+        for edits in (False, True)
+    )
     whole = evidence(untouched, many_texts, encoder, marking_key)
     still = evidence(untouched, many_texts, encoder, marking_key, edits=True)
-    assert found > lost  # by 1.4 +- 0.35
-    assert still > whole - 1.4  # and loses little where nothing was joined: 0.6 +- 0.2
+    assert found > lost + 0.4  # by 1.01 +- 0.15; pairs alone by 1.01 +- 0.27
+    # Where nothing was joined it loses little: 0.6 +- 0.2 once, and -0.24 +- 0.16 on other texts.
+    assert still > whole - 1.0

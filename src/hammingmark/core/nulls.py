@@ -69,9 +69,9 @@ class IndependentNull(ABC):
         centre: float = 0.0,
         section: int | None = None,
     ) -> None:
-        self.counted = counted
-        self._increments = increments
         self._secret = secret
+        self._increments = increments
+        self.counted = counted
         self._centre = centre
         self._section = section or len(counted)
 

@@ -55,6 +55,12 @@ class Writer:
     config: GenerationConfig = field(default_factory=GenerationConfig)
 
     def __post_init__(self) -> None:
+        marks = isinstance(self.watermark, (SentenceWatermark, TokenWatermark))
+        if self.watermark is not None and not marks:
+            raise InputError(
+                f"The method {self.watermark.name!r} marks neither sentences nor tokens: it lacks "
+                "a part of protocols.SentenceWatermark, or of protocols.TokenWatermark."
+            )
         if isinstance(self.watermark, TokenWatermark) and not isinstance(
             self.backend, LogitsBackend
         ):

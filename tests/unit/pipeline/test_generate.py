@@ -214,6 +214,7 @@ class LongestOf:
     name = "longest"
     key = None
     statistics = ("none",)
+    judges_beginnings = False
 
     def read(self, values: np.ndarray) -> object:
         raise AssertionError("nothing is to be detected")
@@ -239,6 +240,14 @@ def test_a_method_may_take_the_best_of_n(splitter: Splitter) -> None:
     encoder = FakeEncoder()
     chosen = encoder.encode(texts[1].sentences)[:, 0].mean()
     assert chosen > 0.1  # the best of five normal deviates of spread 1/8
+
+
+def test_a_method_that_lacks_a_part_does_not_write_unmarked_text(splitter: Splitter) -> None:
+    parts: dict[str, object] = dict(vars(LongestOf))
+    del parts["choose"]
+    lacking = type("Lacking", (), parts)(5)
+    with pytest.raises(InputError, match="neither sentences nor tokens"):
+        Writer(FakeBackend(), splitter, FakeEncoder(), lacking)
 
 
 def test_steps_can_be_awaited(splitter: Splitter) -> None:

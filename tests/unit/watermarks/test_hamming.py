@@ -7,10 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hammingmark.core import hashing
 from hammingmark.core.hashing import project_in_order
 from hammingmark.errors import InputError
+from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
+from hammingmark.method_config import EncoderId
 from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
-from hammingmark.watermarks.hamming import scored_text
+from hammingmark.watermarks.hamming import HammingConfig, HammingMark, increments, scored_text
+
+EXAMPLES = HammingMark.examples(EncoderId("test", "ab" * 32, 32))
+every_example = pytest.mark.parametrize("config", EXAMPLES.values(), ids=EXAMPLES)
+
+
+def mark_of(config: HammingConfig) -> HammingMark:
+    return HammingMark(WatermarkKey(Secret(bytes(range(32))), config))
 
 
 @pytest.mark.parametrize("edits", [False, True])
@@ -39,3 +49,57 @@ def test_edits_need_a_likelihood_ratio(make: SimpleNamespace) -> None:
             read.test(statistic)
         with pytest.raises(InputError, match="margin or likelihood"):
             read.test_given_topic(statistic)
+
+
+@every_example
+def test_a_text_longer_than_a_chunk_equals_its_pieces(
+    make: SimpleNamespace, config: HammingConfig
+) -> None:
+    """Each transition is scored as its two sentences are alone.
+
+    The score is computed in one order, and equal. Logarithms and hyperbolic tangents may round
+    otherwise at another place of an array: in single precision, by far less than 1e-5.
+    """
+    mark = mark_of(config)
+    text = make.encoder().encode(make.plain(600, seed=1))
+    assert len(text) > 2 * max(increments._CHUNK, hashing._ROWS)
+    whole = mark.read(text)
+    pieces = [mark.read(text[i : i + 2]) for i in range(len(text) - 1)]
+    alone = [piece.evidence.scores[0] for piece in pieces]
+    assert [each.score for each in whole.evidence.scores] == [each.score for each in alone]
+    assert [each.valid for each in whole.evidence.scores] == [each.valid for each in alone]
+    for statistic in mark.statistics:
+        own = [piece.test(statistic).own for piece in pieces]
+        np.testing.assert_allclose(
+            whole.test(statistic).own, np.concatenate(own), atol=1e-5, err_msg=statistic
+        )
+
+
+@every_example
+@pytest.mark.parametrize("edits", [False, True])
+def test_reference_keys_see_a_text_longer_than_a_chunk_in_one_piece(
+    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, config: HammingConfig, edits: bool
+) -> None:
+    """The margin, which does not jump where a product of another shape rounds otherwise."""
+    monkeypatch.setattr(ReferenceKeys, "block", 20)
+    sentences = make.plain(300, seed=1)
+    told = edit_hypotheses(sentences)
+    rows = make.encoder().encode(told.texts if edits else sentences)
+
+    def chunks() -> list[np.ndarray]:
+        mark = mark_of(config)
+        read = mark.read_edited(rows, told) if edits else mark.read(rows)
+        tests = (read.test("margin"), read.test_given_topic("margin"))
+        return [chunk for test in tests for chunk in next(iter(test.null.blocks()))]
+
+    parts = chunks()
+    for module, name in (
+        (increments, "_CHUNK"),
+        (scored_text, "_CHUNK"),
+        (scored_text, "_STEPS"),
+        (hashing, "_ROWS"),
+    ):
+        monkeypatch.setattr(module, name, 10_000)
+    whole = chunks()
+    assert (len(parts), len(whole)) == (4, 2)
+    np.testing.assert_allclose(np.concatenate(parts), np.concatenate(whole), atol=1e-4)

@@ -54,7 +54,7 @@ class BilinearText:
         )
         threshold = float(np.float32(mark.config.threshold))
         if not scores:
-            return Evidence("sentence", (), FARTHEST, threshold, 1, sums={"likelihood": 0.0})
+            return Evidence("sentence", (), FARTHEST, threshold, sums={"likelihood": 0.0})
         return Evidence(
             "sentence",
             scores,

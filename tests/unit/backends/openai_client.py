@@ -1,0 +1,39 @@
+"""Backends for the server of these tests, and what they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.unit.backends.openai_server import KEY
+
+from hammingmark.backends.openai import OpenAIBackend
+from hammingmark.records import Prompt, Request
+
+PROMPT = Prompt("Once upon a time.")
+
+
+@dataclass
+class Maker:
+    """Makes backends for one server, patient enough for a test."""
+
+    url: str
+    made: list[OpenAIBackend] = field(default_factory=list)
+
+    def __call__(self, **options: Any) -> OpenAIBackend:
+        given = {"api_key": KEY, "retries": 2, "backoff": 0.01, "timeout": 60.0} | options
+        self.made.append(OpenAIBackend(self.url, "tiny", **given))
+        return self.made[-1]
+
+
+def ask(
+    number: int,
+    *,
+    seed: int = 0,
+    prompt: Prompt = PROMPT,
+    written: str = "",
+    max_tokens: int = 50,
+    enough: Callable[[str], bool] = lambda text: False,
+) -> Request:
+    return Request(number, prompt, written, seed or 10 * number, max_tokens, enough)
