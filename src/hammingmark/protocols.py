@@ -16,6 +16,7 @@ from hammingmark.records import (
     Choice,
     EditHypotheses,
     Evidence,
+    Prompt,
     Request,
     Sentences,
 )
@@ -126,6 +127,14 @@ class Backend(Protocol):
         May be called twice. Candidates under way are given up; their sessions are no longer of
         use. A later `open` begins anew.
         """
+
+
+@runtime_checkable
+class ContinuesText(Protocol):
+    """A backend that can go on in the middle of a sentence."""
+
+    def continues(self, prompt: Prompt) -> bool:
+        """Whether it does so where it answers this prompt."""
 
 
 class LogitsProcessor(Protocol):
@@ -300,6 +309,19 @@ class SentenceWatermark(Watermark, Protocol):
 
     def choose(self, previous: FloatArray | None, candidates: FloatArray) -> Choice:
         """Judge candidates (c, d), in drawing order, after the embedding ``previous`` (d,)."""
+
+
+@runtime_checkable
+class ForetellsScores(SentenceWatermark, Protocol):
+    """A sentence watermark whose scores are standard normal deviates over keys.
+
+    The score of a sentence's beginning then foretells that of the whole, and candidates can be
+    drawn in stages.
+    """
+
+    @property
+    def deviate(self) -> float:
+        """T, the deviate from which a sentence is accepted."""
 
 
 @runtime_checkable

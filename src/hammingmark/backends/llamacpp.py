@@ -21,7 +21,7 @@ from hammingmark.backends.llamacpp_process import LlamaCppProcess
 from hammingmark.backends.threads import threads_to_use
 from hammingmark.errors import BackendError
 from hammingmark.libraries import require_libraries
-from hammingmark.records import Candidate, Request
+from hammingmark.records import Candidate, Prompt, Request
 
 DEFAULT_CONTEXT = 4096
 """Tokens, as far as the model goes. Each costs memory four times over, once for each lane."""
@@ -64,6 +64,10 @@ class LlamaCppBackend(Closing):
         self._process: LlamaCppProcess | None = None
         self._lock = threading.Lock()
         self._owner = os.getpid()
+
+    def continues(self, prompt: Prompt) -> bool:
+        """In the middle of a sentence too, answers to a chat included."""
+        return True
 
     def open(self) -> LlamaCppSession:
         """Begin to draw; the first call loads the model, and the first after a fork does again."""

@@ -85,6 +85,10 @@ class OpenAIBackend(Closing):
         """The fields of a request that this server would not have, so far."""
         return self._refused
 
+    def continues(self, prompt: Prompt) -> bool:
+        """Where it completes a text; a chat model may take half a sentence of its own for all."""
+        return not prompt.messages
+
     def open(self) -> OpenAISession:
         """Begin to draw; without a model's name, the first call asks which there are."""
         self._model = self._model or self._only_model()

@@ -22,7 +22,7 @@ from hammingmark.backends.tokenizer import TransformersTokenizer, added_text
 from hammingmark.errors import BackendError
 from hammingmark.libraries import require_libraries
 from hammingmark.pretrained import LIBRARIES, Loaded, load
-from hammingmark.records import Candidate, Message, Request
+from hammingmark.records import Candidate, Message, Prompt, Request
 
 _MOST = 256  # candidates drawn together on CUDA
 _KEPT = 64  # texts whose tokens are remembered
@@ -80,6 +80,10 @@ class TransformersBackend(Closing):
         self._engine: _Engine | None = None
         self._lock = threading.Lock()
         self._owner = os.getpid()
+
+    def continues(self, prompt: Prompt) -> bool:
+        """In the middle of a sentence too, answers to a chat included."""
+        return True
 
     def open(self) -> TransformersSession:
         """Begin to draw; the first call loads the model.

@@ -13,6 +13,7 @@ from hammingmark.records import Candidate, Prompt, Unit
 # A sentence is seen to end when the next word begins; later is too late to look again.
 _MAY_END = re.compile(r"(?:[^\w\s,]\s+\S{1,15}|\n\s*\S{0,15}|[。！？।؟]\s*\S{0,3})$")
 _END = re.compile(r"[.!?。！？…]['\")\]’”]*$")
+_NEXT = "The next one follows here."
 _WORD = re.compile(r"\w+")
 
 
@@ -64,7 +65,7 @@ class AcceptedText:
                 return True
             if not _MAY_END.search(text):
                 return False
-            fresh = self._split(self._spaced(text))[known:]
+            fresh = self._split(self.spaced(text))[known:]
             return any(unit.carries for unit in fresh[:-1])
 
         return complete
@@ -77,7 +78,7 @@ class AcceptedText:
             cut: whether it ran into the limit of the whole text, so that an unfinished sentence
                 is its last.
         """
-        text = self._spaced(candidate.text)
+        text = self.spaced(candidate.text)
         if candidate.finished or cut:
             text = text.rstrip()  # white space that is not kept must not decide what is read
         units = self._split(text)
@@ -103,6 +104,30 @@ class AcceptedText:
         tokens = _tokens(candidate, len(raw))
         ended = last and candidate.finished
         return Addition(raw, kept, kept[-1].text, tokens, ended, last and cut)
+
+    def begun(self, text: str) -> tuple[str, bool] | None:
+        """The sentence that a candidate has begun, and whether it ends if another follows.
+
+        One that goes on comes without its last word, which may go on as well. None if there is
+        none, or if the candidate has no place here.
+        """
+        text = self.spaced(text)
+        units = self._split(text)
+        known = len(self._units)
+        if not _same(units[:known], self._units) or self._touches(text) or len(units) == known:
+            return None
+        if self.may_be_whole(text):
+            return units[-1].text, True
+        words = units[-1].text.rsplit(maxsplit=1)
+        return (words[0], False) if len(words) == 2 else None
+
+    def may_be_whole(self, text: str) -> bool:
+        """Whether a candidate's sentence ends with it, if another sentence follows."""
+        if not _is_ended(text):
+            return False
+        now = self._split(text)
+        followed = self._split(f"{text} {_NEXT}")
+        return len(followed) == len(now) + 1 and now[-1].carries
 
     def enough_sentences(self, most: int | None) -> Callable[[str], bool]:
         """A function that says whether a growing text has so many sentences; None for any."""
@@ -159,7 +184,7 @@ class AcceptedText:
     def _split(self, text: str) -> tuple[Unit, ...]:
         return self._splitter.split(self._recent + text).units
 
-    def _spaced(self, text: str) -> str:
+    def spaced(self, text: str) -> str:
         """A candidate with the space that a careless model left out before a new sentence."""
         return f" {text}" if self._ended and text[:1].isupper() else text
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 
+from hammingmark.core.stopping import Stages
 from hammingmark.errors import BackendError, InputError
 from hammingmark.pipeline.accepted_text import AcceptedText, last_sentence
 from hammingmark.pipeline.generation_config import PAPER, GenerationConfig
@@ -22,7 +23,9 @@ from hammingmark.pipeline.sentence_candidates import SentenceCandidates
 from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import (
     Backend,
+    ContinuesText,
     Encoder,
+    ForetellsScores,
     LogitsBackend,
     SentenceWatermark,
     Session,
@@ -250,4 +253,18 @@ def _begin(writer: Writer, number: int, prompt: Prompt, *, seed: int) -> Generat
         config=writer.config,
         number=number,
         seed=seed,
+        stages=_stages(writer, prompt),
     )
+
+
+def _stages(writer: Writer, prompt: Prompt) -> Stages | None:
+    """Where beginnings are judged: nowhere if the model or the method is not for it."""
+    config, watermark = writer.config, writer.watermark
+    able = isinstance(watermark, ForetellsScores) and isinstance(writer.backend, ContinuesText)
+    if not able or not config.stage_tokens or config.sampling(prompt).temperature == 0.0:
+        return None
+    assert isinstance(watermark, ForetellsScores)
+    assert isinstance(writer.backend, ContinuesText)
+    if not writer.backend.continues(prompt):
+        return None
+    return Stages(watermark.deviate, tokens=config.stage_tokens)

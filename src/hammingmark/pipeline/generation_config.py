@@ -30,6 +30,8 @@ class GenerationConfig:
             chat it is always free then.
         most_repeated: a candidate is refused if a larger share of its four-word runs has been
             said before; 1 never refuses.
+        stage_tokens: a sentence is drawn so many tokens at a time, and its beginning judged, where
+            method and model allow it; 0 draws every candidate whole.
         max_sentence_tokens: a candidate that is longer without an end is refused.
         text_sampling: how the model draws where it continues a text.
         chat_sampling: how it draws where it answers a chat.
@@ -41,6 +43,7 @@ class GenerationConfig:
     fallback: Literal["best", "last"] = "best"
     first: Literal["prompt", "free"] = "prompt"
     most_repeated: float = 0.3
+    stage_tokens: int = 0
     max_sentence_tokens: int = 128
     text_sampling: Sampling = TEXT_SAMPLING
     chat_sampling: Sampling = CHAT_SAMPLING
@@ -49,6 +52,8 @@ class GenerationConfig:
         for name in ("max_tokens", "budget", "max_sentence_tokens"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        if self.stage_tokens < 0:
+            raise InputError(f"stage_tokens must be at least 0, not {self.stage_tokens}.")
         if self.max_sentences is not None and self.max_sentences < 1:
             raise InputError(f"max_sentences must be at least 1, not {self.max_sentences}.")
         if not 0.0 <= self.most_repeated <= 1.0:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.core.stopping import Stages
 from hammingmark.pipeline.accepted_text import AcceptedText
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.pipeline.sentence_candidates import Outcome, Place, SentenceCandidates
+from hammingmark.pipeline.staged_candidates import StagedCandidates
 from hammingmark.protocols import LogitsProcessor, SentenceWatermark
 from hammingmark.records import Cost, Generation, GenerationStep, Request
 
@@ -32,6 +35,7 @@ class GenerationState:
         config: limits and habits.
         number: of the prompt.
         seed: decides every draw, together with its place.
+        stages: where beginnings of sentences are judged; None draws every sentence whole.
     """
 
     def __init__(
@@ -44,7 +48,9 @@ class GenerationState:
         config: GenerationConfig,
         number: int,
         seed: int,
+        stages: Stages | None = None,
     ) -> None:
+        self._stages = stages
         self.ended: str | None = None
         self._trouble: str | None = None
         self._watermark = watermark
@@ -155,15 +161,16 @@ class GenerationState:
         place: Place,
         after: int | None = None,
     ) -> SentenceCandidates:
-        return SentenceCandidates(
-            accepted,
-            previous,
-            watermark=self._watermark,
-            logits=self._logits,
-            config=self._config,
-            place=place,
-            after=after,
-        )
+        named: dict[str, Any] = {
+            "watermark": self._watermark,
+            "logits": self._logits,
+            "config": self._config,
+            "place": place,
+            "after": after,
+        }
+        if self._stages is None:
+            return SentenceCandidates(accepted, previous, **named)
+        return StagedCandidates(accepted, previous, stages=self._stages, **named)
 
     def _after(
         self, candidates: SentenceCandidates, outcome: Outcome
@@ -225,7 +232,7 @@ class GenerationState:
             count, tokens = candidates.spare(0)
             self.spend(spare=count, spare_tokens=tokens)
 
-    def _draw_seed(self, step: int, draw: int) -> int:
+    def _draw_seed(self, step: int, *draw: int) -> int:
         """A seed for one candidate that depends on nothing but its place."""
-        state = np.random.SeedSequence([self._seed, self._number, step, draw]).generate_state(1)
+        state = np.random.SeedSequence([self._seed, self._number, step, *draw]).generate_state(1)
         return int(state[0]) & 0x7FFFFFFF

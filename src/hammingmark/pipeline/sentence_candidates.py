@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,7 +181,7 @@ class SentenceCandidates:
             yield request
             self._drawn += 1
 
-    def receive(self, candidate: Candidate) -> tuple[int, str | None]:
+    def receive(self, candidate: Candidate) -> tuple[Any, str | None]:
         """Take a candidate that has finished: its draw, and the sentence to embed, if any."""
         draw = self._under_way.pop(candidate.number)
         tokens = len(candidate.pieces)
@@ -199,7 +200,7 @@ class SentenceCandidates:
         read.repeated = self.accepted.repeats(addition.sentence) > self._config.most_repeated
         return draw, addition.sentence
 
-    def place_embedding(self, draw: int, embedding: NDArray[np.float32]) -> None:
+    def place_embedding(self, draw: Any, embedding: NDArray[np.float32]) -> None:
         """Tell the embedding (d,) of a draw's sentence."""
         self._draws[draw].embedding = embedding
         self._draws[draw].waits = False

@@ -68,6 +68,11 @@ class BilinearMark:
         }
 
     @property
+    def deviate(self) -> float:
+        """T."""
+        return self.config.threshold
+
+    @property
     def increments(self) -> NormalIncrements:
         """What a transition adds to the statistic."""
         config = self.config
