@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
+from tests.unit.attacks import tiny
 from training import asked
-from training.asked import BACK, REQUESTS, reworded, translated, usable
+from training.asked import BACK, REQUESTS, ChatModel, reworded, translated, usable
 
 from hammingmark.attacks.rewrite import REWRITE_PROMPTS
 
@@ -76,3 +78,16 @@ def test_neither_the_attack_s_request_nor_its_language_is_trained_on() -> None:
     assert attack.sentence not in REQUESTS
     assert attack.system != asked.SYSTEM
     assert "Portuguese" not in asked.LANGUAGES
+
+
+def test_a_model_answers_every_request_in_order(tmp_path: Path) -> None:
+    """With random weights what is said is anything, or has no end, but a seed decides it."""
+    folder = tiny.gpt2(tmp_path / "model")
+    template = "{% for turn in messages %}{{ turn.content }} {% endfor %}"
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    model = ChatModel(folder, device="cpu", batch=2)
+    texts = ["the old bridge", "a river", "the small town of stone", "light"]
+    found = model.answer(texts, temperatures=[1.0], rng=np.random.default_rng(0))
+    assert len(found) == 4
+    assert all(each is None or isinstance(each, str) for each in found)
+    assert found == model.answer(texts, temperatures=[1.0], rng=np.random.default_rng(0))
