@@ -231,7 +231,7 @@ def draw(given: argparse.Namespace) -> None:
     kind, _, model = given.backend.partition(":")
     backend: Backend
     if kind == "transformers":
-        backend = TransformersBackend(model, parallel=256, context=1024)
+        backend = TransformersBackend(model, context=1024)
     else:
         backend = load_backend(given.backend)
     rows = [

@@ -119,9 +119,7 @@ def instructed(backend: str) -> Rewriter:
     """Rewriting by a language model that is told to."""
     kind, _, model = backend.partition(":")
     if kind == "transformers":
-        attack = Rewrite(
-            TransformersBackend(model, parallel=256, context=512), splitter=load_splitter()
-        )
+        attack = Rewrite(TransformersBackend(model, context=512), splitter=load_splitter())
     else:
         attack = Rewrite(load_backend(backend), splitter=load_splitter())
     return lambda sentences, rng: attack.apply(sentences, rng=rng)
