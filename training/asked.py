@@ -94,7 +94,7 @@ class ChatModel:
                     temperature=float(rng.choice(np.array(temperatures))),
                     top_k=TOP_K,
                     top_p=1.0,
-                    max_new_tokens=24 + longest // 3,
+                    max_new_tokens=24 + longest // 4,
                     eos_token_id=self._ends,
                     pad_token_id=words.pad_token_id,
                 )
