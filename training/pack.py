@@ -1,20 +1,23 @@
-"""Pack the additions of a run into the amendments that the package ships.
+"""Pack the additions of a run into the amendments that the package ships, or back.
 
     python -m training.pack training/runs/NAME --base FOLDER --onnx FOLDER --out FILE
+    python -m training.pack training/runs/NAME --base FOLDER --onnx FOLDER --unpack FILE
 
-Needs the library ``onnx`` to find where each weight lies in the base file. Weights are told by
-their content: a tensor of the base model is looked for, as it is or transposed, among those of
-the graph.
+The first needs the library ``onnx`` to find where each weight lies in the base file. Weights are
+told by their content: a tensor of the base model is looked for, as it is or transposed, among
+those of the graph. The second makes a run of what is shipped, from which training can go on.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from hammingmark.store.amend import amend, product
@@ -53,15 +56,66 @@ def whole_numbers(factor: Any) -> tuple[Any, float]:
     return np.rint(factor * power).astype(np.int16), power
 
 
+def unpack(
+    amendments: dict[str, Any], base: dict[str, Any], data: bytes
+) -> dict[str, NDArray[np.float32]]:
+    """The additions that amendments were packed from, but for the rounding.
+
+    Args:
+        amendments: as shipped, by place.
+        base: the base model's weights, by name.
+        data: the file that is amended, before that.
+    """
+    names = {}
+    for name, weight in base.items():
+        whole = weight.astype("<f4")
+        names[hashlib.sha256(whole.tobytes()).digest()] = name
+        if whole.ndim == 2:
+            names[hashlib.sha256(np.ascontiguousarray(whole.T).tobytes()).digest()] = name
+    additions = {}
+    for key, tensor in amendments.items():
+        place, _, kind = key.partition(".")
+        if kind == "values":
+            size = tensor.size
+        elif kind == "left":
+            right = amendments[f"{place}.right"]
+            size = tensor.shape[0] * right.shape[1]
+        else:
+            continue
+        there = data[int(place) : int(place) + 4 * size]
+        name = names[hashlib.sha256(there).digest()]
+        if kind == "values":
+            additions[name] = tensor.astype(np.float32)
+            continue
+        # The two factors are made of like size, by a power of two, which changes no digit.
+        scale = float(amendments[f"{place}.scale"][0])
+        one = 2.0 ** (np.log2(scale) // 2)
+        stem = name.removesuffix(".weight")
+        additions[f"{stem}.a"] = (tensor.T * one).astype(np.float32)
+        additions[f"{stem}.b"] = (right.T * (scale / one)).astype(np.float32)
+    return {name: np.ascontiguousarray(each) for name, each in additions.items()}
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--base", type=Path, required=True, help="the base model's safetensors")
     parser.add_argument("--onnx", type=Path, required=True, help="the base model's graph")
-    parser.add_argument("--out", type=Path, required=True)
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument("--out", type=Path, help="the amendments to make")
+    way.add_argument("--unpack", type=Path, help="amendments to make the run of")
     given = parser.parse_args()
     base = load_file(given.base / "model.safetensors")
+    if given.unpack:
+        data = (given.onnx / "model.onnx_data").read_bytes()
+        additions = unpack(load_file(given.unpack), base, data)
+        given.run.mkdir(parents=True, exist_ok=True)
+        save_file(additions, given.run / "additions.safetensors")
+        rank = next(len(each) for name, each in additions.items() if name.endswith(".a"))
+        recipe = {"unpacked": given.unpack.name, "rank": rank}
+        (given.run / "recipe.json").write_text(json.dumps(recipe) + "\n")
+        return
     additions = load_file(given.run / "additions.safetensors")
     data = (given.onnx / "model.onnx_data").read_bytes()
     table = by_content(data, places(given.onnx / "model.onnx", data))

@@ -1,6 +1,6 @@
 """Operating points without writing texts: pools of candidates, drawn once, judged under many keys.
 
-    python -m training.pools draw --out training/data/pools.jsonl
+    python -m training.pools draw --genres c4 cnn --out training/data/pools.jsonl
     python -m training.rewrites bergamot --passages training/data/pools.jsonl --out REWRITES
     python -m training.pools judge --base FOLDER --rewrites REWRITES --points 8/6/0 default
 
@@ -26,12 +26,19 @@ from hammingmark.assembly.parts import load_splitter
 from hammingmark.backends.transformers import TransformersBackend
 from hammingmark.core import theory
 from hammingmark.core.residual import residual_of
-from hammingmark.core.statistics import Margin, Pairs, Rule, cosines, natural_acceptance
+from hammingmark.core.statistics import (
+    Margin,
+    Pairs,
+    Rule,
+    cosines,
+    natural_acceptance,
+    pair_cosines,
+)
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.pipeline.natural import draw_pools
 from hammingmark.protocols import Backend
 from hammingmark.watermarks.hamming import HammingMark
-from training.measure import flips, load_encoder
+from training.measure import load_encoder
 from training.rewrites import DATA, read_passages, read_rewrites
 from training.write import OPENING, TrainedEncoder, numbered_key, read_point
 
@@ -72,6 +79,11 @@ class Accepted:
     samples: int
     natural: float
     fallback: bool
+
+
+def flips(one: Floats, other: Floats) -> NDArray[np.float64]:
+    """θ/π of rows: the share of bits in which they differ, over keys."""
+    return 1.0 - theory.match_probability(pair_cosines(one, other))
 
 
 def accept(pools: list[Pool], mark: HammingMark) -> list[Accepted]:
@@ -219,16 +231,20 @@ def draw(given: argparse.Namespace) -> None:
     kind, _, model = given.backend.partition(":")
     backend: Backend
     if kind == "transformers":
-        backend = TransformersBackend(model, parallel=256, context=1024)
+        backend = TransformersBackend(model, context=1024)
     else:
         backend = load_backend(given.backend)
-    openings = [
-        (row["id"], " ".join(row["sentences"][:OPENING]))
-        for row in read_passages(given.passages, split="heldout")
-        if row["genre"] in given.genres
+    rows = [
+        row
+        for row in read_passages(given.passages, split=given.split)
+        if not given.genres or row["genre"] in given.genres
     ][: given.contexts]
+    shortest, longest = given.opening
+    sizes = np.random.default_rng(given.seed).integers(shortest, longest + 1, size=len(rows))
+    # A passage has at least 8 sentences, so that one always follows its opening.
+    openings = [" ".join(row["sentences"][:n]) for row, n in zip(rows, sizes, strict=True)]
     pools = draw_pools(
-        [text for _, text in openings],
+        openings,
         backend=backend,
         splitter=load_splitter(),
         count=given.candidates,
@@ -236,8 +252,15 @@ def draw(given: argparse.Namespace) -> None:
     )
     given.out.parent.mkdir(parents=True, exist_ok=True)
     with given.out.open("w", encoding="utf-8") as file:
-        for (name, _), pool in zip(openings, pools, strict=True):
-            file.write(json.dumps({"id": name, "sentences": pool}, ensure_ascii=False) + "\n")
+        for row, size, pool in zip(rows, sizes, pools, strict=True):
+            found = {
+                "id": row["id"],
+                "genre": row["genre"],
+                "split": row["split"],
+                "next": row["sentences"][size],
+                "sentences": pool,
+            }
+            file.write(json.dumps(found, ensure_ascii=False) + "\n")
 
 
 def main() -> None:
@@ -247,7 +270,16 @@ def main() -> None:
     drawing = commands.add_parser("draw")
     drawing.add_argument("--backend", default="smollm2")
     drawing.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
-    drawing.add_argument("--genres", nargs="*", default=["c4", "cnn"])
+    drawing.add_argument("--split", choices=("train", "heldout"), default="heldout")
+    drawing.add_argument("--genres", nargs="*", help="by default all of the split")
+    drawing.add_argument(
+        "--opening",
+        type=int,
+        nargs=2,
+        default=[OPENING, OPENING],
+        metavar=("LEAST", "MOST"),
+        help="sentences of a passage that the model goes on from",
+    )
     drawing.add_argument("--contexts", type=int, default=400)
     drawing.add_argument("--candidates", type=int, default=16)
     drawing.add_argument("--seed", type=int, default=0)

@@ -1,6 +1,6 @@
 """Sentences to rewrites of them, by one rewriter at a time, kept in one file each.
 
-    python -m training.rewrites marian --passages training/data/passages.jsonl --split train
+    python -m training.rewrites reworded --models FILE.gguf --split train --most 8000
 
 What is there already is not made again. A file holds one JSON object a line: the sentence and
 its rewrite, in the order of the passages.
@@ -12,6 +12,7 @@ import argparse
 import gzip
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypedDict, cast
@@ -27,6 +28,7 @@ from hammingmark.attacks.seq2seq import Seq2Seq
 from hammingmark.attacks.synonyms import Synonyms
 from hammingmark.attacks.translate import BergamotRoundTrip
 from hammingmark.backends.transformers import TransformersBackend
+from training.asked import ChatModel, reworded, translated
 from training.noise import rewrite as add_noise
 
 Dice = np.random.Generator
@@ -41,13 +43,15 @@ class Passage(TypedDict, total=False):
     genre: str
     split: str
     sentences: list[str]
+    next: str
     text: str
     key: int
 
 
 def read_passages(path: Path, *, split: str | None = None) -> Iterator[Passage]:
-    """The passages of a file, all or those of one split."""
-    with path.open(encoding="utf-8") as file:
+    """The passages of a file, which may be compressed, all or those of one split."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
         for line in file:
             row = {"split": "heldout", "genre": "written", **json.loads(line)}
             if "id" not in row:  # the first line of written texts says what was asked
@@ -115,16 +119,25 @@ def instructed(backend: str) -> Rewriter:
     """Rewriting by a language model that is told to."""
     kind, _, model = backend.partition(":")
     if kind == "transformers":
-        attack = Rewrite(
-            TransformersBackend(model, parallel=256, context=512), splitter=load_splitter()
-        )
+        attack = Rewrite(TransformersBackend(model, context=512), splitter=load_splitter())
     else:
         attack = Rewrite(load_backend(backend), splitter=load_splitter())
     return lambda sentences, rng: attack.apply(sentences, rng=rng)
 
 
+def asked(kind: str, *, model: Path | None, device: str | None) -> Rewriter:
+    """Rewriting by a chat model of transformers, with requests of our own."""
+    if model is None:
+        raise SystemExit("Name the chat model with --models FILE.")
+    chat = ChatModel(model, device=device)
+    rewrite = {"reworded": reworded, "translated": translated}[kind]
+    return lambda sentences, rng: rewrite(chat, sentences, rng)
+
+
 def build(name: str, *, folder: Path | None, device: str | None) -> Rewriter:
     """A rewriter by its name."""
+    if name in ("reworded", "translated"):
+        return asked(name, model=folder, device=device)
     if name == "marian":
         return marian(temperature=None, folder=folder, device=device)
     if name == "marian-mild":
@@ -141,10 +154,13 @@ def build(name: str, *, folder: Path | None, device: str | None) -> Rewriter:
 
 
 def rewrite_all(
-    rewriter: Rewriter, sentences: Sequence[str], *, rng: Dice, batch: int
+    rewriter: Rewriter, sentences: Sequence[str], *, rng: Dice, batch: int, seconds: float
 ) -> Iterator[tuple[str, str]]:
-    """Sentence after sentence with its rewrite."""
+    """Sentence after sentence with its rewrite; none is begun after so many seconds."""
+    end = time.monotonic() + seconds
     for begin in range(0, len(sentences), batch):
+        if time.monotonic() > end:
+            break
         part = list(sentences[begin : begin + batch])
         yield from zip(part, rewriter(part, rng), strict=True)
         done = min(begin + batch, len(sentences))
@@ -157,36 +173,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "rewriter",
-        help="marian, marian-mild, marian-sampled, bergamot, synonyms, noise, or a backend",
+        help="marian, marian-mild, marian-sampled, bergamot, synonyms, noise, reworded, "
+        "translated, or a backend",
     )
     parser.add_argument("--passages", type=Path, nargs="+", default=[DATA / "passages.jsonl"])
     parser.add_argument("--split", choices=("train", "heldout"))
     parser.add_argument("--genres", nargs="*")
-    parser.add_argument("--most", type=int, help="sentences at most, of each genre")
-    parser.add_argument("--models", type=Path, help="folder of the translation models")
+    parser.add_argument("--most", type=int, help="sentences at most, of each genre of each file")
+    parser.add_argument("--models", type=Path, help="the translation models, or the chat model")
     parser.add_argument("--device")
     parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin none later")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     out = given.out or DATA / "rewrites" / f"{given.rewriter}.jsonl.gz"
     known = read_rewrites(out) if out.exists() else {}
-    counts: dict[str, int] = {}
     wanted: dict[str, None] = {}
-    for passage in (
-        each for path in given.passages for each in read_passages(path, split=given.split)
-    ):
-        genre, sentences = passage["genre"], passage["sentences"]
-        if given.genres and genre not in given.genres:
-            continue
-        if given.most and counts.get(genre, 0) >= given.most:
-            continue
-        counts[genre] = counts.get(genre, 0) + len(sentences)
-        wanted.update(dict.fromkeys(each for each in sentences if each not in known))
+    for path in given.passages:
+        counts: dict[str, int] = {}
+        for passage in read_passages(path, split=given.split):
+            genre, sentences = passage["genre"], passage["sentences"]
+            if given.genres and genre not in given.genres:
+                continue
+            if given.most and counts.get(genre, 0) >= given.most:
+                continue
+            counts[genre] = counts.get(genre, 0) + len(sentences)
+            wanted.update(dict.fromkeys(each for each in sentences if each not in known))
     rewriter = build(given.rewriter, folder=given.models, device=given.device)
     rng = np.random.default_rng([given.seed, len(known)])
     for count, (sentence, changed) in enumerate(
-        rewrite_all(rewriter, list(wanted), rng=rng, batch=given.batch)
+        rewrite_all(rewriter, list(wanted), rng=rng, batch=given.batch, seconds=given.seconds)
     ):
         known[sentence] = changed
         if count % 5000 == 4999:

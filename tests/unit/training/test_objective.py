@@ -6,82 +6,89 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from training.objective import Weights, angle, loss, new_part  # noqa: E402
+from training.common import Common  # noqa: E402
+from training.objective import Batch, Weights, loss  # noqa: E402
 
 
 def unit(rows: object) -> object:
     return torch.nn.functional.normalize(torch.as_tensor(rows, dtype=torch.float32), dim=-1)
 
 
-def test_an_angle_is_a_share_of_bits() -> None:
-    one = unit([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
-    other = unit([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-    assert torch.allclose(angle(one, other), torch.tensor([0.0, 0.5, 1.0]), atol=1e-3)
+def batch_of(group: list[int], pool: list[bool] | None = None, text: list[int] | None = None):
+    return Batch(
+        torch.tensor(text or list(range(len(group)))),
+        torch.tensor(group),
+        torch.tensor(pool or [False] * len(group)),
+    )
 
 
-def test_its_slope_is_finite_where_two_sentences_are_one() -> None:
-    one = unit([[1.0, 0.0]]).requires_grad_()
-    angle(one, unit([[1.0, 0.0]])).sum().backward()
-    assert torch.isfinite(one.grad).all()
+def test_a_rewrite_pays_for_its_distance_and_more_if_it_goes_far() -> None:
+    rows = unit(torch.eye(8)[:4])
+    near, away = unit(rows + 0.2 * torch.eye(8)[4:]), unit(rows + 2.0 * torch.eye(8)[4:])
+    batch = batch_of([0, 0, 1, 1])
+    still = loss(rows, rows, batch, Weights())
+    little = loss(rows, near, batch, Weights())
+    much = loss(rows, away, batch, Weights())
+    assert float(still["same"]) == pytest.approx(0.0, abs=1e-6)
+    assert still["same"] < little["same"] < much["same"]
+    assert float(little["far"]) == 0.0
+    assert float(much["far"]) == pytest.approx(0.8 - 5**-0.5, abs=1e-5)
 
 
-def test_each_term_is_least_where_it_should_be() -> None:
+def test_the_total_is_the_weighted_sum() -> None:
     torch.manual_seed(0)
-    passage = torch.tensor([0, 0, 0, 1, 1, 1])
-    rows = unit(torch.randn(6, 32))
-    far = unit(rows + 0.5 * torch.randn(6, 32))
-    close = loss(rows, rows, passage, Weights())
-    assert close["same"] < 1e-3 < loss(rows, far, passage, Weights())["same"]
-    # Neighbours that agree exactly as asked have no miss.
-    agree = 1.0 - float(angle(rows[:1], rows[1:2])[0])
-    pair = torch.stack([rows[0], rows[1]])
-    asked = loss(pair, pair, torch.tensor([0, 0]), Weights(agree=agree))
-    assert float(asked["next"]) < 1e-6
-    other = loss(pair, pair, torch.tensor([0, 0]), Weights(agree=agree + 0.1))
-    assert float(other["next"]) == pytest.approx(0.01, rel=0.05)
+    rows, others = unit(torch.randn(6, 16)), unit(torch.randn(6, 16))
+    weights = Weights(same=2.0, far=3.0, apart=0.5, among=4.0, inside=7.0)
+    terms = loss(rows, others, batch_of([0, 0, 0, 1, 1, 1], [False] * 3 + [True] * 3), weights)
+    expected = sum(
+        weight * float(terms[name])
+        for name, weight in (("same", 2), ("far", 3), ("apart", 0.5), ("among", 4), ("inside", 7))
+    )
+    assert float(terms["total"]) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_common_direction_is_paid_for() -> None:
+def test_pools_and_passages_pay_for_their_own_pairs() -> None:
+    rows = unit(torch.eye(8)[:4])
+    near = rows.clone()
+    near[1] = unit(rows[0] + rows[1])  # the first group's two sentences come close
+    group = [0, 0, 1, 1]
+    as_pool = loss(near, near, batch_of(group, [True, True, False, False]), Weights())
+    as_passage = loss(near, near, batch_of(group), Weights())
+    half = 0.5**0.5
+    assert float(as_pool["among"]) == pytest.approx(half, abs=1e-5)
+    assert float(as_pool["inside"]) == 0.0
+    assert float(as_passage["among"]) == 0.0
+    assert float(as_passage["inside"]) == pytest.approx(half / 2, abs=1e-5)
+
+
+def test_pairs_that_oppose_each_other_are_not_paid_for() -> None:
+    rows = unit([[1.0, 0.0], [-1.0, 0.2]])
+    assert float(loss(rows, rows, batch_of([0, 0]), Weights())["inside"]) == 0.0
+
+
+def test_neighbours_are_negatives_and_copies_are_not() -> None:
+    rows = unit(torch.eye(8)[:4])
+    near = rows.clone()
+    near[1] = unit(rows[0] + 0.2 * rows[1])
+    group = [0, 0, 1, 2]
+    contrast = loss(near, near, batch_of(group), Weights())["apart"]
+    assert contrast > loss(rows, rows, batch_of(group), Weights())["apart"] + 0.1
+    copied = torch.stack([rows[0], rows[0], rows[2], rows[3]])
+    same_text = loss(copied, copied, batch_of(group, text=[0, 0, 1, 2]), Weights())
+    assert float(same_text["apart"]) < 1e-3
+    assert float(same_text["inside"]) == 0.0
+
+
+def test_what_all_texts_share_is_taken_off() -> None:
     torch.manual_seed(1)
-    passage = torch.tensor([0, 0, 1, 1])
-    rows = torch.randn(4, 64)
-    shared = unit(rows + 8.0)
-    assert loss(shared, shared, passage, Weights())["strangers"] > 0.9
-    assert abs(float(loss(unit(rows), unit(rows), passage, Weights())["strangers"])) < 0.4
-
-
-def test_neighbours_are_no_negatives() -> None:
-    """A neighbour may lie as near as the rewrite without adding to the contrast."""
-    base = unit(torch.eye(8)[:4])
-    near = base.clone()
-    near[1] = unit(base[0] + 0.2 * base[1])
-    together = torch.tensor([0, 0, 1, 2])
-    parted = torch.tensor([0, 3, 1, 2])
-    one = loss(near, near, together, Weights())["apart"]
-    assert one < loss(near, near, parted, Weights())["apart"]
-
-
-def test_the_new_part_forgets_the_sentence_before() -> None:
-    torch.manual_seed(2)
-    before, extra = unit(torch.randn(5, 32)), unit(torch.randn(5, 32))
-    part = new_part(before, unit(0.7 * before + extra))
-    assert float((part * before).sum(dim=-1).abs().max()) < 1e-5
-    assert torch.allclose(part, new_part(before, unit(0.1 * before + extra)), atol=1e-4)
-
-
-def test_a_rewrite_that_moves_only_along_the_sentence_before_keeps_its_new_part() -> None:
-    torch.manual_seed(3)
-    first, second = unit(torch.randn(2, 32))
-    rows = torch.stack([first, second])
-    moved = torch.stack([first, unit(second + 0.5 * first)])
-    terms = loss(rows, moved, torch.tensor([0, 0]), Weights(fresh=1.0))
-    assert float(terms["same"]) > 0.03 > 1e-3 > float(terms["fresh"])
-
-
-def test_a_ceiling_asks_nothing_of_sentences_that_agree_little() -> None:
-    rows = unit(torch.eye(8)[:3])
-    near = unit(rows + 0.5)
-    weights = Weights(agree=0.55, ceiling=1.0)
-    together = torch.tensor([0, 0, 0])
-    assert float(loss(rows, rows, together, weights)["next"]) == 0.0
-    assert float(loss(near, near, together, weights)["next"]) > 0.1
+    topics = 3.0 * torch.randn(40, 2) @ torch.eye(32)[:2]  # texts differ along two directions
+    rows = unit(torch.randn(400, 32) + topics.repeat_interleave(10, dim=0) + 4.0 * torch.eye(32)[5])
+    common = Common.of(rows, [10] * 40, count=2)
+    cleaned = common.take_off(rows)
+    assert torch.allclose(cleaned.norm(dim=-1), torch.ones(400), atol=1e-5)
+    assert float((cleaned @ common.directions.T).abs().max()) < 1e-5
+    assert float((common.directions[:, :2] ** 2).sum()) == pytest.approx(2.0, abs=0.15)
+    text = torch.arange(400) // 10
+    within = (text[:, None] == text[None]) & ~torch.eye(400, dtype=torch.bool)
+    assert float((rows @ rows.T)[within].mean()) > 0.4
+    assert abs(float((cleaned @ cleaned.T)[within].mean())) < 0.05
