@@ -227,7 +227,7 @@ class Evidence:
         unit: what is scored, such as ``transition`` or ``token``.
         scores: one for each unit. There may be fewer than the text has pieces, because the first
             pieces have nothing before them: n - 1 transitions for n sentences.
-        scale: the largest score.
+        scale: the largest score; None where scores are standard normal deviates.
         threshold: the score from which a unit is valid.
         means: statistics that are averaged over the units, by name; empty without any unit.
         sums: statistics that are summed over them, log-likelihood ratios.
@@ -237,7 +237,7 @@ class Evidence:
 
     unit: str
     scores: tuple[UnitScore, ...] = field(repr=False)
-    scale: float
+    scale: float | None
     threshold: float
     means: Mapping[str, float] = field(default_factory=dict)
     sums: Mapping[str, float] = field(default_factory=dict)

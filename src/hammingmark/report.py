@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hammingmark.records import Evidence, Passage, UnitScore, Verdict
 
 _BAR = 24  # characters of a bar at most
+_DEVIATES = 4.0  # standard deviations that fill a bar
 _HEADLINES = {True: "WATERMARKED", False: "NO WATERMARK FOUND", None: "CANNOT TELL"}
 
 
@@ -45,8 +46,9 @@ def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> st
 def _rows(verdict: Verdict, width: int) -> Iterator[str]:
     """A line for each piece, with a bar for its score."""
     evidence = verdict.evidence
-    scale, most = f"{evidence.scale:g}", max(1, min(_BAR, round(evidence.scale)))
-    scores = [f"{each.score:.3g}" for each in evidence.scores]
+    of, largest = _largest(evidence)
+    most = max(1, min(_BAR, round(largest)))
+    scores = [_shown(each.score, evidence) for each in evidence.scores]
     wide = max([2, *map(len, scores)])
     room = max(20, width - most - 20 - wide)
     before = len(verdict.pieces) - len(scores)
@@ -54,14 +56,14 @@ def _rows(verdict: Verdict, width: int) -> Iterator[str]:
         mark = "┃" if _inside(verdict, i) else " "
         shown = on_one_line(piece if len(piece) <= room else piece[: room - 1] + "…")
         if i < before:
-            yield f" {mark}{i + 1:>5} {'':<{most + 10 + wide + len(scale)}} {shown}"
+            yield f" {mark}{i + 1:>5} {'':<{most + 9 + wide + len(of)}} {shown}"
             continue
         each = evidence.scores[i - before]
-        filled = round(most * _share(each.score, evidence.scale))
+        filled = round(most * _share(each.score, largest))
         bar = "█" * filled + "·" * (most - filled)
         tick = "✓" if each.valid else " "
         beside = f"{each.details['cosine']:5.2f}" if "cosine" in each.details else " " * 5
-        score = f"{scores[i - before]:>{wide}}/{scale}"
+        score = f"{scores[i - before]:>{wide}}{of}"
         yield f" {mark}{i + 1:>5} {bar} {score} {tick} {beside} {shown}"[: width + 2]
 
 
@@ -86,6 +88,15 @@ def _tokens(verdict: Verdict, width: int) -> Iterator[str]:
 def _has_tokens(verdict: Verdict) -> bool:
     """Whether the pieces are tokens rather than sentences."""
     return verdict.evidence.unit == "token"
+
+
+def _largest(evidence: Evidence) -> tuple[str, float]:
+    """What stands behind a score, and the score that fills a bar."""
+    return ("", _DEVIATES) if evidence.scale is None else (f"/{evidence.scale:g}", evidence.scale)
+
+
+def _shown(score: float, evidence: Evidence) -> str:
+    return f"{score:+.2f}" if evidence.scale is None else f"{score:.3g}"
 
 
 def _share(score: float, scale: float) -> float:
@@ -189,16 +200,17 @@ def _html_row(verdict: Verdict, i: int, piece: str) -> str:
 
 
 def _html_bar(evidence: Evidence, unit: UnitScore) -> str:
-    share = round(100 * _share(unit.score, evidence.scale))
+    of, largest = _largest(evidence)
+    share = round(100 * _share(unit.score, largest))
     colour = "#ea580c" if unit.valid else "#a1a1aa"
-    place = f"left:{100 * _share(evidence.threshold, evidence.scale):.1f}%"
+    place = f"left:{100 * _share(evidence.threshold, largest):.1f}%"
     said = _said(evidence, unit)
     return (
         f"<td title='{said}'><div style='position:relative;width:64px;background:#e4e4e7'>"
         f"<div style='width:{share}%;background:{colour}'>&nbsp;</div>"
         f"<div class='tick' style='position:absolute;top:0;bottom:0;{place};width:2px;"
         "background:#18181b'></div></div></td>"
-        f"<td title='{said}'>{unit.score:.3g}/{evidence.scale:g}</td>"
+        f"<td title='{said}'>{_shown(unit.score, evidence)}{of}</td>"
     )
 
 
@@ -221,6 +233,8 @@ def _html_tokens(verdict: Verdict) -> str:
 def _said(evidence: Evidence, unit: UnitScore) -> str:
     """A unit's figures in words."""
     details = "".join(f"{name} {value:.3g}, " for name, value in unit.details.items())
+    if evidence.scale is None:
+        return html.escape(f"{details}at least {evidence.threshold:.2f} is required")
     return html.escape(f"{details}{evidence.threshold:g} of {evidence.scale:g} are required")
 
 

@@ -17,7 +17,7 @@ from hammingmark.core.innovations import innovations
 from hammingmark.core.nulls import KeyRandomization, NormalNull
 from hammingmark.core.references import coordinates
 from hammingmark.records import EditHypotheses, Evidence, UnitScore
-from hammingmark.watermarks.bilinear.scores import FARTHEST, covariance, transition_scores
+from hammingmark.watermarks.bilinear.scores import covariance, transition_scores
 
 if TYPE_CHECKING:
     from hammingmark.watermarks.bilinear.method import BilinearMark
@@ -54,11 +54,11 @@ class BilinearText:
         )
         threshold = float(np.float32(mark.config.threshold))
         if not scores:
-            return Evidence("sentence", (), FARTHEST, threshold, sums={"likelihood": 0.0})
+            return Evidence("sentence", (), None, threshold, sums={"likelihood": 0.0})
         return Evidence(
             "sentence",
             scores,
-            FARTHEST,
+            None,
             threshold,
             rests_on=1,
             sums={"likelihood": float(self.test("likelihood").own.sum())},

@@ -1,0 +1,178 @@
+"""How often marked texts are found by the exact p-value, and what they cost.
+
+    python benchmarks/evidence.py write --points bilinear/acceptance=0.38 --out FOLDER
+    python benchmarks/evidence.py attack --attacks bergamot synonyms --out FOLDER
+    python benchmarks/evidence.py judge --out FOLDER
+
+A point is a method and its parameters, or a method and a preset. Prompts are the openings of
+held-out passages (``training/corpus.py``), dealt out over keys that everybody can make again.
+Texts and attacked texts are kept in the folder, one file a point and attack. Texts that the model
+ended before ``--least`` tokens are left out when the others are judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hammingmark.assembly.attacks import load_attack
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import method_of, new_key
+from hammingmark.assembly.parts import load_splitter
+from hammingmark.evaluation.cost import account
+from hammingmark.evaluation.quality import mean_repetition
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.pipeline.generate import GenerationConfig, Writer
+from hammingmark.protocols import Encoder
+from hammingmark.records import Prompt
+
+OPENING = 3
+LEVELS = (0.01, 0.001)
+
+
+def numbered_key(number: int, point: str, encoder: Encoder) -> WatermarkKey:
+    """A key for experiments: anybody can make it again."""
+    method, _, rule = point.partition("/")
+    given = dict(pair.split("=") for pair in rule.split(",") if "=" in pair)
+    preset = "default" if given or not rule else rule
+    key = new_key(encoder, method=method, preset=preset, parameters=given)
+    return replace(key, secret=Secret(hashlib.sha256(b"experiment %d" % number).digest()))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def save(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def openings(path: Path, genres: list[str], texts: int) -> list[tuple[str, str]]:
+    """As many of each genre."""
+    found: dict[str, list[tuple[str, str]]] = {genre: [] for genre in genres}
+    for row in read(path):
+        rows = found.get(row["genre"])
+        if rows is not None and row["split"] == "heldout" and len(rows) < texts // len(genres):
+            rows.append((row["id"], " ".join(row["sentences"][:OPENING])))
+    return [each for rows in found.values() for each in rows]
+
+
+def write(given: argparse.Namespace) -> None:
+    backend, encoder = load_backend(given.backend), load_encoder(given.encoder)
+    asked = openings(given.passages, given.genres, given.texts)
+    config = GenerationConfig(max_tokens=given.tokens, stage_tokens=given.stage_tokens)
+    for point in given.points:
+        rows, made = [], []
+        for number in range(given.keys):
+            part = asked[number :: given.keys]
+            key = numbered_key(number, point, encoder)
+            texts = Writer(backend, load_splitter(), encoder, method_of(key), config).write_many(
+                [Prompt(text) for _, text in part], seed=number
+            )
+            made += texts
+            rows += [
+                {"id": name, "key": number, "point": point, "prompt": prompt, "text": text.text,
+                 "tokens": text.cost.tokens}
+                for (name, prompt), text in zip(part, texts, strict=True)
+            ]  # fmt: skip
+        save(given.out / f"{point.replace('/', '-')}.jsonl", rows)
+        cost = {name: round(value, 3) for name, value in account(made).items()}
+        repeated = round(mean_repetition([text.text for text in made]), 4)
+        print(json.dumps({"point": point, "texts": len(made), **cost, "rep-4": repeated}))
+
+
+def attack(given: argparse.Namespace) -> None:
+    for name in given.attacks:
+        parameters = {"share": 0.5} if name == "synonyms" else {}
+        made = load_attack(name, splitter=load_splitter(), parameters=parameters)
+        for path in sorted(given.out.glob("*.jsonl")):
+            target = given.out / f"{name}~{path.name}"
+            if "~" in path.name or target.exists():
+                continue
+            rows = read(path)
+            texts = made.apply([row["text"] for row in rows], rng=np.random.default_rng(0))
+            save(target, ({**row, "text": text} for row, text in zip(rows, texts, strict=True)))
+            print(target)
+
+
+def judge(given: argparse.Namespace) -> None:
+    encoder = load_encoder(given.encoder)
+    for path in sorted(given.out.glob("*.jsonl")):
+        rows = [row for row in read(path) if row["tokens"] >= given.least and row["text"].strip()]
+        found: dict[int, list[float]] = {}
+        units = []
+        for number in sorted({row["key"] for row in rows}):
+            texts = [row["text"] for row in rows if row["key"] == number]
+            key = numbered_key(number, rows[0]["point"], encoder)
+            for verdict in detector(key, encoder=encoder).judge_many(texts):
+                p_value = 1.0 if verdict.p_value is None else verdict.p_value
+                found.setdefault(number, []).append(p_value)
+                units.append(len(verdict.evidence.scores))
+        every = np.concatenate(list(found.values()))
+        report: dict[str, object] = {
+            "file": path.stem, "texts": len(every), "keys": len(found),
+            "units": round(float(np.mean(units)), 2),
+            "bits": round(float(-np.log2(every).mean()), 2),
+        }  # fmt: skip
+        for level in LEVELS:
+            low, high = interval(found, level, rounds=given.rounds)
+            share = round(float((every <= level).mean()), 3)
+            report[f"found at {level:g}"] = [share, round(low, 3), round(high, 3)]
+        print(json.dumps(report), flush=True)
+
+
+def interval(found: dict[int, list[float]], level: float, *, rounds: int) -> tuple[float, float]:
+    """95 %, over keys and over the texts of each."""
+    rng = np.random.default_rng(0)
+    rows = [np.array(values) <= level for values in found.values()]
+    shares = []
+    for _ in range(rounds):
+        some = [rows[i] for i in rng.integers(len(rows), size=len(rows))]
+        drawn = [row[rng.integers(len(row), size=len(row))] for row in some]
+        shares.append(float(np.concatenate(drawn).mean()))
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    writing = commands.add_parser("write")
+    writing.add_argument("--points", nargs="+", required=True)
+    writing.add_argument("--backend", default="smollm2")
+    writing.add_argument("--passages", type=Path, default=Path("training/data/passages.jsonl"))
+    writing.add_argument("--genres", nargs="*", default=["c4", "cnn"])
+    writing.add_argument("--texts", type=int, default=240)
+    writing.add_argument("--keys", type=int, default=4)
+    writing.add_argument("--tokens", type=int, default=200)
+    writing.add_argument("--stage-tokens", type=int, default=0)
+    attacking = commands.add_parser("attack")
+    attacking.add_argument("--attacks", nargs="+", default=["bergamot", "synonyms"])
+    judging = commands.add_parser("judge")
+    judging.add_argument("--least", type=int, default=150)
+    judging.add_argument("--rounds", type=int, default=1000)
+    for command, does in ((writing, write), (attacking, attack), (judging, judge)):
+        command.add_argument("--encoder", default="minilm-mark")
+        command.add_argument("--out", type=Path, required=True)
+        command.set_defaults(does=does)
+    given = parser.parse_args()
+    given.does(given)
+
+
+if __name__ == "__main__":
+    main()
