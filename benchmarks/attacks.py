@@ -45,7 +45,7 @@ from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Attack, Encoder, Splitter
 from hammingmark.records import Attacked, Prompt, TopicName
 from hammingmark.rows import Row, append, read_rows
-from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
+from hammingmark.store.catalogue import DEFAULT_GENERATOR
 from hammingmark.watermarks.hamming import HammingConfig
 from hammingmark.watermarks.hamming.config import SHARES
 
@@ -83,7 +83,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--texts", type=int, default=60)
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--cache", type=Path, default=Path("attacked"))
-    parser.add_argument("--encoder", default=DEFAULT_ENCODER, help="the watermark's")
+    parser.add_argument("--encoder", default="minilm-robust", help="the watermark's")
     parser.add_argument("--preset", choices=["paper", *SHARES], default="default")
     parser.add_argument("--backend", default=DEFAULT_GENERATOR, help="writes the marked texts")
     parser.add_argument("--together", type=int, default=1, help="texts written side by side (1)")
@@ -126,7 +126,9 @@ class Bench:
         self.encoder = Remembering(load_encoder(options.encoder))
         number = f"/{options.key}" if options.key else ""
         secret = Secret(hashlib.sha256(f"benchmarks/attacks{number}".encode()).digest())
-        self.key = replace(new_key(self.encoder, preset=options.preset), secret=secret)
+        self.key = replace(
+            new_key(self.encoder, method="hamming", preset=options.preset), secret=secret
+        )
         # What was made with another encoder, rule or length lies elsewhere.
         config = self.key.config
         assert isinstance(config, HammingConfig)

@@ -61,7 +61,8 @@ def main() -> None:
     count = max(8, options.texts // 10) if options.quick else options.texts
     repeats = 3 if options.quick else 5
 
-    encoder, splitter, key = load_encoder(), load_splitter(), new_key()
+    encoder, splitter = load_encoder("minilm-robust"), load_splitter()
+    key = new_key(encoder, method="hamming")
     documents = list(islice(human_documents(splitter), count))
     encoder.encode(documents[0])
     result: Result = {"machine": machine(), "texts": len(documents), "references": REFERENCES}

@@ -74,8 +74,8 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.splitter = load_splitter()
-        self.encoder = load_encoder(options.encoder) if options.encoder else load_encoder()
-        self.key = new_key(self.encoder)
+        self.encoder = load_encoder(options.encoder or "minilm-robust")
+        self.key = new_key(self.encoder, method="hamming")
         self.backend = load_backend(options.backend, parallel=options.parallel)
         self.wide = options.width or max(4, self.backend.width)
         self.prompts = read_prompts(options.prompts, self.splitter)

@@ -82,7 +82,7 @@ def read_questions(options: argparse.Namespace) -> list[str]:
 
 
 def keys_of(encoder: Any) -> list[WatermarkKey]:
-    key = new_key(encoder)
+    key = new_key(encoder, method="hamming")
     return [replace(key, secret=Secret(bytes([number + 1] * 32))) for number in range(KEYS)]
 
 
@@ -90,7 +90,8 @@ def answer(
     questions: list[str], sampling: Sampling, options: argparse.Namespace, *, marked: bool
 ) -> list[Row]:
     """Write, a quarter of the questions under each key, and judge."""
-    encoder, splitter = shared("encoder", load_encoder), load_splitter()
+    encoder = shared("encoder", lambda: load_encoder("minilm-robust"))
+    splitter = load_splitter()
     backend = shared("backend", lambda: load_backend(options.backend))
     rows: list[Row] = []
     for number, key in enumerate(keys_of(encoder)):
