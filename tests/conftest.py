@@ -11,10 +11,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from hammingmark.assembly.keys import method_of
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.protocols import Backend, Encoder, Splitter
+from hammingmark.protocols import Backend, Encoder, SentenceWatermark, Splitter
 from hammingmark.records import Generation, Prompt
-from hammingmark.watermarks.hamming import HammingMark
 from tests.network import refuse_network
 
 sys.addaudithook(refuse_network)
@@ -209,10 +209,11 @@ def assert_counted(
     """
     sentences = splitter.split(generation.text).carrying
     assert tuple(sentences) == generation.sentences
-    rule = HammingMark(key).rule
-    transitions = HammingMark(key).read(encoder.encode(sentences)).evidence.scores
-    asked = [step for step in generation.steps if step.sentence][1:]
-    for step, transition in zip(asked, transitions, strict=True):
-        near = rule.softness > 0 and abs(transition.score - rule.threshold) < 1e-4
-        assert step.accepted is transition.valid or near
+    mark = method_of(key)
+    evidence = mark.read(encoder.encode(sentences)).evidence
+    judges_beginnings = isinstance(mark, SentenceWatermark) and mark.judges_beginnings
+    asked = [step for step in generation.steps if step.sentence][0 if judges_beginnings else 1 :]
+    for step, unit in zip(asked, evidence.scores, strict=True):
+        near = abs(unit.score - evidence.threshold) < 1e-4
+        assert step.accepted is unit.valid or near
     return [bool(step.accepted) for step in asked]

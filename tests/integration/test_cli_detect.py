@@ -63,7 +63,7 @@ def sentences(articles: list[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def key() -> WatermarkKey:
     """The same one each time: under some keys a mark shows less by its bits alone."""
-    return replace(new_key("potion"), secret=Secret(bytes(range(7, 39))))
+    return replace(new_key("potion", method="hamming"), secret=Secret(bytes(range(7, 39))))
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,7 @@ def test_another_encoder_is_refused_by_the_name_of_the_right_one(run: Run) -> No
 def test_all_keys_finds_the_one_that_marked(
     run: Run, tmp_path: Path, key: WatermarkKey, marked: str
 ) -> None:
-    Keyring(tmp_path / "ring").add(new_key("potion"), name="other")
+    Keyring(tmp_path / "ring").add(new_key("potion", method="hamming"), name="other")
     Keyring(tmp_path / "ring").add(new_key("minilm"), name="third")
     # The named key, not the oldest of the ring, decides which encoder is meant.
     done = run("detect", "-k", "mine", "--all-keys", "--json", given=marked.encode())
@@ -292,7 +292,7 @@ def test_thresholds_are_fitted_and_then_decide(
     done = run("detect", "-k", "mine", "--calibration", "c.json", "--json", given=marked.encode())
     assert rows_of(done)[0]["watermarked"] is True
 
-    Keyring(tmp_path / "ring").add(new_key("potion"), name="other")
+    Keyring(tmp_path / "ring").add(new_key("potion", method="hamming"), name="other")
     refused = run("detect", "-k", "other", "--calibration", "c.json", given=b"One. Two.")
     assert refused.returncode == 1
     assert key.id in refused.stderr.decode()

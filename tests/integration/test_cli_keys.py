@@ -86,12 +86,15 @@ def test_a_new_key_is_a_private_file(ring: Path, tmp_path: Path) -> None:
     assert written["secret"].encode() not in made.stdout + made.stderr
     assert written["encoder"]["name"] == "potion"
     assert key["note"] == "for the blog"
-    assert key["parameters"] == {
-        "bits": 8,
-        "threshold": 4.17,
-        "softness": 1.0,
-        "residual": True,
-    }
+    assert (key["method"], key["parameters"]) == ("bilinear", {"acceptance": 0.38, "rank": 32})
+
+
+def test_a_preset_or_a_parameter_of_another_method_chooses_it(run: Run) -> None:
+    paper = new(run, "--name", "paper", "--preset", "paper")
+    bits = {"bits": 8, "threshold": 6.0, "softness": 0.0, "residual": False}
+    assert (paper["method"], paper["parameters"]) == ("hamming", bits)
+    assert new(run, "--name", "wide", "--bits", "16")["method"] == "hamming"
+    assert new(run, "--name", "strict", "--set", "acceptance=0.2")["method"] == "bilinear"
 
 
 def test_two_keys_are_never_alike(run: Run) -> None:
@@ -102,7 +105,7 @@ def test_show_list_and_rotate_for_people(run: Run) -> None:
     key = new(run, "--name", "blog", "--note", "weekly")
     shown = run("keys", "show", "blog")
     assert shown.returncode == 0
-    for said in (str(key["id"]), "active", "4.17 of 8 bits", "weekly", "hidden"):
+    for said in (str(key["id"]), "active", "accepts 38% of sentences", "weekly", "hidden"):
         assert said in shown.stdout
     rotated = run("keys", "rotate", "blog", "--name", "blog-2")
     assert rotated.returncode == 0

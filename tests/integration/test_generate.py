@@ -137,7 +137,7 @@ def test_a_chat_is_answered(backend: Backend, encoder: Encoder, marking_key: Wat
     chat = Prompt(messages=(Message("user", "Why is the sky blue? Answer in four sentences."),))
     generation = made.write(chat, seed=3)
     assert generation.sentences
-    assert generation.steps[0].score is None  # in a chat the first sentence is free
+    assert generation.steps[0].score is not None  # the beginning of an answer is judged too
 
 
 def test_a_retired_key_does_not_mark(marking_key: WatermarkKey, encoder: Encoder) -> None:

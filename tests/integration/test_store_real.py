@@ -30,7 +30,13 @@ def test_the_default_encoder_is_pulled_whole(pulled: tuple[ModelStore, list[Prog
     assert events[-1].stage == "done"
     assert events[-1].done == events[-1].total == find(DEFAULT_ENCODER).download_size
     names = {path.name for path in store.folder(DEFAULT_ENCODER).iterdir()}
-    assert names == {"model.onnx", "model.onnx_data", "tokenizer.json", "verified.json"}
+    assert names == {
+        "common.safetensors",
+        "model.onnx",
+        "model.onnx_data",
+        "tokenizer.json",
+        "verified.json",
+    }
 
 
 def test_onnxruntime_runs_it(pulled: tuple[ModelStore, list[Progress]]) -> None:

@@ -69,7 +69,7 @@ def untouched(sentences: list[str], prompt: str) -> str:
 # two of nine transitions; a quarter cut off takes a quarter and more.
 EDITS: list[tuple[Callable[[list[str], str], str], float, float]] = [
     (rewrap, 0.96, 0.05),
-    (behind_the_prompt, 1.03, 0.07),
+    (behind_the_prompt, 0.75, 0.07),  # the beginning is no beginning, and the prompt says nothing
     (delete_one, 0.66, 0.10),
     (insert_one, 0.61, 0.10),  # two transitions of low similarity, where lucky wrong keys gain most
     (merge_two, 0.63, 0.11),

@@ -15,7 +15,7 @@ from hammingmark.method_config import SentenceConfig
 ACCEPTANCE = {"default": 0.38, "economical": 0.50, "robust": 0.22}
 """Acceptance rate of each preset; 1 / rate is about the number of candidates per sentence."""
 
-RANK = 16
+RANK = 32
 LEAST = 0.02
 """A rule that accepts fewer candidates than this would exhaust its budget."""
 
