@@ -89,18 +89,22 @@ class StagedCandidates(SentenceCandidates):
         return list(self._paths)
 
     def wanted(self, acceptance: float, lanes: int) -> int:
-        """As many as it takes, on average, to get on from here."""
-        here = self._here
-        return max(1, min(lanes, round(self._stages.tries(self._place(here), here.mean))))
+        """As many as it takes, on average, to get on from here, beside those from elsewhere."""
+        elsewhere = sum(path[:-1] != self._here.path for path, _ in self._paths.values())
+        return elsewhere + min(lanes, self._ahead)
 
     def requests(
         self, width: int, numbers: Iterator[int], seed: Callable[..., int]
     ) -> Iterator[Request]:
-        """New requests until ``width`` are under way, all from where the walk has come to."""
+        """New requests until ``width`` are under way, all from where the walk has come to.
+
+        None that is farther ahead than one draw is likely to be: while the next one to be looked
+        at is slow, others would be drawn without end.
+        """
         here = self._here
         asked = {path for path, _ in self._paths.values()}
         number = here.tries
-        while len(self._paths) < width:
+        while len(self._paths) < width and number < here.tries + self._ahead:
             path = (*here.path, number)
             number += 1
             if path in asked or path in self._found:
@@ -253,6 +257,11 @@ class StagedCandidates(SentenceCandidates):
     def _may_be_whole(self, head: str, more: str) -> bool:
         """Whether it is time to judge, before the next sentence is begun to see this one's end."""
         return bool(more.strip()) and self.accepted.may_be_whole(self.accepted.spaced(head + more))
+
+    @property
+    def _ahead(self) -> int:
+        """Draws from here until one goes on or is done, on average."""
+        return max(1, round(self._stages.tries(self._place(self._here), self._here.mean)))
 
     def _place(self, here: _Beginning) -> int:
         return min(len(here.path), self._stages.places - 1)
