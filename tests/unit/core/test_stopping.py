@@ -89,7 +89,7 @@ def walk(
     draws = steps * (1.0 - ends / 2.0) + stopping._EMBEDDING * judges
     draws[-1] = 2.0 * stages.tokens
     spread = np.sqrt(np.diff([told(each) ** 2 for each in here]))
-    for _ in range(100_000):
+    for _ in range(3000):
         if done.all():
             return spent + kept
         live = ~done
