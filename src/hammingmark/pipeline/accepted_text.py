@@ -13,7 +13,7 @@ from hammingmark.records import Candidate, Prompt, Unit
 # A sentence is seen to end when the next word begins; later is too late to look again.
 _MAY_END = re.compile(r"(?:[^\w\s,]\s+\S{1,15}|\n\s*\S{0,15}|[。！？।؟]\s*\S{0,3})$")
 _END = re.compile(r"[.!?。！？…]['\")\]’”]*$")
-_NEXT = "The next one follows here."
+_NEXT = "Brown follows here."  # a name: what may stand behind "Mr." does not end a sentence
 _WORD = re.compile(r"\w+")
 
 
@@ -108,18 +108,21 @@ class AcceptedText:
     def begun(self, text: str) -> tuple[str, bool] | None:
         """The sentence that a candidate has begun, and whether it ends if another follows.
 
-        One that goes on comes without its last word, which may go on as well. None if there is
-        none, or if the candidate has no place here.
+        One that goes on comes without its last word, which may go on as well; it is empty if
+        nothing is left, or if it cannot carry a mark as it stands. None if there is none, or if
+        the candidate has no place here.
         """
         text = self.spaced(text)
         units = self._split(text)
         known = len(self._units)
         if not _same(units[:known], self._units) or self._touches(text) or len(units) == known:
             return None
+        if any(unit.carries for unit in units[known:-1]):
+            return None  # its sentence is over
         if self.may_be_whole(text):
             return units[-1].text, True
-        words = units[-1].text.rsplit(maxsplit=1)
-        return (words[0], False) if len(words) == 2 else None
+        words = units[-1].text.rsplit(maxsplit=1) if units[-1].carries else []
+        return (words[0] if len(words) == 2 else "", False)
 
     def may_be_whole(self, text: str) -> bool:
         """Whether a candidate's sentence ends with it, if another sentence follows."""

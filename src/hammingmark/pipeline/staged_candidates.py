@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hammingmark.core.stopping import Stages, told
 from hammingmark.pipeline.accepted_text import Addition
 from hammingmark.pipeline.sentence_candidates import Outcome, SentenceCandidates
-from hammingmark.records import Candidate, Cost, Request
+from hammingmark.records import Candidate, Choice, Cost, Request
 
 Path = tuple[int, ...]
 """Which try it is, at each place on its way."""
@@ -32,22 +32,27 @@ class _Draw:
 
     Attributes:
         tokens: drawn.
+        length: tokens of the sentence so far.
         pieces: of the sentence so far.
         addition: what it adds, if it is whole and fits.
-        begun: whether it is the beginning of a sentence.
+        begun: whether it is the beginning of a sentence, or of what stands before one.
         ended: whether it is a whole sentence, if only another follows.
+        judged: whether there is anything to judge in it.
     """
 
     tokens: int
+    length: int
     pieces: tuple[str, ...]
     addition: Addition | None
     begun: bool
     ended: bool
+    judged: bool
     silent: bool
     trouble: str | None
     repeated: bool = False
     waits: bool = False
     embedding: NDArray[np.float32] | None = None
+    choice: Choice | None = None
 
 
 @dataclass(slots=True)
@@ -57,14 +62,19 @@ class _Beginning:
     Attributes:
         path: by which it is known.
         pieces: what it begins with.
+        length: tokens of it.
         mean: what its sentence's score will be on average.
         tries: how often it was drawn from.
+        sure: whether to go on with it at once, to the end of its sentence: it satisfies the rule
+            if it is whole, or cannot be judged yet.
     """
 
     path: Path
     pieces: tuple[str, ...]
+    length: int
     mean: float
     tries: int = 0
+    sure: bool = False
 
 
 class StagedCandidates(SentenceCandidates):
@@ -78,10 +88,10 @@ class StagedCandidates(SentenceCandidates):
     def __init__(self, *given: Any, stages: Stages, **named: Any) -> None:
         super().__init__(*given, **named)
         self._stages = stages
-        self._paths: dict[int, tuple[Path, tuple[str, ...]]] = {}  # of requests under way
+        self._paths: dict[int, tuple[Path, _Beginning, int]] = {}  # and limit, of those under way
         self._found: dict[Path, _Draw] = {}
         self._walked: set[Path] = set()
-        self._here = _Beginning((), (), 0.0)
+        self._here = _Beginning((), (), 0, 0.0)
 
     @property
     def under_way(self) -> list[int]:
@@ -89,44 +99,51 @@ class StagedCandidates(SentenceCandidates):
         return list(self._paths)
 
     def wanted(self, acceptance: float, lanes: int) -> int:
-        """As many as it takes, on average, to get on from here."""
-        here = self._here
-        return max(1, min(lanes, round(self._stages.tries(self._place(here), here.mean))))
+        """As many as it takes, on average, to get on from here, beside those from elsewhere."""
+        elsewhere = sum(path[:-1] != self._here.path for path, _, _ in self._paths.values())
+        return elsewhere + min(lanes, self._ahead)
 
     def requests(
         self, width: int, numbers: Iterator[int], seed: Callable[..., int]
     ) -> Iterator[Request]:
-        """New requests until ``width`` are under way, all from where the walk has come to."""
+        """New requests until ``width`` are under way, all from where the walk has come to.
+
+        None that is farther ahead than one draw is likely to be: while the next one to be looked
+        at is slow, others would be drawn without end.
+        """
         here = self._here
-        asked = {path for path, _ in self._paths.values()}
+        asked = {path for path, _, _ in self._paths.values()}
         number = here.tries
-        while len(self._paths) < width:
+        while len(self._paths) < width and number < here.tries + self._ahead:
             path = (*here.path, number)
             number += 1
             if path in asked or path in self._found:
                 continue
             request = self._request(here, next(numbers), seed(self.place.step, *path))
-            self._paths[request.number] = (path, here.pieces)
+            self._paths[request.number] = (path, here, request.max_tokens)
             yield request
 
     def receive(self, candidate: Candidate) -> tuple[Path, str | None]:
         """Take what has come back: its path, and the sentence or beginning to embed, if any."""
-        path, head = self._paths.pop(candidate.number)
-        whole = replace(candidate, pieces=(*head, *candidate.pieces))
-        tokens = len(whole.pieces)
-        longest = self._config.max_sentence_tokens
-        cut = candidate.cut and tokens >= self.left
-        addition = self.accepted.read(whole, cut=cut)
+        path, here, asked = self._paths.pop(candidate.number)
+        whole = replace(candidate, pieces=(*here.pieces, *candidate.pieces))
+        # A backend may hand over several tokens at once: the limit that was reached tells.
+        length = here.length + (asked if candidate.cut else len(candidate.pieces))
+        longest = min(self.left, self._config.max_sentence_tokens)
+        addition = self.accepted.read(whole, cut=candidate.cut and length >= self.left)
         begun = None
-        goes_on = not (candidate.finished or candidate.trouble) and tokens < min(self.left, longest)
-        if addition is None and goes_on:
+        goes_on = not (candidate.finished or candidate.trouble) and length < longest
+        if goes_on and (addition is None or not addition.sentence):
             begun = self.accepted.begun(whole.text)
+            addition = None if begun is not None else addition
         self._found[path] = draw = _Draw(
             len(candidate.pieces),
+            length,
             whole.pieces if begun is None else _without_end(whole.pieces),
             addition,
             begun=begun is not None,
             ended=begun is not None and begun[1],
+            judged=addition is not None or (begun is not None and bool(begun[0])),
             silent=not whole.text.strip(),
             trouble=candidate.trouble,
         )
@@ -163,7 +180,7 @@ class StagedCandidates(SentenceCandidates):
 
         The outcome is None if more are needed; `requests` then goes on from where the policy is.
         """
-        ways = [_Beginning((), (), 0.0)]
+        ways = [_Beginning((), (), 0, 0.0)]
         ranked: list[tuple[float, Path]] = []
         copies: list[Path] = []
         ended: list[tuple[float, _Beginning]] = []  # whole sentences but for what follows, refused
@@ -193,8 +210,10 @@ class StagedCandidates(SentenceCandidates):
             self._walked.add(path)
             counts["drawn_tokens"] += draw.tokens
             if draw.begun:
-                on = _Beginning(path, draw.pieces, self._mean(draw))
-                if spent or self._is_promising(on, here, draw):
+                mean = self._mean(draw) if draw.judged else here.mean
+                sure = draw.ended or not draw.judged
+                on = _Beginning(path, draw.pieces, draw.length, mean, sure=sure)
+                if spent or not draw.judged or self._is_promising(on, here, draw):
                     ways.append(on)
                 else:
                     counts["candidates"] += 1
@@ -234,11 +253,10 @@ class StagedCandidates(SentenceCandidates):
     def _request(self, here: _Beginning, number: int, seed: int) -> Request:
         head = "".join(here.pieces)
         complete = self.accepted.enough()
-        known = len(here.pieces)
         place = self._place(here)
-        longest = min(self.left, self._config.max_sentence_tokens) - known
-        if place + 1 < self._stages.places:
-            longest = min(longest, max(1, self._stages.at(place + 1) - known))
+        longest = min(self.left, self._config.max_sentence_tokens) - here.length
+        if place + 1 < self._stages.places and not here.sure:
+            longest = min(longest, max(1, self._stages.at(place + 1) - here.length))
         return Request(
             number=number,
             prompt=self.accepted.prompt,
@@ -254,18 +272,29 @@ class StagedCandidates(SentenceCandidates):
         """Whether it is time to judge, before the next sentence is begun to see this one's end."""
         return bool(more.strip()) and self.accepted.may_be_whole(self.accepted.spaced(head + more))
 
+    @property
+    def _ahead(self) -> int:
+        """Draws from here until one goes on or is done, on average."""
+        return max(1, round(self._stages.tries(self._place(self._here), self._here.mean)))
+
     def _place(self, here: _Beginning) -> int:
         return min(len(here.path), self._stages.places - 1)
 
     def _score(self, draw: _Draw) -> float:
         """Of a sentence or of its beginning."""
-        assert self._watermark is not None
-        assert draw.embedding is not None
-        return self._watermark.choose(self.previous, draw.embedding[None]).scores[0]
+        return self._choice(draw).scores[0]
+
+    def _choice(self, draw: _Draw) -> Choice:
+        """What the rule says of a sentence or of its beginning; every walk asks again."""
+        if draw.choice is None:
+            assert self._watermark is not None
+            assert draw.embedding is not None
+            draw.choice = self._watermark.choose(self.previous, draw.embedding[None])
+        return draw.choice
 
     def _mean(self, draw: _Draw) -> float:
         """What the score of a sentence with this beginning will be on average."""
-        return self._score(draw) * (1.0 if draw.ended else told(len(draw.pieces)))
+        return self._score(draw) * (1.0 if draw.ended else told(draw.length))
 
     def _is_promising(self, on: _Beginning, here: _Beginning, draw: _Draw) -> bool:
         """Whether to go on with what was drawn from a beginning; to its end, if that is near."""
@@ -279,16 +308,16 @@ class StagedCandidates(SentenceCandidates):
         The number of tries is expected to be N; after n in vain it is N + n / k (a geometric
         number whose probability has the prior Beta(k, k (N - 1))).
         """
+        if here.sure and here.tries == 0:
+            return 0.0
         place = self._place(here)
         expected = self._stages.tries(place, here.mean)
         left = self._stages.cost(place, here.mean) * (1.0 + here.tries / (_SURE * expected))
-        return left + self._stages.price(len(here.pieces))
+        return left + self._stages.price(here.length)
 
     def _judged(self, path: Path) -> Outcome:
         draw = self._found[path]
-        assert self._watermark is not None
-        assert draw.embedding is not None
-        choice = self._watermark.choose(self.previous, draw.embedding[None])
+        choice = self._choice(draw)
         return Outcome(0, draw.addition, draw.embedding, choice.accepted, choice.scores[0])
 
     def _give_up(
