@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 DoubleArray = NDArray[np.float64]
 
-# Measured on candidates of SmolLM2-135M under minilm-mark (docs/decisions/0021): ρ by the number
+# Measured on candidates of SmolLM2-135M under minilm-mark (docs/generation.md): ρ by the number
 # of tokens, and the share of sentences that have more tokens than so many.
 _TOLD = ((0, 8, 12, 16, 24, 48), (0.0, 0.45, 0.58, 0.66, 0.77, 0.88))
 _LONGER = ((0, 9, 14, 22, 33, 45, 70, 140), (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.02, 0.001))

@@ -265,6 +265,7 @@ def _stages(writer: Writer, prompt: Prompt) -> Stages | None:
         return None
     assert isinstance(watermark, ForetellsScores)
     assert isinstance(writer.backend, ContinuesText)
-    if not writer.backend.continues(prompt):
+    alike = watermark.pool == 1 and watermark.judges_beginnings
+    if not alike or not writer.backend.continues(prompt):
         return None
     return Stages(watermark.deviate, tokens=config.stage_tokens)

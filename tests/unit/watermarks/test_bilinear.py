@@ -24,7 +24,7 @@ from hammingmark.watermarks.bilinear import BilinearConfig, BilinearMark
 from hammingmark.watermarks.bilinear.scored_text import SECTION
 from hammingmark.watermarks.bilinear.scores import covariance
 
-D, RANK = 32, 16
+D, RANK = 32, 32
 
 
 def mark_of(number: int = 0, **parameters: float) -> BilinearMark:
