@@ -78,7 +78,7 @@ def _table(verdicts: dict[tuple[str, str], Verdict]) -> None:
             name,
             str(len(verdict.pieces)),
             f"{verdict.evidence.valid} of {len(verdict.evidence.scores)}",
-            "-" if verdict.p_value is None else f"{verdict.p_value:.4f}",
+            "-" if verdict.p_value is None else f"{verdict.p_value:.2g}",
             words[verdict.watermarked],
         )
     echo_table(table)
