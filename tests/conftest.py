@@ -214,6 +214,6 @@ def assert_counted(
     judges_beginnings = isinstance(mark, SentenceWatermark) and mark.judges_beginnings
     asked = [step for step in generation.steps if step.sentence][0 if judges_beginnings else 1 :]
     for step, unit in zip(asked, evidence.scores, strict=True):
-        near = abs(unit.score - evidence.threshold) < 1e-4
+        near = 0.0 < abs(unit.score - evidence.threshold) < 1e-4  # a hard ball has none so near
         assert step.accepted is unit.valid or near
     return [bool(step.accepted) for step in asked]

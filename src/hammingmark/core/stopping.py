@@ -29,6 +29,7 @@ _TOLD = ((0, 8, 12, 16, 24, 48), (0.0, 0.45, 0.58, 0.66, 0.77, 0.88))
 _LONGER = ((0, 9, 14, 22, 33, 45, 70, 140), (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.02, 0.001))
 _LEFT = 0.3  # variance of the score that is open when a sentence ends before the next place
 _EMBEDDING = 0.5  # tokens that could be drawn in the time of one embedding
+_SURE = 3.0  # k, how many tries the fitted probabilities are worth
 _LENGTH = 2.0  # price of a token that is kept, in tokens that are drawn
 _GRID = np.linspace(-4.0, 4.0, 161)
 
@@ -61,6 +62,14 @@ class Stages:
     def cost(self, place: int, mean: float) -> float:
         """V_j(m), in tokens."""
         return float(np.interp(mean, _GRID, self._tables[0][place]))
+
+    def cost_after(self, place: int, mean: float, tries: int) -> float:
+        """The same after so many tries in vain.
+
+        The number of tries is expected to be N; after n in vain it is N + n / k (a geometric
+        number whose probability has the prior Beta(k, k (N - 1))).
+        """
+        return self.cost(place, mean) * (1.0 + tries / (_SURE * self.tries(place, mean)))
 
     def price(self, tokens: int) -> float:
         """What a beginning of so many tokens takes of the text's length.

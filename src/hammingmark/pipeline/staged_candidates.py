@@ -22,7 +22,6 @@ from hammingmark.records import Candidate, Choice, Cost, Request
 Path = tuple[int, ...]
 """Which try it is, at each place on its way."""
 
-_SURE = 3.0  # k, how many tries the fitted probabilities are worth
 _SENTENCE = 24  # tokens of a sentence, on average
 
 
@@ -303,16 +302,10 @@ class StagedCandidates(SentenceCandidates):
         return self._worth(on) < self._worth(here)
 
     def _worth(self, here: _Beginning) -> float:
-        """Tokens until a sentence is accepted from here, with what was drawn in vain in mind.
-
-        The number of tries is expected to be N; after n in vain it is N + n / k (a geometric
-        number whose probability has the prior Beta(k, k (N - 1))).
-        """
+        """Tokens until a sentence is accepted from here, with what was drawn in vain in mind."""
         if here.sure and here.tries == 0:
             return 0.0
-        place = self._place(here)
-        expected = self._stages.tries(place, here.mean)
-        left = self._stages.cost(place, here.mean) * (1.0 + here.tries / (_SURE * expected))
+        left = self._stages.cost_after(self._place(here), here.mean, here.tries)
         return left + self._stages.price(here.length)
 
     def _judged(self, path: Path) -> Outcome:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hammingmark.core.compare import TextTest, compare
+from hammingmark.core.deviates import Alternative, log_likelihood_ratio
 from hammingmark.core.nulls import (
     SMALLEST,
     BinomialNull,
@@ -19,7 +20,6 @@ from hammingmark.core.nulls import (
     NormalNull,
 )
 from hammingmark.keys import Secret
-from hammingmark.watermarks.bilinear.likelihood import Alternative, log_likelihood_ratio
 
 
 @given(st.integers(1, 300), st.integers(-2, 302), st.floats(0.01, 0.99))

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.unit.conftest import HashEncoder, plain
 
+from hammingmark.core.bilinear import covariance
 from hammingmark.core.compare import TextTest, compare
 from hammingmark.core.innovations import innovations
 from hammingmark.core.nulls import KeyRandomization
@@ -22,7 +23,6 @@ from hammingmark.protocols import FloatArray
 from hammingmark.sentences.sentencex import SentencexSplitter
 from hammingmark.watermarks.bilinear import BilinearConfig, BilinearMark
 from hammingmark.watermarks.bilinear.scored_text import SECTION
-from hammingmark.watermarks.bilinear.scores import covariance
 
 D, RANK = 32, 32
 

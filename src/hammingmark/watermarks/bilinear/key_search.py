@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import nlargest
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.core.bilinear import as_directions, transition_scores
 from hammingmark.core.hashing import project
 from hammingmark.core.passages import scan_along
+from hammingmark.core.ranking import keep_best
 from hammingmark.core.sums import NormalIncrements
-from hammingmark.watermarks.bilinear.scores import as_directions, transition_scores
 
 _TOGETHER = 64  # keys that are looked at side by side
 _WHOLES = 3  # keys that are kept for the whole of a text
@@ -53,18 +53,10 @@ def best_keys(
             scores = transition_scores(directions, following).astype(np.float64)
             added = increments.of(scores)
             whole, window = scan_along([added], np.zeros(len(added)))
-            wholes[number] = _top(wholes[number], whole, first, most=_WHOLES)
-            windows[number] = _top(windows[number], window, first, most=_WINDOWS)
+            wholes[number] = keep_best(wholes[number], whole, first, most=_WHOLES)
+            windows[number] = keep_best(windows[number], window, first, most=_WINDOWS)
         first += len(some)
     return [
         list(dict.fromkeys(-place for _, place in one + other))
         for one, other in zip(wholes, windows, strict=True)
     ]
-
-
-def _top(
-    known: list[tuple[float, int]], scores: NDArray[np.float64], first: int, *, most: int
-) -> list[tuple[float, int]]:
-    """The best scores of those known and those new, (k,), with the numbers of their keys."""
-    places = np.argsort(-scores, kind="stable")[:most]
-    return nlargest(most, [*known, *((float(scores[i]), -first - int(i)) for i in places)])

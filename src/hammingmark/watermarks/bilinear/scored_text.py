@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.core.bilinear import covariance, transition_scores
 from hammingmark.core.compare import TextTest
 from hammingmark.core.edit_lattice import EditLattice
 from hammingmark.core.hashing import project
@@ -17,7 +18,6 @@ from hammingmark.core.innovations import innovations
 from hammingmark.core.nulls import KeyRandomization, NormalNull
 from hammingmark.core.references import coordinates
 from hammingmark.records import EditHypotheses, Evidence, UnitScore
-from hammingmark.watermarks.bilinear.scores import covariance, transition_scores
 
 if TYPE_CHECKING:
     from hammingmark.watermarks.bilinear.method import BilinearMark

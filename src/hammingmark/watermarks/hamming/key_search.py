@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import nlargest
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core.passages import scan_along
+from hammingmark.core.ranking import keep_best
 from hammingmark.core.references import without_topic
 from hammingmark.core.statistics import Rule, Statistic, cosines, grid_steps
 from hammingmark.watermarks.hamming.increments import along, projected
@@ -77,13 +77,5 @@ class _Look:
         view = projected(self._rows, stacked, bits=self._rule.bits)
         parts = along(view, self._similarity, statistic=self._statistic, rule=self._rule)
         wholes, windows = scan_along(parts, self._centre)
-        self._wholes = _top(self._wholes, wholes, first, most=_WHOLES)
-        self._windows = _top(self._windows, windows, first, most=_WINDOWS)
-
-
-def _top(
-    known: list[tuple[float, int]], scores: NDArray[np.float64], first: int, *, most: int
-) -> list[tuple[float, int]]:
-    """The best scores of those known and those new, (k,), with the numbers of their keys."""
-    places = np.argsort(-scores, kind="stable")[:most]
-    return nlargest(most, [*known, *((float(scores[i]), -first - int(i)) for i in places)])
+        self._wholes = keep_best(self._wholes, wholes, first, most=_WHOLES)
+        self._windows = keep_best(self._windows, windows, first, most=_WINDOWS)
