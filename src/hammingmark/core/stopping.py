@@ -1,42 +1,67 @@
 """When to go on with the beginning of a sentence, and when to draw it anew.
 
-The score of a sentence is a standard normal deviate over keys. Its beginning tells part of it: with
-x the score of the first k tokens, that of the whole is about normal with mean m = ρ_k x and
-variance 1 - ρ_k². So m is a random walk, which gains the variance ρ_l² - ρ_k² from place k to
-place l. Let c be the cost of drawing from place j to the next, and q the probability that the
-sentence ends before it. The cost V_j(m) of a sentence that is accepted, from place j on, solves
+The score x of the first k tokens of a sentence is a standard normal deviate over keys, and so is
+that of the whole. A few tokens more change it to
 
-    V_j(m) = c + q P(z < T | m) V_j(m) + (1 - q) E[min(V_{j+1}(m'), V_j(m))]
+    x' = c x + √(1 - c²) ε
 
-because what is refused, and what is worse than going back to j, is drawn from j again. A token
-that is kept has a price too (`Stages.price`), which is left out here.
+where c is the similarity of the two embeddings. It is often near 1, and sometimes not: c has the
+distribution of natural text at that place. What is drawn from one beginning is alike: after n draws
+the next repeats one of them with probability n / (ν + n), and is drawn anew otherwise (a Dirichlet
+process). Let b be the cost of a draw from place j to the next, and q the probability that the
+sentence ends before it. The cost of a sentence that is accepted, after n draws from place j that
+led to nothing, is
+
+    V_{j,n}(x) = b + n / (ν + n) V_{j,n+1}(x) + ν / (ν + n) W
+    W = q E[1(z < T)] V_{j,n+1}(x) + (1 - q) E[min(V_{j+1,0}(x'), V_{j,n+1}(x))]
+
+because what is refused, and what is worse than going back to j, is drawn from j again. A token that
+is kept has a price, too (`Stages.price`), which is left out here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 DoubleArray = NDArray[np.float64]
 
-# Measured on candidates of SmolLM2-135M under minilm-mark (docs/generation.md): ρ by the number
-# of tokens, and the share of sentences that have more tokens than so many.
-_TOLD = ((0, 8, 12, 16, 24, 48), (0.0, 0.45, 0.58, 0.66, 0.77, 0.88))
-_LONGER = ((0, 9, 14, 22, 33, 45, 70, 140), (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.02, 0.001))
-_LEFT = 0.3  # variance of the score that is open when a sentence ends before the next place
-_EMBEDDING = 0.5  # tokens that could be drawn in the time of one embedding
-_SURE = 3.0  # k, how many tries the fitted probabilities are worth
-_LENGTH = 2.0  # price of a token that is kept, in tokens that are drawn
-_GRID = np.linspace(-4.0, 4.0, 161)
-
-
-def told(tokens: float) -> float:
-    """ρ, the correlation of the score of a sentence's first tokens with that of all of it."""
-    return float(np.interp(tokens, *_TOLD))
+# Measured on sentences of SmolLM2-135M under minilm-mark (docs/generation.md). By the number of
+# tokens that are there: 2 (1 - c) when three more come, in its six sixths; and the share of
+# sentences that have more tokens.
+_CHANGES = (
+    (4, 7, 10, 13, 16, 19, 22, 25, 28, 34, 40, 49),
+    (
+        (0.02, 0.08, 0.26, 0.58, 1.02, 1.70),
+        (0.006, 0.04, 0.13, 0.30, 0.66, 1.45),
+        (0.003, 0.017, 0.07, 0.19, 0.49, 1.43),
+        (0.002, 0.006, 0.033, 0.10, 0.33, 1.16),
+        (0.001, 0.005, 0.018, 0.06, 0.21, 0.88),
+        (0.001, 0.003, 0.012, 0.04, 0.16, 0.78),
+        (0.001, 0.002, 0.010, 0.03, 0.12, 0.77),
+        (0.0003, 0.001, 0.008, 0.025, 0.085, 0.74),
+        (0.0002, 0.001, 0.004, 0.015, 0.060, 0.60),
+        (0.0002, 0.001, 0.004, 0.012, 0.050, 0.48),
+        (0.0001, 0.0005, 0.002, 0.007, 0.025, 0.30),
+        (0.0001, 0.0003, 0.001, 0.004, 0.013, 0.30),
+    ),
+)
+_LONGER = (
+    (0, 4, 6, 8, 10, 14, 18, 22, 28, 33, 40, 50, 60, 70, 90, 140),
+    (1, 0.993, 0.96, 0.92, 0.86, 0.74, 0.62, 0.50, 0.35, 0.23, 0.144, 0.077, 0.036, 0.015, 0.005,
+     0.0005),
+)  # fmt: skip
+_ALIKE = (4.5, 2.5)  # ν at the beginning of a sentence, and inside it
+_TO_THE_END = 0.6  # of a stage, if the sentence ends in it
+_EMBEDDING = 0.3  # tokens that could be drawn in the time of one embedding
+_PRICE = -0.5  # of a token that is kept, in tokens that are drawn
+_DRAWS = 12  # from one beginning that are told apart
+_GRID = np.linspace(-3.5, 3.5, 141)
+_NODES = np.linspace(-3.0, 3.0, 31)
+_WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 
 
 @dataclass(frozen=True)
@@ -47,41 +72,45 @@ class Stages:
         threshold: T.
         first: tokens before the first place.
         tokens: from each place to the next.
-        places: how many; beyond the last, a sentence is drawn to its end.
+        longest: tokens beyond which a sentence is drawn to its end.
     """
 
     threshold: float
-    first: int = 8
-    tokens: int = 6
-    places: int = 12
+    first: int = 4
+    tokens: int = 3
+    longest: int = 60
+
+    @property
+    def places(self) -> int:
+        """How many places there are, the one where nothing is drawn included."""
+        return 2 + max(0, self.longest - self.first) // self.tokens
 
     def at(self, place: int) -> int:
         """Tokens of a beginning at a place; place 0 is where nothing is drawn."""
         return 0 if place == 0 else self.first + (place - 1) * self.tokens
 
-    def cost(self, place: int, mean: float) -> float:
-        """V_j(m), in tokens."""
-        return float(np.interp(mean, _GRID, self._tables[0][place]))
+    def place(self, tokens: int) -> int:
+        """The last place that a beginning of so many tokens has reached."""
+        if tokens < self.first:
+            return 0
+        return min(1 + (tokens - self.first) // self.tokens, self.places - 1)
 
-    def cost_after(self, place: int, mean: float, tries: int) -> float:
-        """The same after so many tries in vain.
+    def cost(self, place: int, score: float, draws: int = 0) -> float:
+        """V_{j,n}(x), in tokens; after very many draws, a draw anew is as rare as it is dear."""
+        found = float(np.interp(score, _GRID, self._tables[0][place, min(draws, _DRAWS)]))
+        return found * max(1.0, _alike(place, _DRAWS) / _alike(place, draws))
 
-        The number of tries is expected to be N; after n in vain it is N + n / k (a geometric
-        number whose probability has the prior Beta(k, k (N - 1))).
-        """
-        return self.cost(place, mean) * (1.0 + tries / (_SURE * self.tries(place, mean)))
+    def gets_on(self, place: int, score: float, draws: int = 0) -> float:
+        """The probability that a draw from here is gone on with, or is accepted."""
+        return float(np.interp(score, _GRID, self._tables[1][place, min(draws, _DRAWS)]))
 
     def price(self, tokens: int) -> float:
         """What a beginning of so many tokens takes of the text's length.
 
-        Without it long sentences would be favoured: one that has ended is accepted or not, and one
-        that goes on has further chances.
+        It is set so that sentences are as long as unmarked ones: at no price short ones would be
+        favoured, which take fewer draws.
         """
-        return _LENGTH * tokens
-
-    def tries(self, place: int, mean: float) -> float:
-        """How often one draws from here, on average, until one goes on or is done."""
-        return float(np.interp(mean, _GRID, self._tables[1][place]))
+        return _PRICE * tokens
 
     @cached_property
     def _tables(self) -> tuple[DoubleArray, DoubleArray]:
@@ -90,38 +119,84 @@ class Stages:
 
 @lru_cache(maxsize=64)
 def _solve(stages: Stages) -> tuple[DoubleArray, DoubleArray]:
-    """The cost and the number of tries, at each place and each mean on the grid: (places, grid)."""
-    refused = np.array([NormalDist(m, _LEFT**0.5).cdf(stages.threshold) for m in _GRID])
-    costs = np.empty((stages.places, len(_GRID)))
-    tries = np.empty_like(costs)
+    """V and the probability of getting on, by place, draws and score: (places, draws + 1, grid)."""
+    costs = np.empty((stages.places, _DRAWS + 1, len(_GRID)))
+    chances = np.empty_like(costs)
     for j in reversed(range(stages.places)):
-        here, there = stages.at(j), stages.at(j + 1)
         last = j == stages.places - 1
-        ends = 1.0 if last else 1.0 - _longer(there) / _longer(here)
-        draw = (there - here) * (1.0 - ends / 2.0) + _EMBEDDING if not last else 2.0 * stages.tokens
-        step = _steps(told(there) ** 2 - told(here) ** 2)
-        kept = _LENGTH * (there - here)
-        beyond = np.zeros(len(_GRID)) if last else costs[j + 1] + kept
-        low, high = np.full(len(_GRID), draw), np.full(len(_GRID), 1e5)
-        for _ in range(60):
-            middle = np.sqrt(low * high)
-            on = (step * np.minimum(beyond, middle[:, None])).sum(axis=1)
-            ended = refused * middle + (1.0 - refused) * kept / 2.0
-            more = draw + ends * ended + (1.0 - ends) * on > middle
-            low, high = np.where(more, middle, low), np.where(more, high, middle)
-        costs[j] = high
-        worth = (step * (beyond < high[:, None])).sum(axis=1)
-        tries[j] = 1.0 / np.maximum(ends * (1.0 - refused) + (1.0 - ends) * worth, 1e-3)
-    return costs, tries
+        tokens = 2 * stages.tokens if last else stages.at(j + 1) - stages.at(j)
+        ends = 1.0 if last else 1.0 - _longer(stages.at(j + 1)) / _longer(stages.at(j))
+        draw = tokens * (1.0 if last else 1.0 - ends / 2.0) + _EMBEDDING
+        kept = stages.price(tokens)
+        refused = (_following(stages, j, _TO_THE_END) < stages.threshold).mean(axis=1) @ _WEIGHTS
+        if last:
+            beyond = np.zeros((len(_GRID), 1, len(_NODES)))
+        else:
+            beyond = np.interp(_following(stages, j), _GRID, costs[j + 1, 0]) + kept
+        back = _again(draw, ends, refused, kept, beyond, _alike(j, _DRAWS))
+        for n in reversed(range(_DRAWS + 1)):
+            fresh = _alike(j, n)
+            on = (beyond < back[:, None, None]).mean(axis=1) @ _WEIGHTS
+            chances[j, n] = fresh * (ends * (1.0 - refused) + (1.0 - ends) * on)
+            if n < _DRAWS:
+                back = _after(draw, ends, refused, kept, beyond, fresh, back)
+            costs[j, n] = back
+    return costs, chances
+
+
+def _after(
+    draw: float,
+    ends: float,
+    refused: DoubleArray,
+    kept: float,
+    beyond: DoubleArray,
+    fresh: float,
+    back: DoubleArray,
+) -> DoubleArray:
+    """V_{j,n}, from V_{j,n+1} and what is beyond the next place, (grid, sixths, nodes): (grid,)."""
+    on = np.minimum(beyond, back[:, None, None]).mean(axis=1) @ _WEIGHTS
+    whole = refused * back + (1.0 - refused) * kept / 2.0
+    found: DoubleArray = draw + fresh * (ends * whole + (1.0 - ends) * on) + (1.0 - fresh) * back
+    return found
+
+
+def _again(
+    draw: float,
+    ends: float,
+    refused: DoubleArray,
+    kept: float,
+    beyond: DoubleArray,
+    fresh: float,
+) -> DoubleArray:
+    """V_{j,n} for a large n, where it comes again: (grid,)."""
+    low, high = np.full(len(_GRID), -1e3), np.full(len(_GRID), 1e5)
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        more = _after(draw, ends, refused, kept, beyond, fresh, middle) > middle
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return high
+
+
+def _alike(place: int, draws: int) -> float:
+    """ν / (ν + n)."""
+    alike = _ALIKE[place > 0]
+    return alike / (alike + draws)
+
+
+def _following(stages: Stages, place: int, share: float = 1.0) -> DoubleArray:
+    """What a score becomes a stage later, or a share of one: (grid, sixths, nodes)."""
+    if place == 0:
+        return np.broadcast_to(_NODES, (len(_GRID), 1, len(_NODES)))
+    tokens, changes = _CHANGES
+    at = float(np.clip(stages.at(place), tokens[0], tokens[-1]))
+    change = np.array([np.interp(at, tokens, sixth) for sixth in zip(*changes, strict=True)])
+    cosine = (1.0 - change / 2.0) ** (share * stages.tokens / 3.0)
+    spread = np.sqrt(1.0 - cosine**2)
+    found: DoubleArray = (
+        cosine[:, None] * _GRID[:, None, None] + spread[:, None] * _NODES[None, None, :]
+    )
+    return found
 
 
 def _longer(tokens: float) -> float:
     return float(np.interp(tokens, *_LONGER))
-
-
-def _steps(variance: float) -> DoubleArray:
-    """The probability of each mean at the next place, given that at this one: (grid, grid)."""
-    spread = max(variance, 1e-4) ** 0.5
-    weights = np.exp(-0.5 * ((_GRID[None, :] - _GRID[:, None]) / spread) ** 2)
-    chances: DoubleArray = weights / weights.sum(axis=1, keepdims=True)
-    return chances

@@ -108,9 +108,8 @@ class AcceptedText:
     def begun(self, text: str) -> tuple[str, bool] | None:
         """The sentence that a candidate has begun, and whether it ends if another follows.
 
-        One that goes on comes without its last word, which may go on as well; it is empty if
-        nothing is left, or if it cannot carry a mark as it stands. None if there is none, or if
-        the candidate has no place here.
+        It is empty if it cannot carry a mark as it stands. None if there is none, or if the
+        candidate has no place here.
         """
         text = self.spaced(text)
         units = self._split(text)
@@ -121,8 +120,7 @@ class AcceptedText:
             return None  # its sentence is over
         if self.may_be_whole(text):
             return units[-1].text, True
-        words = units[-1].text.rsplit(maxsplit=1) if units[-1].carries else []
-        return (words[0] if len(words) == 2 else "", False)
+        return units[-1].text if units[-1].carries else "", False
 
     def may_be_whole(self, text: str) -> bool:
         """Whether a candidate's sentence ends with it, if another sentence follows."""

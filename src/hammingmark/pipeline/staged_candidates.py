@@ -1,12 +1,14 @@
 """The candidates for one sentence, drawn in stages: a promising beginning is kept.
 
 A sentence is drawn a few words at a time. Its beginning is embedded and scored like a sentence, and
-the policy (``core.stopping``) says whether to go on with it or to draw from an earlier place
-again. What is accepted in the end is accepted by the same rule as ever.
+the policy (``core.stopping``) says what it will take to get from there to a sentence that is
+accepted. The next draw is always from the beginning from which that is least. What is accepted in
+the end is accepted by the same rule as ever.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.stopping import Stages, told
+from hammingmark.core.stopping import Stages
 from hammingmark.pipeline.accepted_text import Addition
 from hammingmark.pipeline.sentence_candidates import Outcome, SentenceCandidates
 from hammingmark.records import Candidate, Choice, Cost, Request
@@ -23,6 +25,7 @@ Path = tuple[int, ...]
 """Which try it is, at each place on its way."""
 
 _SENTENCE = 24  # tokens of a sentence, on average
+_AHEAD = 8  # draws from one beginning at once
 
 
 @dataclass(slots=True)
@@ -62,18 +65,24 @@ class _Beginning:
         path: by which it is known.
         pieces: what it begins with.
         length: tokens of it.
-        mean: what its sentence's score will be on average.
-        tries: how often it was drawn from.
-        sure: whether to go on with it at once, to the end of its sentence: it satisfies the rule
-            if it is whole, or cannot be judged yet.
+        score: of what it is so far.
+        place: the last of the policy's places that it has reached.
+        draws: how often it was drawn from.
+        sure: whether to go on with it at once: it satisfies the rule if it is whole, or cannot be
+            judged yet.
+        whole: whether only what follows it is left to be seen.
+        worth: tokens until a sentence is accepted from here.
     """
 
     path: Path
     pieces: tuple[str, ...]
     length: int
-    mean: float
-    tries: int = 0
+    score: float
+    place: int = 0
+    draws: int = 0
     sure: bool = False
+    whole: bool = False
+    worth: float = 0.0
 
 
 class StagedCandidates(SentenceCandidates):
@@ -91,6 +100,17 @@ class StagedCandidates(SentenceCandidates):
         self._found: dict[Path, _Draw] = {}
         self._walked: set[Path] = set()
         self._here = _Beginning((), (), 0, 0.0)
+        self._beginnings = [self._here]
+        self._texts: set[str] = set()  # of all beginnings
+        self._last: _Beginning | None = None  # that is brought to its end
+        self._value(self._here)
+        self._ranked: list[tuple[float, Path]] = []  # whole sentences, refused
+        self._ended: list[tuple[float, _Beginning]] = []  # the same but for what follows
+        self._copies: list[Path] = []
+        self._counts = dict.fromkeys(
+            ("candidates", "drawn_tokens", "tried", "passed", "repeats", "misfits"), 0
+        )
+        self._silent = self._prose = False
 
     @property
     def under_way(self) -> list[int]:
@@ -98,24 +118,23 @@ class StagedCandidates(SentenceCandidates):
         return list(self._paths)
 
     def wanted(self, acceptance: float, lanes: int) -> int:
-        """As many as it takes, on average, to get on from here, beside those from elsewhere."""
-        elsewhere = sum(path[:-1] != self._here.path for path, _, _ in self._paths.values())
-        return elsewhere + min(lanes, self._ahead)
+        """The draws that are likely to be looked at next, beside others that are under way."""
+        likely = {path for path, _ in self._likely()}
+        elsewhere = sum(path not in likely for path, _, _ in self._paths.values())
+        return elsewhere + min(lanes, len(likely))
 
     def requests(
         self, width: int, numbers: Iterator[int], seed: Callable[..., int]
     ) -> Iterator[Request]:
-        """New requests until ``width`` are under way, all from where the walk has come to.
+        """New requests until ``width`` are under way.
 
         None that is farther ahead than one draw is likely to be: while the next one to be looked
         at is slow, others would be drawn without end.
         """
-        here = self._here
         asked = {path for path, _, _ in self._paths.values()}
-        number = here.tries
-        while len(self._paths) < width and number < here.tries + self._ahead:
-            path = (*here.path, number)
-            number += 1
+        for path, here in self._likely():
+            if len(self._paths) >= width:
+                return
             if path in asked or path in self._found:
                 continue
             request = self._request(here, next(numbers), seed(self.place.step, *path))
@@ -150,7 +169,7 @@ class StagedCandidates(SentenceCandidates):
         if not sentence:
             return path, None
         draw.waits = True
-        if addition is not None:
+        if addition is not None or draw.ended:
             draw.repeated = self.accepted.repeats(sentence) > self._config.most_repeated
         return path, sentence
 
@@ -179,70 +198,96 @@ class StagedCandidates(SentenceCandidates):
 
         The outcome is None if more are needed; `requests` then goes on from where the policy is.
         """
-        ways = [_Beginning((), (), 0, 0.0)]
-        ranked: list[tuple[float, Path]] = []
-        copies: list[Path] = []
-        ended: list[tuple[float, _Beginning]] = []  # whole sentences but for what follows, refused
-        counts = dict.fromkeys(
-            ("candidates", "drawn_tokens", "tried", "passed", "repeats", "misfits"), 0
-        )
-        self._walked = set()
-        silent = prose = False
         outcome: Outcome | None = None
         while outcome is None:
-            spent = len(self._walked) >= self.limit
-            if spent and (ranked or copies or len(self._walked) >= 2 * self.limit):
-                outcome = self._give_up(ranked, copies, silent=silent)
+            if (chosen := self._next()) is None:
+                outcome = self._give_up()
                 break
-            if spent and ended:
-                ways.append(max(ended, key=lambda each: each[0])[1])
-                ended = []
-            if not spent:
-                del ways[1 + min(range(len(ways)), key=lambda i: self._worth(ways[i])) :]
-            here = ways[-1]
-            path = (*here.path, here.tries)
+            self._here = chosen
+            path = (*chosen.path, chosen.draws)
             draw = self._found.get(path)
             if draw is None or draw.waits:
-                self._here = here
-                return None, Cost(**counts)
-            here.tries += 1
+                break
+            chosen.draws += 1
             self._walked.add(path)
-            counts["drawn_tokens"] += draw.tokens
+            self._counts["drawn_tokens"] += draw.tokens
             if draw.begun:
-                mean = self._mean(draw) if draw.judged else here.mean
-                sure = draw.ended or not draw.judged
-                on = _Beginning(path, draw.pieces, draw.length, mean, sure=sure)
-                if spent or not draw.judged or self._is_promising(on, here, draw):
-                    ways.append(on)
-                else:
-                    counts["candidates"] += 1
-                    counts["tried"] += draw.ended
-                    ended += [(self._score(draw), on)] * draw.ended
-                continue
-            counts["candidates"] += 1
-            addition = draw.addition
-            if addition is None and draw.trouble:
-                outcome = Outcome(0, None, trouble=draw.trouble)
-            elif addition is None or (not addition.sentence and prose):
-                silent = silent or draw.silent
-                counts["misfits"] += 1
-            elif not addition.sentence:
-                outcome = Outcome(0, addition)
+                self._go_on(chosen, path, draw)
             else:
-                prose = True
-                if draw.repeated:
-                    counts["repeats"] += 1
-                    copies.append(path)
-                    continue
-                counts["tried"] += 1
-                outcome = self._judged(path)
-                if outcome.accepted:
-                    counts["passed"] += 1
-                else:
-                    assert outcome.score is not None
-                    ranked.append((outcome.score, path))
-                    outcome = None
-        return outcome, Cost(**counts)
+                self._counts["candidates"] += 1
+                outcome = self._read(path, draw)
+            self._value(chosen)
+        return outcome, Cost(**self._counts)
+
+    def _next(self) -> _Beginning | None:
+        """Where to draw from: where it takes least until a sentence is accepted.
+
+        Once the budget is spent, the best sentence so far is brought to its end, or else the
+        beginning that came last. None if all is done that can be.
+        """
+        if len(self._walked) < self.limit:
+            return min(self._beginnings, key=lambda each: each.worth)
+        if len(self._walked) >= 2 * self.limit:
+            return None
+        if self._last is not None and self._last.draws == 0:
+            return self._last
+        best = max(self._ranked, default=(-np.inf, ()))
+        nearly = max(self._ended, key=lambda each: each[0], default=None)
+        if nearly is not None and nearly[0] > best[0]:
+            self._ended.remove(nearly)
+            self._last = nearly[1]
+        elif self._ranked or self._copies:
+            return None
+        else:
+            self._last = self._beginnings[-1]
+        return self._last
+
+    def _go_on(self, here: _Beginning, path: Path, draw: _Draw) -> None:
+        """Take up a beginning, or a sentence that is whole if only another follows."""
+        on = _Beginning(path, draw.pieces, draw.length, here.score, self._stages.place(draw.length))
+        if not draw.judged:
+            on.sure = True
+        else:
+            on.score = self._score(draw)
+            on.whole = draw.ended
+            on.sure = draw.ended and self._choice(draw).accepted
+        text = "".join(on.pieces)
+        if text in self._texts:
+            return  # the same again
+        self._texts.add(text)
+        if on.whole and (draw.repeated or not on.sure):
+            self._counts["candidates"] += 1
+            self._counts["repeats" if draw.repeated else "tried"] += 1
+            if not draw.repeated:
+                self._ended.append((on.score, on))
+            return
+        self._value(on)
+        self._beginnings.append(on)
+
+    def _read(self, path: Path, draw: _Draw) -> Outcome | None:
+        """What a draw leads to that has come to its end: an outcome, or None if it is refused."""
+        addition = draw.addition
+        if addition is None and draw.trouble:
+            return Outcome(0, None, trouble=draw.trouble)
+        if addition is None or (not addition.sentence and self._prose):
+            self._silent = self._silent or draw.silent
+            self._counts["misfits"] += 1
+            return None
+        if not addition.sentence:
+            return Outcome(0, addition)
+        self._prose = True
+        if draw.repeated:
+            self._counts["repeats"] += 1
+            self._copies.append(path)
+            return None
+        self._counts["tried"] += 1
+        outcome = self._judged(path)
+        if outcome.accepted:
+            self._counts["passed"] += 1
+            return outcome
+        assert outcome.score is not None
+        self._ranked.append((outcome.score, path))
+        return None
 
     @property
     def limit(self) -> int:
@@ -252,10 +297,9 @@ class StagedCandidates(SentenceCandidates):
     def _request(self, here: _Beginning, number: int, seed: int) -> Request:
         head = "".join(here.pieces)
         complete = self.accepted.enough()
-        place = self._place(here)
         longest = min(self.left, self._config.max_sentence_tokens) - here.length
-        if place + 1 < self._stages.places and not here.sure:
-            longest = min(longest, max(1, self._stages.at(place + 1) - here.length))
+        if here.place + 1 < self._stages.places and not here.whole:
+            longest = min(longest, max(1, self._stages.at(here.place + 1) - here.length))
         return Request(
             number=number,
             prompt=self.accepted.prompt,
@@ -271,13 +315,19 @@ class StagedCandidates(SentenceCandidates):
         """Whether it is time to judge, before the next sentence is begun to see this one's end."""
         return bool(more.strip()) and self.accepted.may_be_whole(self.accepted.spaced(head + more))
 
-    @property
-    def _ahead(self) -> int:
-        """Draws from here until one goes on or is done, on average."""
-        return max(1, round(self._stages.tries(self._place(self._here), self._here.mean)))
+    def _likely(self) -> Iterator[tuple[Path, _Beginning]]:
+        """The draws that may be looked at next: from here, and from the next best beginning.
 
-    def _place(self, here: _Beginning) -> int:
-        return min(len(here.path), self._stages.places - 1)
+        From each as many as it takes, on average, until one is gone on with or accepted.
+        """
+        others = (each for each in self._beginnings if each is not self._here)
+        for here in (self._here, min(others, key=lambda each: each.worth, default=None)):
+            if here is None:
+                continue
+            chance = self._stages.gets_on(here.place, here.score, here.draws)
+            ahead = 1 if here.sure and here.draws == 0 else math.ceil(1.0 / max(1e-3, chance))
+            for number in range(here.draws, here.draws + min(ahead, _AHEAD)):
+                yield (*here.path, number), here
 
     def _score(self, draw: _Draw) -> float:
         """Of a sentence or of its beginning."""
@@ -291,39 +341,28 @@ class StagedCandidates(SentenceCandidates):
             draw.choice = self._watermark.choose(self.previous, draw.embedding[None])
         return draw.choice
 
-    def _mean(self, draw: _Draw) -> float:
-        """What the score of a sentence with this beginning will be on average."""
-        return self._score(draw) * (1.0 if draw.ended else told(draw.length))
-
-    def _is_promising(self, on: _Beginning, here: _Beginning, draw: _Draw) -> bool:
-        """Whether to go on with what was drawn from a beginning; to its end, if that is near."""
-        if draw.ended:
-            return bool(on.mean >= np.float32(self._stages.threshold))
-        return self._worth(on) < self._worth(here)
-
-    def _worth(self, here: _Beginning) -> float:
-        """Tokens until a sentence is accepted from here, with what was drawn in vain in mind."""
-        if here.sure and here.tries == 0:
-            return 0.0
-        left = self._stages.cost_after(self._place(here), here.mean, here.tries)
-        return left + self._stages.price(here.length)
+    def _value(self, here: _Beginning) -> None:
+        """Say what a beginning is worth, after all that was drawn from it."""
+        if here.sure and here.draws == 0:
+            here.worth = -np.inf
+            return
+        left = self._stages.cost(here.place, here.score, here.draws)
+        here.worth = left + self._stages.price(here.length)
 
     def _judged(self, path: Path) -> Outcome:
         draw = self._found[path]
         choice = self._choice(draw)
         return Outcome(0, draw.addition, draw.embedding, choice.accepted, choice.scores[0])
 
-    def _give_up(
-        self, ranked: list[tuple[float, Path]], copies: list[Path], *, silent: bool
-    ) -> Outcome:
+    def _give_up(self) -> Outcome:
         """The budget is spent: keep the best sentence, or the last, or a copy, or end the text."""
-        if ranked:
+        if self._ranked:
             last = self._config.fallback == "last"
-            _, path = ranked[-1] if last else max(ranked, key=lambda each: each[0])
-        elif copies:
-            path = copies[0]
+            _, path = self._ranked[-1] if last else max(self._ranked)
+        elif self._copies:
+            path = self._copies[0]
         else:
-            return Outcome(0, None, silent=silent)
+            return Outcome(0, None, silent=self._silent)
         return replace(self._judged(path), fallback=True)
 
 
