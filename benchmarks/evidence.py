@@ -4,10 +4,11 @@
     python benchmarks/evidence.py attack --attacks bergamot synonyms --out FOLDER
     python benchmarks/evidence.py judge --out FOLDER
 
-A point is a method and its parameters, or a method and a preset. Prompts are the openings of
-held-out passages (``training/corpus.py``), dealt out over keys that everybody can make again.
-Texts and attacked texts are kept in the folder, one file a point and attack. Texts that the model
-ended before ``--least`` tokens are left out when the others are judged.
+A point is a method and its parameters, a method and a preset, or ``unmarked``. Prompts are the
+openings of held-out passages (``training/corpus.py``), dealt out over keys that everybody can make
+again; ``--numbers`` writes the texts of some of these keys only. Texts and attacked texts are kept
+in the folder, one file a point and attack; files of one name in folders below it are read as one.
+Texts that the model ended before ``--least`` tokens are left out when the others are judged.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +55,14 @@ def read(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
+def files(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """All rows by the file's name, from the folder and those below it."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.rglob("*.jsonl")):
+        found.setdefault(path.name, []).extend(read(path))
+    return dict(sorted(found.items()))
+
+
 def save(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
@@ -71,67 +81,98 @@ def openings(path: Path, genres: list[str], texts: int) -> list[tuple[str, str]]
 
 
 def write(given: argparse.Namespace) -> None:
-    backend, encoder = load_backend(given.backend), load_encoder(given.encoder)
+    backend = load_backend(given.backend, context=given.context)
+    encoder = load_encoder(given.encoder)
     asked = openings(given.passages, given.genres, given.texts)
     config = GenerationConfig(max_tokens=given.tokens, stage_tokens=given.stage_tokens)
     for point in given.points:
         rows, made = [], []
-        for number in range(given.keys):
+        for number in given.numbers or range(given.keys):
             part = asked[number :: given.keys]
-            key = numbered_key(number, point, encoder)
-            texts = Writer(backend, load_splitter(), encoder, method_of(key), config).write_many(
+            free = point == "unmarked"
+            mark = None if free else method_of(numbered_key(number, point, encoder))
+            began = time.perf_counter()
+            texts = Writer(backend, load_splitter(), encoder, mark, config).write_many(
                 [Prompt(text) for _, text in part], seed=number
             )
+            seconds = time.perf_counter() - began
             made += texts
             rows += [
                 {"id": name, "key": number, "point": point, "prompt": prompt, "text": text.text,
-                 "tokens": text.cost.tokens}
+                 "tokens": text.cost.tokens, "drawn_tokens": text.cost.drawn_tokens,
+                 "spare_tokens": text.cost.spare_tokens, "sentences": len(text.sentences),
+                 "fallbacks": text.cost.fallbacks, "seconds": seconds / len(part)}
                 for (name, prompt), text in zip(part, texts, strict=True)
             ]  # fmt: skip
         save(given.out / f"{point.replace('/', '-')}.jsonl", rows)
         cost = {name: round(value, 3) for name, value in account(made).items()}
-        repeated = round(mean_repetition([text.text for text in made]), 4)
-        print(json.dumps({"point": point, "texts": len(made), **cost, "rep-4": repeated}))
+        print(json.dumps({"point": point, "texts": len(made), **cost}), flush=True)
 
 
 def attack(given: argparse.Namespace) -> None:
     for name in given.attacks:
-        parameters = {"share": 0.5} if name == "synonyms" else {}
+        parameters: dict[str, object] = {"share": 0.5} if name == "synonyms" else {}
+        if name == "rewrite":
+            parameters = {"backend": given.rewriter}
         made = load_attack(name, splitter=load_splitter(), parameters=parameters)
-        for path in sorted(given.out.glob("*.jsonl")):
-            target = given.out / f"{name}~{path.name}"
-            if "~" in path.name or target.exists():
+        for file, rows in files(given.out).items():
+            target = given.out / f"{name}~{file}"
+            if "~" in file or file.startswith("unmarked") or target.exists():
                 continue
-            rows = read(path)
             texts = made.apply([row["text"] for row in rows], rng=np.random.default_rng(0))
             save(target, ({**row, "text": text} for row, text in zip(rows, texts, strict=True)))
-            print(target)
+            print(target, flush=True)
 
 
 def judge(given: argparse.Namespace) -> None:
     encoder = load_encoder(given.encoder)
-    for path in sorted(given.out.glob("*.jsonl")):
-        rows = [row for row in read(path) if row["tokens"] >= given.least and row["text"].strip()]
-        found: dict[int, list[float]] = {}
-        units = []
-        for number in sorted({row["key"] for row in rows}):
-            texts = [row["text"] for row in rows if row["key"] == number]
-            key = numbered_key(number, rows[0]["point"], encoder)
-            for verdict in detector(key, encoder=encoder).judge_many(texts):
-                p_value = 1.0 if verdict.p_value is None else verdict.p_value
-                found.setdefault(number, []).append(p_value)
-                units.append(len(verdict.evidence.scores))
-        every = np.concatenate(list(found.values()))
-        report: dict[str, object] = {
-            "file": path.stem, "texts": len(every), "keys": len(found),
-            "units": round(float(np.mean(units)), 2),
-            "bits": round(float(-np.log2(every).mean()), 2),
-        }  # fmt: skip
-        for level in LEVELS:
-            low, high = interval(found, level, rounds=given.rounds)
-            share = round(float((every <= level).mean()), 3)
-            report[f"found at {level:g}"] = [share, round(low, 3), round(high, 3)]
+    for file, every_row in files(given.out).items():
+        rows = [row for row in every_row if row["tokens"] >= given.least and row["text"].strip()]
+        report: dict[str, object] = {"file": file, "texts": len(rows)}
+        if "~" not in file:
+            report |= spent(every_row)
+        if not file.startswith("unmarked"):
+            report |= judged(rows, encoder, rounds=given.rounds)
         print(json.dumps(report), flush=True)
+
+
+def spent(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """What all texts of a file took, also those that the model ended early."""
+    sums = {
+        name: sum(row.get(name, 0) for row in rows)
+        for name in ("tokens", "drawn_tokens", "spare_tokens", "sentences", "fallbacks")
+    }
+    return {
+        "written": len(rows),
+        "drawn over emitted": round(sums["drawn_tokens"] / max(1, sums["tokens"]), 3),
+        "spare over emitted": round(sums["spare_tokens"] / max(1, sums["tokens"]), 3),
+        "tokens per sentence": round(sums["tokens"] / max(1, sums["sentences"]), 1),
+        "fallback": round(sums["fallbacks"] / max(1, sums["sentences"]), 4),
+        "rep-4": round(mean_repetition([row["text"] for row in rows]), 4),
+    }
+
+
+def judged(rows: list[dict[str, Any]], encoder: Encoder, *, rounds: int) -> dict[str, object]:
+    """The shares that are found, with intervals over keys and texts."""
+    found: dict[int, list[float]] = {}
+    units = []
+    for number in sorted({row["key"] for row in rows}):
+        texts = [row["text"] for row in rows if row["key"] == number]
+        key = numbered_key(number, rows[0]["point"], encoder)
+        for verdict in detector(key, encoder=encoder).judge_many(texts):
+            found.setdefault(number, []).append(1.0 if verdict.p_value is None else verdict.p_value)
+            units.append(len(verdict.evidence.scores))
+    every = np.concatenate(list(found.values()))
+    report: dict[str, object] = {
+        "keys": len(found),
+        "units": round(float(np.mean(units)), 2),
+        "bits": round(float(-np.log2(every).mean()), 2),
+    }
+    for level in LEVELS:
+        low, high = interval(found, level, rounds=rounds)
+        share = round(float((every <= level).mean()), 3)
+        report[f"found at {level:g}"] = [share, round(low, 3), round(high, 3)]
+    return report
 
 
 def interval(found: dict[int, list[float]], level: float, *, rounds: int) -> tuple[float, float]:
@@ -160,9 +201,12 @@ def main() -> None:
     writing.add_argument("--texts", type=int, default=240)
     writing.add_argument("--keys", type=int, default=4)
     writing.add_argument("--tokens", type=int, default=200)
-    writing.add_argument("--stage-tokens", type=int, default=0)
+    writing.add_argument("--context", type=int, default=1024)
+    writing.add_argument("--numbers", type=int, nargs="*", help="of keys; by default all")
+    writing.add_argument("--stage-tokens", type=int, default=GenerationConfig().stage_tokens)
     attacking = commands.add_parser("attack")
     attacking.add_argument("--attacks", nargs="+", default=["bergamot", "synonyms"])
+    attacking.add_argument("--rewriter", default="qwen-coder", help="the model that rewrites")
     judging = commands.add_parser("judge")
     judging.add_argument("--least", type=int, default=150)
     judging.add_argument("--rounds", type=int, default=1000)

@@ -2,8 +2,8 @@
 
     python -m training.quality FILES --model transformers-folder-or-GGUF
 
-The files are those of ``training.write``. Perplexity is per token of the second model, given the
-prompt's passage but not counting it: exp of the mean negative log-likelihood over all tokens.
+The files are those of ``benchmarks/evidence.py``. Perplexity is per token of the second model,
+given the prompt but not counting it: exp of the mean negative log-likelihood over all tokens.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from hammingmark.assembly.parts import load_splitter
 from hammingmark.evaluation.metrics import bootstrap
 from hammingmark.evaluation.quality import mean_repetition, near_copies
 from hammingmark.pretrained import load
-from training.rewrites import DATA, read_passages
-from training.write import OPENING
+from training.rewrites import read_passages
 
 LONGEST = 1024
 
@@ -43,24 +42,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("texts", type=Path, nargs="+")
     parser.add_argument("--model", required=True, help="the second model")
-    parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     given = parser.parse_args()
     dtype = "bfloat16" if "cuda" in given.device else "float32"
     loaded = load("AutoModelForCausalLM", given.model, device=given.device, dtype=dtype)
-    openings = {
-        passage["id"]: " ".join(passage["sentences"][:OPENING])
-        for passage in read_passages(given.passages, split="heldout")
-    }
     splitter = load_splitter()
     rng = np.random.default_rng(0)
     for path in given.texts:
         rows = [row for row in read_passages(path) if row["text"].strip()]
         found = np.array(
-            [
-                surprise(loaded.model, loaded.tokenizer, openings[row["id"]], row["text"])
-                for row in rows
-            ]
+            [surprise(loaded.model, loaded.tokenizer, row["prompt"], row["text"]) for row in rows]
         )
 
         def perplexity(chosen: Any, found: Any = found) -> float:

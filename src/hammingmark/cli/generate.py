@@ -62,6 +62,12 @@ from hammingmark.store.catalogue import DEFAULT_GENERATOR
     "model.",
 )
 @click.option(
+    "--stage-tokens",
+    type=int,
+    help="Tokens of a sentence to draw before its beginning is judged; 0 draws every candidate "
+    "whole.",
+)
+@click.option(
     "--procedure",
     type=click.Choice(list(PROCEDURES)),
     default="default",
@@ -95,6 +101,7 @@ def generate(
     backend: str | None,
     width: int | None,
     context: int | None,
+    stage_tokens: int | None,
     procedure: str,
     temperature: float | None,
     top_k: int | None,
@@ -127,6 +134,7 @@ def generate(
             chosen,
             max_tokens=max_tokens,
             max_sentences=max_sentences,
+            stage_tokens=chosen.stage_tokens if stage_tokens is None else stage_tokens,
             text_sampling=replace(chosen.text_sampling, **told),
             chat_sampling=replace(chosen.chat_sampling, **told),
         ),

@@ -43,7 +43,7 @@ class GenerationConfig:
     fallback: Literal["best", "last"] = "best"
     first: Literal["prompt", "free"] = "prompt"
     most_repeated: float = 0.3
-    stage_tokens: int = 0
+    stage_tokens: int = 3
     max_sentence_tokens: int = 128
     text_sampling: Sampling = TEXT_SAMPLING
     chat_sampling: Sampling = CHAT_SAMPLING
@@ -68,5 +68,7 @@ class GenerationConfig:
         return replace(self, text_sampling=sampling, chat_sampling=sampling)
 
 
-PAPER = GenerationConfig(fallback="last", most_repeated=1.0, chat_sampling=TEXT_SAMPLING)
-"""Exactly the paper's config: B = 16, the last candidate on failure, no limit on repetition."""
+PAPER = GenerationConfig(
+    fallback="last", most_repeated=1.0, stage_tokens=0, chat_sampling=TEXT_SAMPLING
+)
+"""Exactly the paper's config: B = 16 whole candidates, the last on failure, repetition allowed."""

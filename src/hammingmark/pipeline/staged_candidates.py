@@ -26,6 +26,7 @@ Path = tuple[int, ...]
 
 _SENTENCE = 24  # tokens of a sentence, on average
 _AHEAD = 8  # draws from one beginning at once
+_ALONE = 8  # lanes of a text that has the model to itself
 
 
 @dataclass(slots=True)
@@ -118,10 +119,14 @@ class StagedCandidates(SentenceCandidates):
         return list(self._paths)
 
     def wanted(self, acceptance: float, lanes: int) -> int:
-        """The draws that are likely to be looked at next, beside others that are under way."""
+        """The draws that are likely to be looked at next, beside others that are under way.
+
+        Of a text that shares the model with many others, one at a time: a spare draw takes as
+        long as one of another text that is needed.
+        """
         likely = {path for path, _ in self._likely()}
         elsewhere = sum(path not in likely for path, _, _ in self._paths.values())
-        return elsewhere + min(lanes, len(likely))
+        return elsewhere + min(lanes if lanes >= _ALONE else 1, len(likely))
 
     def requests(
         self, width: int, numbers: Iterator[int], seed: Callable[..., int]
