@@ -62,7 +62,7 @@ class Corpus:
         def add(sentences: list[str]) -> None:
             begin = len(rows)
             for sentence in dict.fromkeys(sentences):
-                found = [sentence, *(table.get(sentence, "") for table in known)]
+                found = [sentence, *(usable(table.get(sentence, ""), sentence) for table in known)]
                 rows.append(
                     [texts.setdefault(each, len(texts)) if each.strip() else -1 for each in found]
                 )
@@ -148,6 +148,11 @@ class Corpus:
         groups = [self.groups[number] for number in chosen]
         made = self.embed_all(encoder, self.rows[np.concatenate(groups), 0])
         return Common.of(made, [len(group) for group in groups], count=count)
+
+
+def usable(rewrite: str, sentence: str) -> str:
+    """The rewrite; empty if it changes nothing, or goes on and on."""
+    return rewrite if rewrite != sentence and len(rewrite) <= 2 * len(sentence) + 20 else ""
 
 
 def shares(count: int, given: list[float] | None) -> np.ndarray:

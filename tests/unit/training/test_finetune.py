@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from tests.unit.attacks import tiny  # noqa: E402
 from training.encoder import SentenceEncoder  # noqa: E402
-from training.finetune import Corpus, shares, train  # noqa: E402
+from training.finetune import Corpus, shares, train, usable  # noqa: E402
 from training.measure import fit_common, measure  # noqa: E402
 from training.objective import Weights  # noqa: E402
 from training.rewrites import read_passages, write_rewrites  # noqa: E402
@@ -96,6 +96,13 @@ def test_a_rewrite_that_is_not_there_is_not_chosen(files: Path) -> None:
     corpus.rows[3, 1:] = -1
     alone = corpus.choose(np.array([3]), both, np.random.default_rng(0))
     assert alone.tolist() == [corpus.rows[3, 0]]
+
+
+def test_rewrites_that_change_nothing_or_never_end_are_not_used() -> None:
+    assert usable("Boats came home.", "Boats came back.") == "Boats came home."
+    assert usable("Boats came back.", "Boats came back.") == ""
+    assert usable("Boats came " + "and came " * 6, "Boats came back.") == ""
+    assert usable("", "Boats came back.") == ""
 
 
 def test_rewrites_about_something_else_are_dropped(files: Path) -> None:
