@@ -70,9 +70,10 @@ class Corpus:
 
         for path in passages:
             for row in read_passages(path, split="train"):
+                if len(self.groups) == most:
+                    break
                 if all(sentence in known[0] for sentence in row["sentences"]):
                     add(row["sentences"])
-        self.groups = self.groups[:most]
         self.passages = len(self.groups)
         for path in pools:
             for row in read_passages(path, split="train"):

@@ -71,10 +71,12 @@ def read_rewrites(path: Path) -> dict[str, str]:
 def write_rewrites(path: Path, rewrites: dict[str, str]) -> None:
     """The same, to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wt", encoding="utf-8", compresslevel=6) as file:
+    beside = path.with_name(path.name + ".part")  # a run that breaks off leaves the last whole file
+    with gzip.open(beside, "wt", encoding="utf-8", compresslevel=6) as file:
         for sentence, rewrite in rewrites.items():
             row = {"sentence": sentence, "rewrite": rewrite}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    beside.replace(path)
 
 
 def marian(
