@@ -214,7 +214,7 @@ def main() -> None:
         rewrite_all(rewriter, todo, rng=rng, batch=given.batch, seconds=given.seconds)
     ):
         known[sentence] = changed
-        if count % 5000 == 4999:
+        if (count + 1) % max(given.batch, 5000) == 0:
             write_rewrites(out, known)  # nothing is lost if the run breaks off
     write_rewrites(out, known)
     print(f"{out}: {len(known)} rewrites")

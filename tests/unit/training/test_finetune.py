@@ -141,6 +141,25 @@ def test_training_brings_rewrites_nearer_and_can_be_resumed(files: Path, tmp_pat
     assert np.allclose(encoder.encode(words), again.encode(words), atol=1e-5)
 
 
+def test_training_by_distance_alone_brings_rewrites_nearer(files: Path) -> None:
+    encoder = encoder_of(files)
+    log = list(
+        train(
+            encoder,
+            corpus_of(files, encoder),
+            weights=Weights(same=0.0, far=0.0, distance=4.0, among=4.0),
+            mixture=shares(2, [1.0, 0.0]),
+            directions=2,
+            epochs=8,
+            batch=17,
+            rate=3e-3,
+            rng=np.random.default_rng(0),
+        )
+    )
+    assert log[-1]["distance"] < 0.95 * log[0]["distance"]
+    assert all(np.isfinite(value) for row in log for value in row.values())
+
+
 def test_the_measures_of_an_encoder(files: Path) -> None:
     encoder = encoder_of(files)
     texts = [row["sentences"] for row in read_passages(files / "passages.jsonl")]
