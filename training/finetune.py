@@ -62,7 +62,7 @@ class Corpus:
         def add(sentences: list[str]) -> None:
             begin = len(rows)
             for sentence in dict.fromkeys(sentences):
-                found = [sentence, *(table.get(sentence, "") for table in known)]
+                found = [sentence, *(usable(table.get(sentence, ""), sentence) for table in known)]
                 rows.append(
                     [texts.setdefault(each, len(texts)) if each.strip() else -1 for each in found]
                 )
@@ -70,9 +70,10 @@ class Corpus:
 
         for path in passages:
             for row in read_passages(path, split="train"):
+                if len(self.groups) == most:
+                    break
                 if all(sentence in known[0] for sentence in row["sentences"]):
                     add(row["sentences"])
-        self.groups = self.groups[:most]
         self.passages = len(self.groups)
         for path in pools:
             for row in read_passages(path, split="train"):
@@ -148,6 +149,11 @@ class Corpus:
         groups = [self.groups[number] for number in chosen]
         made = self.embed_all(encoder, self.rows[np.concatenate(groups), 0])
         return Common.of(made, [len(group) for group in groups], count=count)
+
+
+def usable(rewrite: str, sentence: str) -> str:
+    """The rewrite; empty if it changes nothing, or goes on and on."""
+    return rewrite if rewrite != sentence and len(rewrite) <= 2 * len(sentence) + 20 else ""
 
 
 def shares(count: int, given: list[float] | None) -> np.ndarray:

@@ -5,7 +5,8 @@ times. A key is a random bilinear form of two neighbouring embeddings, so what c
 after what all sentences have in common was taken off (`training.common`):
 
 - a rewrite stays near its sentence, since the score of a transition shrinks by the product of two
-  cosines (``same``), and above all does not go far (``far``);
+  cosines (``same``), and above all does not go far (``far``); or, in place of both, by its distance
+  (``distance``): the evidence of a transition falls nearly in proportion to it;
 - a sentence is told from all others by its rewrite, most of all from those of its own group, which
   lie nearest (``apart``);
 - candidates have little in common, or whole contexts are refused together and cost many more
@@ -29,6 +30,7 @@ class Weights:
         same: weight of a rewrite's distance, one minus the cosine.
         far: weight of what a rewrite's cosine lacks to ``floor``.
         floor: the cosine from which a rewrite is not far.
+        distance: weight of the length of the difference, sqrt(2 - 2 cosine).
         apart: weight of the contrast.
         temperature: of the contrast.
         among: weight of the positive cosines within pools.
@@ -38,6 +40,7 @@ class Weights:
     same: float = 5.0
     far: float = 5.0
     floor: float = 0.8
+    distance: float = 0.0
     apart: float = 1.0
     temperature: float = 0.05
     among: float = 2.0
@@ -84,6 +87,8 @@ def loss(
     terms = {
         "same": (1.0 - kept).mean(),
         "far": functional.relu(weights.floor - kept).mean(),
+        # A little is added, or the slope at 0 has no end.
+        "distance": (2.0 * functional.relu(1.0 - kept) + 1e-4).sqrt().mean(),
         "apart": functional.cross_entropy(logits.masked_fill(hidden, -1e4), rows),
         "among": _mean(near, together & batch.pool[:, None]),
         "inside": _mean(near, together & ~batch.pool[:, None]),

@@ -71,10 +71,12 @@ def read_rewrites(path: Path) -> dict[str, str]:
 def write_rewrites(path: Path, rewrites: dict[str, str]) -> None:
     """The same, to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wt", encoding="utf-8", compresslevel=6) as file:
+    beside = path.with_name(path.name + ".part")  # a run that breaks off leaves the last whole file
+    with gzip.open(beside, "wt", encoding="utf-8", compresslevel=6) as file:
         for sentence, rewrite in rewrites.items():
             row = {"sentence": sentence, "rewrite": rewrite}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    beside.replace(path)
 
 
 def marian(
@@ -88,7 +90,7 @@ def marian(
         Seq2Seq(root / way, device=device, dtype=dtype, batch=batch, longest=128)
         for way in ("en-fr", "fr-en")
     ]
-    decoding = Decoding(temperature=temperature, top_k=top_k, growth=1.6)
+    decoding = Decoding(temperature=temperature, top_k=top_k, growth=1.5)
 
     def translate(sentences: list[str], rng: Dice) -> list[str]:
         for model in models:
@@ -184,11 +186,16 @@ def main() -> None:
     parser.add_argument("--device")
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin none later")
+    parser.add_argument(
+        "--share", type=int, nargs=2, default=(0, 1), metavar=("I", "N"),
+        help="every N-th sentence from the I-th on; files of shares can be joined by cat",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     out = given.out or DATA / "rewrites" / f"{given.rewriter}.jsonl.gz"
     known = read_rewrites(out) if out.exists() else {}
+    first, step = given.share
     wanted: dict[str, None] = {}
     for path in given.passages:
         counts: dict[str, int] = {}
@@ -199,14 +206,15 @@ def main() -> None:
             if given.most and counts.get(genre, 0) >= given.most:
                 continue
             counts[genre] = counts.get(genre, 0) + len(sentences)
-            wanted.update(dict.fromkeys(each for each in sentences if each not in known))
+            wanted.update(dict.fromkeys(sentences))
+    todo = [each for each in list(wanted)[first::step] if each not in known]
     rewriter = build(given.rewriter, folder=given.models, device=given.device)
-    rng = np.random.default_rng([given.seed, len(known)])
+    rng = np.random.default_rng([given.seed, first, len(known)])
     for count, (sentence, changed) in enumerate(
-        rewrite_all(rewriter, list(wanted), rng=rng, batch=given.batch, seconds=given.seconds)
+        rewrite_all(rewriter, todo, rng=rng, batch=given.batch, seconds=given.seconds)
     ):
         known[sentence] = changed
-        if count % 5000 == 4999:
+        if (count + 1) % max(given.batch, 5000) == 0:
             write_rewrites(out, known)  # nothing is lost if the run breaks off
     write_rewrites(out, known)
     print(f"{out}: {len(known)} rewrites")

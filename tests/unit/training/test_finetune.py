@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from tests.unit.attacks import tiny  # noqa: E402
 from training.encoder import SentenceEncoder  # noqa: E402
-from training.finetune import Corpus, shares, train  # noqa: E402
+from training.finetune import Corpus, shares, train, usable  # noqa: E402
 from training.measure import fit_common, measure  # noqa: E402
 from training.objective import Weights  # noqa: E402
 from training.rewrites import read_passages, write_rewrites  # noqa: E402
@@ -98,6 +98,13 @@ def test_a_rewrite_that_is_not_there_is_not_chosen(files: Path) -> None:
     assert alone.tolist() == [corpus.rows[3, 0]]
 
 
+def test_rewrites_that_change_nothing_or_never_end_are_not_used() -> None:
+    assert usable("Boats came home.", "Boats came back.") == "Boats came home."
+    assert usable("Boats came back.", "Boats came back.") == ""
+    assert usable("Boats came " + "and came " * 6, "Boats came back.") == ""
+    assert usable("", "Boats came back.") == ""
+
+
 def test_rewrites_about_something_else_are_dropped(files: Path) -> None:
     encoder = encoder_of(files)
     corpus = corpus_of(files, encoder)
@@ -132,6 +139,25 @@ def test_training_brings_rewrites_nearer_and_can_be_resumed(files: Path, tmp_pat
     words = ["the old bridge was closed.", "boats came back."]
     # The same weights by the same operations, whatever the parametrisation holds.
     assert np.allclose(encoder.encode(words), again.encode(words), atol=1e-5)
+
+
+def test_training_by_distance_alone_brings_rewrites_nearer(files: Path) -> None:
+    encoder = encoder_of(files)
+    log = list(
+        train(
+            encoder,
+            corpus_of(files, encoder),
+            weights=Weights(same=0.0, far=0.0, distance=4.0, among=4.0),
+            mixture=shares(2, [1.0, 0.0]),
+            directions=2,
+            epochs=8,
+            batch=17,
+            rate=3e-3,
+            rng=np.random.default_rng(0),
+        )
+    )
+    assert log[-1]["distance"] < 0.95 * log[0]["distance"]
+    assert all(np.isfinite(value) for row in log for value in row.values())
 
 
 def test_the_measures_of_an_encoder(files: Path) -> None:

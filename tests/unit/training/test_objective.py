@@ -32,18 +32,22 @@ def test_a_rewrite_pays_for_its_distance_and_more_if_it_goes_far() -> None:
     assert float(still["same"]) == pytest.approx(0.0, abs=1e-6)
     assert still["same"] < little["same"] < much["same"]
     assert float(little["far"]) == 0.0
+    assert float(still["distance"]) == pytest.approx(0.01, abs=1e-3)
+    assert float(much["distance"]) == pytest.approx((2 - 2 * 5**-0.5) ** 0.5, abs=1e-3)
     assert float(much["far"]) == pytest.approx(0.8 - 5**-0.5, abs=1e-5)
 
 
 def test_the_total_is_the_weighted_sum() -> None:
     torch.manual_seed(0)
     rows, others = unit(torch.randn(6, 16)), unit(torch.randn(6, 16))
-    weights = Weights(same=2.0, far=3.0, apart=0.5, among=4.0, inside=7.0)
+    weights = Weights(same=2.0, far=3.0, distance=6.0, apart=0.5, among=4.0, inside=7.0)
     terms = loss(rows, others, batch_of([0, 0, 0, 1, 1, 1], [False] * 3 + [True] * 3), weights)
     expected = sum(
         weight * float(terms[name])
-        for name, weight in (("same", 2), ("far", 3), ("apart", 0.5), ("among", 4), ("inside", 7))
-    )
+        for name, weight in (
+            ("same", 2), ("far", 3), ("distance", 6), ("apart", 0.5), ("among", 4), ("inside", 7)
+        )
+    )  # fmt: skip
     assert float(terms["total"]) == pytest.approx(expected, rel=1e-5)
 
 
