@@ -15,8 +15,8 @@ led to nothing, is
     V_{j,n}(x) = b + n / (ν + n) V_{j,n+1}(x) + ν / (ν + n) W
     W = q E[1(z < T)] V_{j,n+1}(x) + (1 - q) E[min(V_{j+1,0}(x'), V_{j,n+1}(x))]
 
-because what is refused, and what is worse than going back to j, is drawn from j again. A token that
-is kept has a price, too (`Stages.price`), which is left out here.
+because what is refused, and what is worse than going back to j, is drawn from j again. Sentences
+keep their length by this, but for a few percent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ _LONGER = (
 _ALIKE = (4.5, 2.5)  # ν at the beginning of a sentence, and inside it
 _TO_THE_END = 0.6  # of a stage, if the sentence ends in it
 _EMBEDDING = 0.3  # tokens that could be drawn in the time of one embedding
-_PRICE = -0.5  # of a token that is kept, in tokens that are drawn
 _DRAWS = 12  # from one beginning that are told apart
 _GRID = np.linspace(-3.5, 3.5, 141)
 _NODES = np.linspace(-3.0, 3.0, 31)
@@ -104,14 +103,6 @@ class Stages:
         """The probability that a draw from here is gone on with, or is accepted."""
         return float(np.interp(score, _GRID, self._tables[1][place, min(draws, _DRAWS)]))
 
-    def price(self, tokens: int) -> float:
-        """What a beginning of so many tokens takes of the text's length.
-
-        It is set so that sentences are as long as unmarked ones: at no price short ones would be
-        favoured, which take fewer draws.
-        """
-        return _PRICE * tokens
-
     @cached_property
     def _tables(self) -> tuple[DoubleArray, DoubleArray]:
         return _solve(self)
@@ -127,19 +118,18 @@ def _solve(stages: Stages) -> tuple[DoubleArray, DoubleArray]:
         tokens = 2 * stages.tokens if last else stages.at(j + 1) - stages.at(j)
         ends = 1.0 if last else 1.0 - _longer(stages.at(j + 1)) / _longer(stages.at(j))
         draw = tokens * (1.0 if last else 1.0 - ends / 2.0) + _EMBEDDING
-        kept = stages.price(tokens)
         refused = (_following(stages, j, _TO_THE_END) < stages.threshold).mean(axis=1) @ _WEIGHTS
         if last:
             beyond = np.zeros((len(_GRID), 1, len(_NODES)))
         else:
-            beyond = np.interp(_following(stages, j), _GRID, costs[j + 1, 0]) + kept
-        back = _again(draw, ends, refused, kept, beyond, _alike(j, _DRAWS))
+            beyond = np.interp(_following(stages, j), _GRID, costs[j + 1, 0])
+        back = _again(draw, ends, refused, beyond, _alike(j, _DRAWS))
         for n in reversed(range(_DRAWS + 1)):
             fresh = _alike(j, n)
             on = (beyond < back[:, None, None]).mean(axis=1) @ _WEIGHTS
             chances[j, n] = fresh * (ends * (1.0 - refused) + (1.0 - ends) * on)
             if n < _DRAWS:
-                back = _after(draw, ends, refused, kept, beyond, fresh, back)
+                back = _after(draw, ends, refused, beyond, fresh, back)
             costs[j, n] = back
     return costs, chances
 
@@ -148,15 +138,14 @@ def _after(
     draw: float,
     ends: float,
     refused: DoubleArray,
-    kept: float,
     beyond: DoubleArray,
     fresh: float,
     back: DoubleArray,
 ) -> DoubleArray:
     """V_{j,n}, from V_{j,n+1} and what is beyond the next place, (grid, sixths, nodes): (grid,)."""
     on = np.minimum(beyond, back[:, None, None]).mean(axis=1) @ _WEIGHTS
-    whole = refused * back + (1.0 - refused) * kept / 2.0
-    found: DoubleArray = draw + fresh * (ends * whole + (1.0 - ends) * on) + (1.0 - fresh) * back
+    anew = ends * refused * back + (1.0 - ends) * on
+    found: DoubleArray = draw + fresh * anew + (1.0 - fresh) * back
     return found
 
 
@@ -164,15 +153,14 @@ def _again(
     draw: float,
     ends: float,
     refused: DoubleArray,
-    kept: float,
     beyond: DoubleArray,
     fresh: float,
 ) -> DoubleArray:
     """V_{j,n} for a large n, where it comes again: (grid,)."""
-    low, high = np.full(len(_GRID), -1e3), np.full(len(_GRID), 1e5)
+    low, high = np.zeros(len(_GRID)), np.full(len(_GRID), 1e5)
     for _ in range(50):
         middle = (low + high) / 2.0
-        more = _after(draw, ends, refused, kept, beyond, fresh, middle) > middle
+        more = _after(draw, ends, refused, beyond, fresh, middle) > middle
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     return high
 

@@ -349,10 +349,9 @@ class StagedCandidates(SentenceCandidates):
     def _value(self, here: _Beginning) -> None:
         """Say what a beginning is worth, after all that was drawn from it."""
         if here.sure and here.draws == 0:
-            here.worth = -np.inf
+            here.worth = 0.0
             return
-        left = self._stages.cost(here.place, here.score, here.draws)
-        here.worth = left + self._stages.price(here.length)
+        here.worth = self._stages.cost(here.place, here.score, here.draws)
 
     def _judged(self, path: Path) -> Outcome:
         draw = self._found[path]

@@ -60,12 +60,6 @@ def test_a_chance_to_get_on_is_a_probability() -> None:
     assert stages.gets_on(4, 1.5) > stages.gets_on(4, -0.5)
 
 
-def test_a_token_that_is_kept_has_a_price() -> None:
-    stages = Stages(0.5)
-    assert stages.price(0) == 0.0
-    assert stages.price(20) == 2 * stages.price(10) != 0.0
-
-
 def test_with_a_single_place_sentences_are_drawn_whole() -> None:
     """As many draws as a sentence takes that is accepted with probability a.
 
@@ -83,7 +77,7 @@ def test_with_a_single_place_sentences_are_drawn_whole() -> None:
     passes = (ahead >= stages.threshold).mean(axis=1) @ stopping._WEIGHTS
     high = np.flatnonzero(passes > 0.95)[0]
     expected = tokens * (sure - 1.0) / (sure * passes[high] - 1.0)
-    found = stages.cost(1, float(stopping._GRID[high])) - stages.price(2 * stages.tokens) / 2.0
+    found = stages.cost(1, float(stopping._GRID[high]))
     assert found == pytest.approx(expected, rel=0.03)
 
 
@@ -93,10 +87,12 @@ class Walk:
     def __init__(self, stages: Stages, rng: np.random.Generator) -> None:
         self.stages = stages
         self.rng = rng
-        self.drawn = self.kept = 0.0
+        self.drawn = 0.0
         self.longer = [stopping._longer(stages.at(j)) for j in range(stages.places + 1)]
 
-    def draw(self, place: int, score: float, before: list[tuple[bool, float]]) -> tuple[bool, float]:
+    def draw(
+        self, place: int, score: float, before: list[tuple[bool, float]]
+    ) -> tuple[bool, float]:
         """Whether the sentence ends, and its score then or at the next place."""
         stages, rng = self.stages, self.rng
         last = place == stages.places - 1
@@ -127,15 +123,10 @@ class Walk:
             score, before = way[-1]
             place = len(way) - 1
             ended, found = self.draw(place, score, before)
-            worth = [
-                stages.cost(j, x, len(n)) + stages.price(stages.at(j))
-                for j, (x, n) in enumerate(way)
-            ]
             if ended and found >= stages.threshold:
-                last = place == stages.places - 1
-                step = 2 * stages.tokens if last else stages.at(place + 1) - stages.at(place)
-                return self.drawn + stages.price(stages.at(place)) + stages.price(step) / 2.0
-            on = stages.cost(place + 1, found) + stages.price(stages.at(place + 1)) if not ended else np.inf
+                return self.drawn
+            worth = [stages.cost(j, x, len(n)) for j, (x, n) in enumerate(way)]
+            on = np.inf if ended else stages.cost(place + 1, found)
             if on < min(worth):
                 way.append((found, []))
             else:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from hammingmark.errors import InputError
 from hammingmark.method_config import SentenceConfig
 
-ACCEPTANCE = {"default": 0.38, "economical": 0.50, "robust": 0.22}
+ACCEPTANCE = {"default": 0.21, "economical": 0.36, "robust": 0.09}
 """Acceptance rate of each preset; 1 / rate is about the number of candidates per sentence."""
 
 RANK = 32
