@@ -20,7 +20,6 @@ from hammingmark.assembly.parts import load_splitter
 from hammingmark.evaluation.metrics import bootstrap
 from hammingmark.evaluation.quality import mean_repetition, near_copies
 from hammingmark.pretrained import load
-from training.rewrites import read_passages
 
 LONGEST = 1024
 
@@ -49,7 +48,8 @@ def main() -> None:
     splitter = load_splitter()
     rng = np.random.default_rng(0)
     for path in given.texts:
-        rows = [row for row in read_passages(path) if row["text"].strip()]
+        with path.open(encoding="utf-8") as file:
+            rows = [row for line in file if (row := json.loads(line))["text"].strip()]
         found = np.array(
             [surprise(loaded.model, loaded.tokenizer, row["prompt"], row["text"]) for row in rows]
         )
