@@ -97,6 +97,16 @@ def test_a_preset_or_a_parameter_of_another_method_chooses_it(run: Run) -> None:
     assert new(run, "--name", "strict", "--set", "acceptance=0.2")["method"] == "bilinear"
 
 
+def test_a_key_for_long_texts_asks_no_more_than_they_need(run: Run) -> None:
+    made = new(run, "--name", "long", "--length", "1000", "--evidence", "20")
+    parameters = made["parameters"]
+    assert isinstance(parameters, dict)
+    assert 0.5 < parameters["acceptance"] < 0.6
+    refused = run("keys", "new", "--length", "60", "--evidence", "30")
+    assert refused.returncode == 1
+    assert "cannot prove 2^-30" in refused.stderr
+
+
 def test_two_keys_are_never_alike(run: Run) -> None:
     assert new(run)["id"] != new(run)["id"]
 

@@ -16,9 +16,11 @@ from hammingmark.cli.completion import key_names
 from hammingmark.cli.options import language_option, read_pairs, splitter_option
 from hammingmark.cli.progress import fetch_encoder
 from hammingmark.cli.tables import echo_table
+from hammingmark.core.deviates import acceptance_for
 from hammingmark.keyring import Entry, Keyring, save, to_json
 from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import SentenceConfig, TokenConfig
+from hammingmark.pipeline.generation_config import SENTENCE_TOKENS
 from hammingmark.report import on_one_line, printable
 from hammingmark.store.catalogue import DEFAULT_ENCODER
 
@@ -72,6 +74,19 @@ def keys() -> None:
     "lists them.",
 )
 @click.option(
+    "--length",
+    type=click.IntRange(min=1),
+    help="Tokens of the texts to be marked: the laxest rule by which nine in ten prove --evidence, "
+    "even if half of their sentences are reworded.",
+)
+@click.option(
+    "--evidence",
+    type=click.FloatRange(min=1.0),
+    default=20.0,
+    show_default=True,
+    help="What texts of --length shall prove, in bits: p of 2^-BITS.",
+)
+@click.option(
     "--bits",
     "-m",
     type=int,
@@ -104,6 +119,8 @@ def new(
     language: str,
     preset: str,
     pairs: tuple[str, ...],
+    length: int | None,
+    evidence: float,
     bits: int | None,
     threshold: float | None,
     softness: float | None,
@@ -115,6 +132,8 @@ def new(
         raise click.UsageError("Give --name or --out, not both.")
     short = {"bits": bits, "threshold": threshold, "softness": softness, "residual": residual}
     given: dict[str, Any] = {key: value for key, value in short.items() if value is not None}
+    if length is not None:
+        given["acceptance"] = acceptance_for(evidence, max(1, length // SENTENCE_TOKENS))
     given |= read_pairs(pairs, given)
     method = method or method_with(preset, given)
     key = new_key(

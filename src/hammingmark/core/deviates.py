@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core.sums import NormalIncrements
 from hammingmark.errors import InputError
+
+_STRICTEST, _LAXEST = 0.02, 0.9  # acceptance rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +60,27 @@ def log_likelihood_ratio(
         return ratio
 
     return NormalIncrements(worth, origin=threshold, is_ratio=True)
+
+
+def acceptance_for(bits: float, transitions: int, *, power: float = 0.9) -> float:
+    """The largest acceptance rate at which marked texts of so many transitions prove enough.
+
+    That is, at which p is at most 2^-bits with at least this probability. By the alternative half
+    of the sentences were reworded, so texts as written prove more.
+
+    Raises:
+        InputError: no rule can do it at any reasonable cost.
+    """
+
+    def proves(acceptance: float) -> bool:
+        threshold = NormalDist().inv_cdf(1.0 - acceptance)
+        increments = log_likelihood_ratio(acceptance, threshold, Alternative())
+        return increments.power(transitions, 2.0**-bits) >= power
+
+    places = range(round(_STRICTEST * 1000), round(_LAXEST * 1000) + 1)
+    found = bisect_left(places, True, key=lambda place: not proves(place / 1000.0))
+    if found == 0:
+        raise InputError(
+            f"{transitions} sentences cannot prove 2^-{bits:g}: ask for less, or for longer texts."
+        )
+    return places[found - 1] / 1000.0

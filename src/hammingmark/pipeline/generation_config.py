@@ -11,6 +11,9 @@ from hammingmark.records import Prompt, Sampling
 TEXT_SAMPLING = Sampling()
 """For texts that are continued, as in the paper."""
 
+SENTENCE_TOKENS = 22
+"""Of a sentence, on average (docs/generation.md)."""
+
 CHAT_SAMPLING = Sampling(temperature=0.8)
 """For chats: at the same cost and evidence answers read better (docs/generation.md)."""
 

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from hammingmark.core.stopping import Stages
 from hammingmark.pipeline.accepted_text import Addition
+from hammingmark.pipeline.generation_config import SENTENCE_TOKENS
 from hammingmark.pipeline.sentence_candidates import Outcome, SentenceCandidates
 from hammingmark.records import Candidate, Choice, Cost, Request
 
 Path = tuple[int, ...]
 """Which try it is, at each place on its way."""
 
-_SENTENCE = 24  # tokens of a sentence, on average
 _AHEAD = 8  # draws from one beginning at once
 _ALONE = 8  # lanes of a text that has the model to itself
 
@@ -297,7 +297,7 @@ class StagedCandidates(SentenceCandidates):
     @property
     def limit(self) -> int:
         """Draws at most: as many tokens as the budget of whole sentences would take."""
-        return self.budget * max(1, _SENTENCE // self._stages.tokens)
+        return max(1, self.budget * SENTENCE_TOKENS // self._stages.tokens)
 
     def _request(self, here: _Beginning, number: int, seed: int) -> Request:
         head = "".join(here.pieces)
