@@ -187,16 +187,14 @@ def row(
     made: Sequence[Attacked],
     left: dict[int, int],
 ) -> Row:
-    """What is left, also by tests that the attacker did not ask about."""
-    texts = [each.text for each in made]
-    given, free = bench.p_values(texts, "given"), bench.p_values(texts, "free")
+    """What is left, also at a level that the attacker did not ask about."""
+    found = bench.p_values([each.text for each in made])
     return {
         "inner": inner,
         "answers": answers,
         "left": left,
-        "found": sum(p <= LEVEL for p in given),
-        "at 5 %": sum(p <= 0.05 for p in given),
-        "free": sum(p <= LEVEL for p in free),
+        "found": sum(p <= LEVEL for p in found),
+        "at 5 %": sum(p <= 0.05 for p in found),
         "similarity": float(np.mean([each.similarity for each in made])),
         "words": float(np.mean([each.words_changed for each in made])),
     }
@@ -205,7 +203,7 @@ def row(
 def show(row: Row, stops: list[int]) -> None:
     """One line of the table; who asks nothing has no curve."""
     cells = [row["inner"], row["answers"], *(str(row["left"].get(stop, "")) for stop in stops)]
-    cells += [str(row[name]) for name in ("found", "at 5 %", "free")]
+    cells += [str(row[name]) for name in ("found", "at 5 %")]
     cells += [f"{row['similarity']:.3f}", f"{row['words']:.0%}"]
     print("| " + " | ".join(cells) + " |", flush=True)
 
