@@ -111,7 +111,7 @@ def throughput(
             times[arm].append(timed(arms[arm]))
     head("detection over the bare encoder, 4,000 reference keys", "of totals", "median", "lowest")
     rows = []
-    for name in reversed(STATISTICS):
+    for name in reversed(list(STATISTICS)):
         each = [bare / own for bare, own in zip(times["encoder"], times[name], strict=True)]
         ratio = sum(times["encoder"]) / sum(times[name])
         figures: Result = {"ratio": ratio, "median": median(each), "lowest": min(each)}

@@ -59,7 +59,7 @@ def main() -> None:
     print(f"{len(texts)} of {len(bench.texts)} marks are found at {LEVEL:.0%}", flush=True)
     stops = [stop for stop in STOPS if stop <= options.queries]
     columns = ["inner", "answers", *(f"after {stop}" for stop in stops)]
-    columns += ["at the end", "at 5 %", "free, 1 %", "similarity", "words"]
+    columns += ["at the end", "at 5 %", "similarity", "words"]
     print("| " + " | ".join(columns) + " |", flush=True)
     rows = [row(bench, "none", "", run(bench, Untouched(), texts), {})]
     show(rows[0], stops)
@@ -77,7 +77,7 @@ def main() -> None:
 class Bank:
     """Versions of every sentence of the bench's texts, drawn with the dice of ``attacks.py``."""
 
-    keeps = -1.0
+    min_similarity = -1.0
 
     def __init__(self, bench: Bench, inner: str, versions: int) -> None:
         self.name = inner
@@ -109,7 +109,7 @@ class Bank:
 class Blind:
     """The first version of every sentence, whatever it is."""
 
-    name, keeps = "blind", -1.0
+    name, min_similarity = "blind", -1.0
 
     def __init__(self, bank: Bank, bench: Bench) -> None:
         self._bank, self._splitter = bank, bench.splitter
@@ -130,7 +130,7 @@ class Blind:
 class Untouched:
     """No attack."""
 
-    name, keeps = "untouched", 1.0
+    name, min_similarity = "untouched", 1.0
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """The texts."""
