@@ -176,9 +176,13 @@ def judged(
     for number in sorted({row["key"] for row in rows}):
         texts = [row["text"] for row in rows if row["key"] == number]
         key = numbered_key(number, rows[0]["point"], encoder)
-        for verdict in detector(key, encoder=encoder).judge_many(texts):
-            found.setdefault(number, []).append(1.0 if verdict.p_value is None else verdict.p_value)
-            units.append(len(verdict.evidence.scores))
+        judge = detector(key, encoder=encoder)
+        verdicts = list(judge.judge_many(texts))
+        units += [len(verdict.evidence.scores) for verdict in verdicts]
+        found[number] = p_values(verdicts)
+        if human:
+            least = np.quantile(p_values(judge.judge_many(human)), 0.01)
+            beyond[number] = [p / least * 0.01 for p in found[number]]
     every = np.concatenate(list(found.values()))
     report: dict[str, object] = {
         "keys": len(found),
