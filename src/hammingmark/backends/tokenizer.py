@@ -69,11 +69,13 @@ def added_text(tokenizer: Any, tokens: Sequence[int], *, told: int) -> str | Non
     A token's text may depend on the tokens before it, so that a few of them are read again.
     """
     first = max(0, told - _AGAIN)
-    before, text = (
-        tokenizer.decode(list(each), clean_up_tokenization_spaces=False)
-        for each in (tokens[first:told], tokens[first:])
-    )
-    return None if text.endswith(_UNFINISHED) else str(text[len(before) :])
+    before = _decode(tokenizer, tokens[first:told]) if told else ""
+    text = _decode(tokenizer, tokens[first:])
+    return None if text.endswith(_UNFINISHED) else text[len(before) :]
+
+
+def _decode(tokenizer: Any, tokens: Sequence[int]) -> str:
+    return str(tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
 
 
 _AGAIN = 4
