@@ -63,11 +63,18 @@ class TransformersTokenizer:
         return read("AutoTokenizer", self._model)
 
 
-def added_text(tokenizer: Any, tokens: Sequence[int], *, told: int) -> str | None:
+def added_text(
+    tokenizer: Any, tokens: Sequence[int], *, told: int, behind: Sequence[int] = ()
+) -> str | None:
     """The text that tokens add to the first ``told`` of them; None in the middle of a character.
 
-    A token's text may depend on the tokens before it, so that a few of them are read again.
+    A token's text may depend on the tokens before it, so that a few of them are read again: of
+    these, or of those that they stand ``behind``. Some tokenizers leave out the space of a word
+    that nothing stands before.
     """
+    if told < _AGAIN and behind:
+        some = behind[-_AGAIN:]
+        tokens, told = [*some, *tokens], told + len(some)
     first = max(0, told - _AGAIN)
     before = _decode(tokenizer, tokens[first:told]) if told else ""
     text = _decode(tokenizer, tokens[first:])

@@ -294,7 +294,7 @@ class _Engine:
             self._leave(lane)
             return
         lane.drawn.append(token)
-        piece = added_text(self._tokenizer, lane.drawn, told=lane.told)
+        piece = added_text(self._tokenizer, lane.drawn, told=lane.told, behind=lane.tokens)
         whole = piece is not None
         lane.told = len(lane.drawn) if whole else lane.told
         if piece:
