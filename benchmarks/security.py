@@ -33,8 +33,9 @@ from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.core.soft import soft_acceptance, threshold_for
 from hammingmark.core.theory import match_probability
-from hammingmark.cryptanalysis import recovery
-from hammingmark.cryptanalysis.bilinear import FormFactors, learn_form, score_correlation
+from hammingmark.cryptanalysis import bilinear_factors, recovery
+from hammingmark.cryptanalysis.bilinear import score_correlation
+from hammingmark.cryptanalysis.bilinear_factors import FormFactors
 from hammingmark.cryptanalysis.recovery import Guess, Scorer, neighbours, pass_rate, strangers
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.method_config import EncoderId
@@ -316,7 +317,8 @@ def learn(
 ) -> tuple[Scorer, Result]:
     """The best guess at a key from marked texts, and how close it comes."""
     if isinstance(mark, BilinearMark):
-        form = learn_form(marked)
+        rule = mark.config
+        form = bilinear_factors.learn(marked, rank=rule.rank, threshold=rule.threshold, rng=rng)
         both = score_correlation(form, FormFactors.of(mark.key), world.attacker, rng=rng)
         return form, dict(zip(MEASURES["bilinear"], both, strict=True))
     near, far = neighbours(marked), strangers(marked)

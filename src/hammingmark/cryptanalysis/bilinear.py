@@ -23,12 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.bilinear import as_directions
 from hammingmark.cryptanalysis.recovery import Scorer
 from hammingmark.errors import InputError
-from hammingmark.keys import WatermarkKey
 from hammingmark.protocols import FloatArray
-from hammingmark.watermarks.bilinear.method import beginning_of, matrices_of
 
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 """From parameters (k,) to a value and its gradient (k,)."""
@@ -57,38 +54,6 @@ class FormGuess:
         """xᵀ B y: (n,), of (n, d) or one for all, (d,)."""
         scores: NDArray[np.float32] = ((first @ self.form) * second).sum(axis=-1)
         return np.atleast_1d(scores)
-
-    def score_first(self, sentences: FloatArray) -> NDArray[np.float32]:
-        """Of sentences (n, d) or (d,) at the beginning of a text: (n,)."""
-        scores: NDArray[np.float32] = np.atleast_1d(sentences @ self.beginning)
-        return scores
-
-
-@dataclass(frozen=True, slots=True)
-class FormFactors:
-    """A form as a key has it.
-
-    Attributes:
-        before: R, (m, d).
-        after: S, (m, d).
-        beginning: what stands before first sentences, (d,).
-    """
-
-    before: FloatArray
-    after: FloatArray
-    beginning: FloatArray
-
-    @classmethod
-    def of(cls, key: WatermarkKey) -> FormFactors:
-        """The truth."""
-        before, after = matrices_of(key)
-        return cls(before, after, np.float32(beginning_of(key)[0] @ after))
-
-    def score(self, first: FloatArray, second: FloatArray) -> NDArray[np.float32]:
-        """z: (n,), of (n, d) or one for all, (d,)."""
-        directions = as_directions(np.float64(np.atleast_2d(first) @ self.before.T))
-        scores = (directions * (second @ self.after.T)).sum(axis=-1)
-        return np.asarray(scores, np.float32)
 
     def score_first(self, sentences: FloatArray) -> NDArray[np.float32]:
         """Of sentences (n, d) or (d,) at the beginning of a text: (n,)."""
@@ -145,6 +110,55 @@ def score_correlation(
         pairs.append((guess.score(first, some), truth.score(first, some)))
         opening.append((guess.score_first(some), truth.score_first(some)))
     return _centred_correlation(pairs), _centred_correlation(opening)
+
+
+def cut(texts: Sequence[FloatArray]) -> list[FloatArray]:
+    """Sections of texts (n, d); they overlap by the sentence that the next one follows."""
+    return [
+        text[first : first + _SECTION]
+        for text in texts
+        for first in range(0, len(text) - 1, _SECTION - 1)
+    ]
+
+
+def side_by_side(sections: Sequence[FloatArray]) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Sections filled up with zeros: (N, L, d), and what is there, (N, L)."""
+    longest = max(map(len, sections))
+    rows = np.zeros((len(sections), longest, sections[0].shape[1]), np.float32)
+    present = np.zeros((len(sections), longest), np.bool_)
+    for number, section in enumerate(sections):
+        rows[number, : len(section)] = section
+        present[number, : len(section)] = True
+    return rows, present
+
+
+def options(present: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What could follow each sentence but the last: any but itself. (N, L) to (N, L - 1, L)."""
+    places = np.arange(present.shape[1] - 1)
+    allowed = np.repeat(present[:, None], len(places), axis=1)
+    allowed[:, places, places] = False
+    return allowed
+
+
+def surprise(
+    scores: NDArray[np.float32], allowed: NDArray[np.bool_], taken: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """-log of the share of exp(score) that falls on what was taken, and its gradient.
+
+    Args:
+        scores: of each place and option, (N, t, L).
+        allowed: which options there were, likewise.
+        taken: the option at each place, (t,).
+    """
+    seen = np.where(allowed, scores, -np.inf)
+    seen[:, np.arange(len(taken)), taken] = scores[:, np.arange(len(taken)), taken]
+    seen -= seen.max(axis=-1, keepdims=True)
+    weight = np.exp(seen)
+    whole = weight.sum(axis=-1, keepdims=True)
+    loss = np.log(whole[..., 0]) - seen[:, np.arange(len(taken)), taken]
+    pull = weight / whole
+    pull[:, np.arange(len(taken)), taken] -= 1.0
+    return loss.astype(np.float64), pull.astype(np.float32)
 
 
 def minimise(objective: Objective, start: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -208,10 +222,7 @@ def _form_objective(texts: Sequence[FloatArray], precision: float) -> Objective:
             first = np.ascontiguousarray(rows[:, :-1])
             count = first.shape[1]
             scores = (first.reshape(-1, d) @ form).reshape(first.shape) @ rows.transpose(0, 2, 1)
-            own = np.arange(count)
-            allowed = np.repeat(present[:, None], count, axis=1)
-            allowed[:, own, own] = False  # a sentence does not follow itself
-            loss, pull = _surprise(scores, allowed, own + 1)
+            loss, pull = surprise(scores, options(present), np.arange(count) + 1)
             follows = present[:, 1:]
             value += float(loss[follows].sum())
             pull *= follows[..., None]
@@ -229,7 +240,7 @@ def _beginning_objective(texts: Sequence[FloatArray], precision: float) -> Objec
         value, slope = 0.5 * precision * float(entries @ entries), precision * entries
         for rows, present in blocks:
             scores = (rows @ np.float32(entries))[:, None]
-            loss, pull = _surprise(scores, present[:, None], np.zeros(1, np.intp))
+            loss, pull = surprise(scores, present[:, None], np.zeros(1, np.intp))
             value += float(loss.sum())
             slope = slope + (pull[:, 0, :, None] * rows).sum(axis=(0, 1))
         return value, slope
@@ -237,46 +248,10 @@ def _beginning_objective(texts: Sequence[FloatArray], precision: float) -> Objec
     return objective
 
 
-def _surprise(
-    scores: NDArray[np.float32], allowed: NDArray[np.bool_], taken: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-    """-log of the share of exp(score) that falls on what was taken, and its gradient.
-
-    Args:
-        scores: of each place and option, (N, t, L).
-        allowed: which options there were, likewise.
-        taken: the option at each place, (t,).
-    """
-    seen = np.where(allowed, scores, -np.inf)
-    seen[:, np.arange(len(taken)), taken] = scores[:, np.arange(len(taken)), taken]
-    seen -= seen.max(axis=-1, keepdims=True)
-    weight = np.exp(seen)
-    whole = weight.sum(axis=-1, keepdims=True)
-    loss = np.log(whole[..., 0]) - seen[:, np.arange(len(taken)), taken]
-    pull = weight / whole
-    pull[:, np.arange(len(taken)), taken] -= 1.0
-    return loss.astype(np.float64), pull.astype(np.float32)
-
-
 def _blocks(texts: Sequence[FloatArray]) -> Iterator[tuple[FloatArray, NDArray[np.bool_]]]:
-    """Sections of texts side by side, filled up with zeros: (N, L, d), and what is there, (N, L).
-
-    Sections overlap by the sentence that the next one follows.
-    """
-    sections = [
-        text[first : first + _SECTION]
-        for text in texts
-        for first in range(0, len(text) - 1, _SECTION - 1)
-    ]
+    sections = cut(texts)
     for begin in range(0, len(sections), _BLOCK):
-        some = sections[begin : begin + _BLOCK]
-        longest = max(map(len, some))
-        rows = np.zeros((len(some), longest, some[0].shape[1]), np.float32)
-        present = np.zeros((len(some), longest), np.bool_)
-        for number, section in enumerate(some):
-            rows[number, : len(section)] = section
-            present[number, : len(section)] = True
-        yield rows, present
+        yield side_by_side(sections[begin : begin + _BLOCK])
 
 
 def _centred_correlation(

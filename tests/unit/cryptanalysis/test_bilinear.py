@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from hammingmark.cryptanalysis.bilinear import (
-    FormFactors,
     FormGuess,
     learn_form,
     minimise,
     score_correlation,
 )
+from hammingmark.cryptanalysis.bilinear_factors import FormFactors, learn, refine_factors
 from hammingmark.cryptanalysis.recovery import (
+    Scorer,
     by_guess,
     by_nothing,
     by_rule,
@@ -49,8 +50,9 @@ def make_pools(seed: int, count: int = 20, size: int = 100) -> list[FloatArray]:
     ]
 
 
-def make_mark(name: str) -> BilinearMark:
-    config = BilinearConfig(encoder=EncoderId("none", fingerprint="ef" * 32, dimension=D))
+def make_mark(name: str, rank: int = 32) -> BilinearMark:
+    tied = EncoderId("none", fingerprint="ef" * 32, dimension=D)
+    config = BilinearConfig(encoder=tied, rank=rank)
     secret = Secret(hashlib.sha256(name.encode()).digest())
     return BilinearMark(WatermarkKey(secret, config))
 
@@ -62,7 +64,7 @@ def write(mark: BilinearMark | None, texts: int, seed: int) -> list[FloatArray]:
     return compose(make_pools(1), choose, texts=texts, sentences=10, tries=16, rng=rng, begin=begin)
 
 
-def correlation(guess: FormGuess, mark: BilinearMark) -> tuple[float, float]:
+def correlation(guess: Scorer, mark: BilinearMark) -> tuple[float, float]:
     rng = np.random.default_rng(9)
     return score_correlation(guess, FormFactors.of(mark.key), make_pools(2), rng=rng)
 
@@ -153,6 +155,23 @@ def test_what_was_learned_removes_a_mark(mark: BilinearMark, learned: FormGuess)
     needed = changes_needed(path, mark)
     assert needed is not None
     assert 0 < needed <= 6
+
+
+def test_where_the_rank_is_small_matrices_come_closer_than_the_form() -> None:
+    thin = make_mark("thin", rank=4)
+    texts = write(thin, MANY, seed=12)
+    form = learn_form(texts)
+    rng = np.random.default_rng(13)
+    factors = refine_factors(texts, form, rank=4, threshold=thin.deviate, rng=rng)
+    assert correlation(factors, thin)[0] > correlation(form, thin)[0] > 0.75
+
+
+def test_matrices_are_sought_where_there_are_texts_enough(
+    mark: BilinearMark, many: list[FloatArray]
+) -> None:
+    rng = np.random.default_rng(14)
+    assert isinstance(learn(many, rank=32, threshold=mark.deviate, rng=rng), FormFactors)
+    assert isinstance(learn(many[:20], rank=32, threshold=mark.deviate, rng=rng), FormGuess)
 
 
 def test_a_text_of_one_sentence_says_nothing() -> None:
