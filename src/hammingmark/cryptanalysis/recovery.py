@@ -297,7 +297,7 @@ def by_nothing(before: FloatArray, candidates: FloatArray) -> int:
 
 
 def forge(
-    guess: Guess,
+    guess: Scorer,
     pools: Sequence[FloatArray],
     *,
     texts: int,
@@ -305,7 +305,7 @@ def forge(
     rng: np.random.Generator,
     tries: int = 16,
 ) -> list[FloatArray]:
-    """Texts that somebody writes with estimated planes as if they were the key."""
+    """Texts that somebody writes with a guess as if it were the key; they begin blindly."""
     choose = by_guess(guess)
     return compose(pools, choose, texts=texts, sentences=sentences, tries=tries, rng=rng)
 
