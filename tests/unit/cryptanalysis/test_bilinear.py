@@ -35,7 +35,7 @@ from hammingmark.protocols import FloatArray
 from hammingmark.watermarks.bilinear import BilinearConfig, BilinearMark
 
 D = 16
-MANY, FEW = 400, 5
+MANY, FEW = 400, 3
 
 
 def unit(rows: np.ndarray) -> FloatArray:
