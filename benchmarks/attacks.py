@@ -31,7 +31,7 @@ from hammingmark.assembly.attacks import load_attack
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.keys import DEFAULT_METHOD, new_key
 from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.marking import writer
 from hammingmark.assembly.parts import load_splitter
@@ -40,14 +40,13 @@ from hammingmark.core.statistics import pair_cosines
 from hammingmark.core.theory import match_probability
 from hammingmark.evaluation.metrics import found_at
 from hammingmark.keys import Secret
+from hammingmark.method_config import parameters_of_config
 from hammingmark.pipeline.attack import AttackRunner
 from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.protocols import Attack, Encoder, Splitter
-from hammingmark.records import Attacked, Prompt, TopicName
+from hammingmark.records import Attacked, Prompt
 from hammingmark.rows import Row, append, read_rows
-from hammingmark.store.catalogue import DEFAULT_GENERATOR
-from hammingmark.watermarks.hamming import HammingConfig
-from hammingmark.watermarks.hamming.config import SHARES
+from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 
 Settings = Mapping[str, object]
 
@@ -83,8 +82,9 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--texts", type=int, default=60)
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--cache", type=Path, default=Path("attacked"))
-    parser.add_argument("--encoder", default="minilm-robust", help="the watermark's")
-    parser.add_argument("--preset", choices=["paper", *SHARES], default="default")
+    parser.add_argument("--method", default=DEFAULT_METHOD, help="of the key")
+    parser.add_argument("--encoder", default=DEFAULT_ENCODER, help="the watermark's")
+    parser.add_argument("--preset", default="default")
     parser.add_argument("--backend", default=DEFAULT_GENERATOR, help="writes the marked texts")
     parser.add_argument("--together", type=int, default=1, help="texts written side by side (1)")
     parser.add_argument("--rewriter", default="qwen-coder", help="backend of the rewriting attack")
@@ -127,12 +127,12 @@ class Bench:
         number = f"/{options.key}" if options.key else ""
         secret = Secret(hashlib.sha256(f"benchmarks/attacks{number}".encode()).digest())
         self.key = replace(
-            new_key(self.encoder, method="hamming", preset=options.preset), secret=secret
+            new_key(self.encoder, method=options.method, preset=options.preset), secret=secret
         )
         # What was made with another encoder, rule or length lies elsewhere.
-        config = self.key.config
-        assert isinstance(config, HammingConfig)
-        rule = f"{config.bits}-{config.threshold:g}-{config.softness:g}-{config.residual}"
+        given = parameters_of_config(type(self.key.config))
+        values = [str(getattr(self.key.config, name)) for name in given]
+        rule = "-".join([options.method, *values])
         written = "" if options.together == 1 else f"-{options.backend.replace(':', '-')}"
         written += f"-key{options.key}" if options.key else ""
         self.cache = options.cache / (
@@ -169,7 +169,7 @@ class Bench:
         if len(known) < self.options.texts:
             backend = load_backend(self.options.backend)
             limits = GenerationConfig(max_tokens=self.options.tokens)
-            made = writer(self.key, backend=backend, encoder=self.encoder, settings=limits)
+            made = writer(self.key, backend=backend, encoder=self.encoder, config=limits)
             prompts = [Prompt(p) for p in (self.prompts * self.options.texts)[: self.options.texts]]
             while (first := len(known)) < len(prompts):
                 if self.options.together == 1:
@@ -277,26 +277,25 @@ class Bench:
         )
 
     def found(self, texts: list[str]) -> Row:
-        """How often the mark is found by the exact test, given the topic and free."""
-        given, free = self.p_values(texts, "given"), self.p_values(texts, "free")
+        """How often the mark is found by the exact test, and the evidence."""
+        found = self.p_values(texts)
         return {
-            "found@1% given": found_at(given, 0.01),
-            "found@1% free": found_at(free, 0.01),
-            "found@5% free": found_at(free, 0.05),
-            "bits free": float(np.mean(np.log2(1.0 / np.array(free)))),
+            "found@1%": found_at(found, 0.01),
+            "found@5%": found_at(found, 0.05),
+            "bits": float(np.mean(np.log2(1.0 / np.array(found)))),
         }
 
     def missed(self, texts: list[str]) -> int:
-        """How many texts hide their mark from the free test at 1 %."""
-        return sum(p > 0.01 for p in self.p_values(texts, "free"))
+        """How many texts hide their mark at 1 %."""
+        return sum(p > 0.01 for p in self.p_values(texts))
 
-    def p_values(self, texts: list[str], topic: TopicName) -> list[float]:
+    def p_values(self, texts: list[str]) -> list[float]:
         """Exact ones, 1 for a text that is too short."""
         judge = detector(
             self.key,
             encoder=self.encoder,
             splitter=self.splitter,
-            topic=topic,
+            topic="free" if self.options.method == "hamming" else None,
             edits=self.options.edits,
         )
         found = (verdict.p_value for verdict in judge.judge_many(texts))

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -43,6 +43,7 @@ from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.detect import Detector
 from hammingmark.protocols import Encoder, FloatArray, Splitter
 from hammingmark.records import Sentences
+from hammingmark.watermarks.bilinear import BilinearMark
 from hammingmark.watermarks.hamming import HammingMark
 
 REFERENCES = 4000
@@ -61,15 +62,15 @@ def main() -> None:
     count = max(8, options.texts // 10) if options.quick else options.texts
     repeats = 3 if options.quick else 5
 
-    encoder, splitter = load_encoder("minilm-robust"), load_splitter()
-    key = new_key(encoder, method="hamming")
+    encoder, splitter = load_encoder(), load_splitter()
+    keys = {method: new_key(encoder, method=method) for method in ("bilinear", "hamming")}
     documents = list(islice(human_documents(splitter), count))
     encoder.encode(documents[0])
     result: Result = {"machine": machine(), "texts": len(documents), "references": REFERENCES}
     say("machine", ", ".join(f"{name} {value}" for name, value in result["machine"].items()))
-    result["throughput"] = throughput(documents, encoder, splitter, key)
-    result["one_process"] = one_process(documents, encoder, splitter, key)
-    result["p_values"] = p_values(documents, encoder, key, repeats=repeats)
+    result["throughput"] = throughput(documents, encoder, splitter, keys)
+    result["one_process"] = one_process(documents, encoder, splitter, keys["bilinear"])
+    result["p_values"] = p_values(documents, encoder, keys, repeats=repeats)
     result["starts"] = starts(documents[0], repeats=repeats)
     result["threads"] = threads(repeats=30 * repeats)
     if options.json:
@@ -89,16 +90,20 @@ def human_documents(splitter: Splitter) -> Iterator[list[str]]:
 
 
 def throughput(
-    documents: Sequence[list[str]], encoder: Encoder, splitter: Splitter, key: WatermarkKey
+    documents: Sequence[list[str]],
+    encoder: Encoder,
+    splitter: Splitter,
+    keys: Mapping[str, WatermarkKey],
 ) -> list[Result]:
     """Detection against the bare encoder on the same sentences.
 
     In each round every contender takes the same texts, and the order turns from round to round.
     """
     texts = [" ".join(document) for document in documents]
-    ready = partial(detector, key, encoder=encoder, splitter=splitter, references=REFERENCES)
-    judges = {name: ready(statistic=name) for name in STATISTICS}
-    times: dict[str, list[float]] = {name: [] for name in ("encoder", *STATISTICS)}
+    ready = partial(detector, encoder=encoder, splitter=splitter, references=REFERENCES)
+    judges = {f"hamming, {name}": ready(keys["hamming"], statistic=name) for name in STATISTICS}
+    judges["bilinear"] = ready(keys["bilinear"])
+    times: dict[str, list[float]] = {name: [] for name in ("encoder", *judges)}
     for turn, start in enumerate(range(0, len(texts), ROUND)):
         part = texts[start : start + ROUND]
         # What the detector encodes: each different sentence once.
@@ -111,7 +116,7 @@ def throughput(
             times[arm].append(timed(arms[arm]))
     head("detection over the bare encoder, 4,000 reference keys", "of totals", "median", "lowest")
     rows = []
-    for name in reversed(STATISTICS):
+    for name in reversed(list(judges)):
         each = [bare / own for bare, own in zip(times["encoder"], times[name], strict=True)]
         ratio = sum(times["encoder"]) / sum(times[name])
         figures: Result = {"ratio": ratio, "median": median(each), "lowest": min(each)}
@@ -141,22 +146,32 @@ def one_process(
 
 
 def p_values(
-    documents: Sequence[list[str]], encoder: Encoder, key: WatermarkKey, *, repeats: int
+    documents: Sequence[list[str]],
+    encoder: Encoder,
+    keys: Mapping[str, WatermarkKey],
+    *,
+    repeats: int,
 ) -> list[Result]:
     """One text's p-value under the default statistic, and its share of encoding plus p-value."""
-    method = HammingMark(key)
+    computed = BilinearMark(keys["bilinear"])
+    method = HammingMark(keys["hamming"])
     sentences = [sentence for document in documents for sentence in document]
     embeddings = encoder.encode(sentences[: repeats * 500])
     plans = {"1,000": (1000, 0), "4,000": (4000, 0), "16,000": (16000, 0)}
     plans["16,000, stopping"] = (16000, 100)  # Besag and Clifford's rule, as for several keys
-    head("a p-value (margin) of one text, by K", *plans)
+    plans = {"bilinear": (0, 0), **plans}
+    head("a p-value of one text: computed, and (margin) by K", *plans)
     rows = []
     for n in (5, 10, 50, 500):
         starts = range(0, n * max(1, min(repeats, len(embeddings) // n)), n)
         encoding = median(timed(partial(encoder.encode, sentences[i : i + n])) for i in starts)
         cells = []
         for name, (limit, stop) in plans.items():
-            once = partial(one_p_value, method, limit=limit, stop_after=stop)
+            once: Callable[[FloatArray], object]
+            if limit:
+                once = partial(one_p_value, method, limit=limit, stop_after=stop)
+            else:
+                once = partial(one_computed, computed)
             once(embeddings[:n])  # reference keys are drawn once a process
             cost = median(timed(partial(once, embeddings[i : i + n])) for i in starts)
             share = cost / (cost + encoding)
@@ -278,6 +293,10 @@ def one_p_value(
 ) -> object:
     test = method.read(embeddings).test_given_topic("margin")
     return compare(test, limit=limit, stop_after=stop_after)
+
+
+def one_computed(method: BilinearMark, embeddings: FloatArray) -> object:
+    return compare(method.read(embeddings).test("likelihood"), limit=REFERENCES)
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attacks import Remembering
 
 from hammingmark.assembly.attacks import load_attack
 from hammingmark.assembly.backends import load_backend
@@ -41,7 +42,7 @@ from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.pipeline.embedding import embed_texts
 from hammingmark.pipeline.generate import GenerationConfig, Writer
 from hammingmark.protocols import Encoder, FloatArray
-from hammingmark.records import Prompt
+from hammingmark.records import Prompt, Verdict
 from hammingmark.watermarks.bilinear import BilinearConfig
 
 OPENING = 3
@@ -85,6 +86,15 @@ def openings(path: Path, genres: list[str], texts: int) -> list[tuple[str, str]]
         if rows is not None and row["split"] == "heldout" and len(rows) < texts // len(genres):
             rows.append((row["id"], " ".join(row["sentences"][:OPENING])))
     return [each for rows in found.values() for each in rows]
+
+
+def human_texts(path: Path, each: int) -> list[str]:
+    """Of each genre that is held out, passages of up to ten sentences."""
+    found: dict[str, list[str]] = {}
+    for row in read(path):
+        if row["split"] == "heldout":
+            found.setdefault(row["genre"], []).append(" ".join(row["sentences"][:10]))
+    return [text for texts in found.values() for text in texts[:each]]
 
 
 def write(given: argparse.Namespace) -> None:
@@ -132,14 +142,15 @@ def attack(given: argparse.Namespace) -> None:
 
 
 def judge(given: argparse.Namespace) -> None:
-    encoder = load_encoder(given.encoder)
+    encoder = Remembering(load_encoder(given.encoder))
+    human = human_texts(given.passages, given.human) if given.human else []
     for file, every_row in files(given.out).items():
         rows = [row for row in every_row if row["tokens"] >= given.least and row["text"].strip()]
         report: dict[str, object] = {"file": file, "texts": len(rows)}
         if "~" not in file:
             report |= spent(every_row)
         if not file.startswith("unmarked"):
-            report |= judged(rows, encoder, rounds=given.rounds)
+            report |= judged(rows, encoder, human, rounds=given.rounds)
         print(json.dumps(report), flush=True)
 
 
@@ -201,16 +212,26 @@ def spent(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def judged(rows: list[dict[str, Any]], encoder: Encoder, *, rounds: int) -> dict[str, object]:
-    """The shares that are found, with intervals over keys and texts."""
+def judged(
+    rows: list[dict[str, Any]], encoder: Encoder, human: list[str], *, rounds: int
+) -> dict[str, object]:
+    """The shares that are found, with intervals over keys and texts.
+
+    With human texts also by a threshold for each key that 1 % of them reach.
+    """
     found: dict[int, list[float]] = {}
+    beyond: dict[int, list[float]] = {}
     units = []
     for number in sorted({row["key"] for row in rows}):
         texts = [row["text"] for row in rows if row["key"] == number]
         key = numbered_key(number, rows[0]["point"], encoder)
-        for verdict in detector(key, encoder=encoder).judge_many(texts):
-            found.setdefault(number, []).append(1.0 if verdict.p_value is None else verdict.p_value)
-            units.append(len(verdict.evidence.scores))
+        judge = detector(key, encoder=encoder)
+        verdicts = list(judge.judge_many(texts))
+        units += [len(verdict.evidence.scores) for verdict in verdicts]
+        found[number] = p_values(verdicts)
+        if human:
+            least = np.quantile(p_values(judge.judge_many(human)), 0.01)
+            beyond[number] = [p / least * 0.01 for p in found[number]]
     every = np.concatenate(list(found.values()))
     report: dict[str, object] = {
         "keys": len(found),
@@ -221,7 +242,15 @@ def judged(rows: list[dict[str, Any]], encoder: Encoder, *, rounds: int) -> dict
         low, high = interval(found, level, rounds=rounds)
         share = round(float((every <= level).mean()), 3)
         report[f"found at {level:g}"] = [share, round(low, 3), round(high, 3)]
+    if beyond:
+        low, high = interval(beyond, 0.01, rounds=rounds)
+        share = round(float((np.concatenate(list(beyond.values())) <= 0.01).mean()), 3)
+        report["calibrated"] = [share, round(low, 3), round(high, 3)]
     return report
+
+
+def p_values(verdicts: Iterable[Verdict]) -> list[float]:
+    return [1.0 if verdict.p_value is None else verdict.p_value for verdict in verdicts]
 
 
 def interval(found: dict[int, list[float]], level: float, *, rounds: int) -> tuple[float, float]:
@@ -245,7 +274,6 @@ def main() -> None:
     writing = commands.add_parser("write")
     writing.add_argument("--points", nargs="+", required=True)
     writing.add_argument("--backend", default="smollm2")
-    writing.add_argument("--passages", type=Path, default=Path("training/data/passages.jsonl"))
     writing.add_argument("--genres", nargs="*", default=["c4", "cnn"])
     writing.add_argument("--texts", type=int, default=240)
     writing.add_argument("--keys", type=int, default=4)
@@ -258,6 +286,10 @@ def main() -> None:
     attacking.add_argument("--rewriter", default="qwen-coder", help="the model that rewrites")
     judging = commands.add_parser("judge")
     judging.add_argument("--least", type=int, default=150)
+    judging.add_argument(
+        "--human", type=int, default=0, metavar="N",
+        help="calibrate on N held-out passages of each genre as well",
+    )  # fmt: skip
     judging.add_argument("--rounds", type=int, default=1000)
     leaking = commands.add_parser("leak")
     leaking.add_argument("--counts", type=int, nargs="+", default=[10, 20, 40, 60])
@@ -265,6 +297,7 @@ def main() -> None:
     for command, does in every:
         command.add_argument("--encoder", default="minilm-mark")
         command.add_argument("--out", type=Path, required=True)
+        command.add_argument("--passages", type=Path, default=Path("training/data/passages.jsonl"))
         command.set_defaults(does=does)
     given = parser.parse_args()
     given.does(given)

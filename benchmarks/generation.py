@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from hammingmark.assembly.backends import DEFAULT_GENERATOR, load_backend
+from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import new_key
@@ -38,6 +38,7 @@ from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generate import PAPER, GenerationConfig, Writer
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Prompt
+from hammingmark.store.catalogue import DEFAULT_GENERATOR
 from hammingmark.watermarks.hamming import HammingMark
 
 PAPER_FIGURES = {"samples": 2.2, "tokens": 41.6, "acceptance": 0.58, "fallback": 0.013}

@@ -59,7 +59,7 @@ def main() -> None:
     print(f"{len(texts)} of {len(bench.texts)} marks are found at {LEVEL:.0%}", flush=True)
     stops = [stop for stop in STOPS if stop <= options.queries]
     columns = ["inner", "answers", *(f"after {stop}" for stop in stops)]
-    columns += ["at the end", "at 5 %", "free, 1 %", "similarity", "words"]
+    columns += ["at the end", "at 5 %", "similarity", "words"]
     print("| " + " | ".join(columns) + " |", flush=True)
     rows = [row(bench, "none", "", run(bench, Untouched(), texts), {})]
     show(rows[0], stops)
@@ -77,7 +77,7 @@ def main() -> None:
 class Bank:
     """Versions of every sentence of the bench's texts, drawn with the dice of ``attacks.py``."""
 
-    keeps = -1.0
+    min_similarity = -1.0
 
     def __init__(self, bench: Bench, inner: str, versions: int) -> None:
         self.name = inner
@@ -109,7 +109,7 @@ class Bank:
 class Blind:
     """The first version of every sentence, whatever it is."""
 
-    name, keeps = "blind", -1.0
+    name, min_similarity = "blind", -1.0
 
     def __init__(self, bank: Bank, bench: Bench) -> None:
         self._bank, self._splitter = bank, bench.splitter
@@ -130,7 +130,7 @@ class Blind:
 class Untouched:
     """No attack."""
 
-    name, keeps = "untouched", 1.0
+    name, min_similarity = "untouched", 1.0
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """The texts."""
@@ -187,16 +187,14 @@ def row(
     made: Sequence[Attacked],
     left: dict[int, int],
 ) -> Row:
-    """What is left, also by tests that the attacker did not ask about."""
-    texts = [each.text for each in made]
-    given, free = bench.p_values(texts, "given"), bench.p_values(texts, "free")
+    """What is left, also at a level that the attacker did not ask about."""
+    found = bench.p_values([each.text for each in made])
     return {
         "inner": inner,
         "answers": answers,
         "left": left,
-        "found": sum(p <= LEVEL for p in given),
-        "at 5 %": sum(p <= 0.05 for p in given),
-        "free": sum(p <= LEVEL for p in free),
+        "found": sum(p <= LEVEL for p in found),
+        "at 5 %": sum(p <= 0.05 for p in found),
         "similarity": float(np.mean([each.similarity for each in made])),
         "words": float(np.mean([each.words_changed for each in made])),
     }
@@ -205,7 +203,7 @@ def row(
 def show(row: Row, stops: list[int]) -> None:
     """One line of the table; who asks nothing has no curve."""
     cells = [row["inner"], row["answers"], *(str(row["left"].get(stop, "")) for stop in stops)]
-    cells += [str(row[name]) for name in ("found", "at 5 %", "free")]
+    cells += [str(row[name]) for name in ("found", "at 5 %")]
     cells += [f"{row['similarity']:.3f}", f"{row['words']:.0%}"]
     print("| " + " | ".join(cells) + " |", flush=True)
 

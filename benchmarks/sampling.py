@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hammingmark.assembly.backends import DEFAULT_GENERATOR, load_backend
+from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import new_key
@@ -35,6 +35,7 @@ from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.prompts import as_prompt
 from hammingmark.records import Sampling
 from hammingmark.rows import Row, append, read_rows
+from hammingmark.store.catalogue import DEFAULT_GENERATOR
 
 SETTINGS = {
     "T 1, top-k 50": Sampling(),

@@ -68,7 +68,8 @@ def sentences(topic: float, rng: np.random.Generator) -> Callable[[int], np.ndar
 
     def draw(count: int) -> np.ndarray:
         rows = rng.standard_normal((count, DIMENSION)) / np.sqrt(DIMENSION) + topic * centre
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        unit: np.ndarray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return unit.astype(np.float32)
 
     return draw
 

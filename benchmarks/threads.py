@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 
 from hammingmark.assembly.machine import model_store
@@ -40,9 +41,7 @@ def main() -> None:
         table(
             "llama.cpp",
             {
-                f"{threads} threads, {policy}": lambda t=threads, p=policy: draw(
-                    t, p, options.tokens
-                )
+                f"{threads} threads, {policy}": partial(draw, threads, policy, options.tokens)
                 for threads in sorted({1, max(1, cores - 1), cores})
                 for policy in ("passive", "active")
             },
@@ -51,7 +50,7 @@ def main() -> None:
         table(
             "encoder",
             {
-                f"{threads} threads": lambda t=threads: embed(t)
+                f"{threads} threads": partial(embed, threads)
                 for threads in sorted({1, max(1, cores - 1), cores})
             },
         )

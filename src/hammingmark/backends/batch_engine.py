@@ -18,14 +18,13 @@ from hammingmark.backends.draws import RowSampling, draw
 from hammingmark.backends.gradients import without_gradients
 from hammingmark.backends.masks import attention_masks
 from hammingmark.backends.slot_cache import SlotCache
+from hammingmark.backends.slot_table import SlotTable, common, tier
 from hammingmark.protocols import LogitsProcessor
 from hammingmark.records import Sampling
 
 _CHUNK = 512  # tokens of a prompt read at once
 _ROWS = 32  # prompts read at once
 _READING = 4  # steps in whose time a piece of a prompt is read
-_HEAD = 4  # a beginning shorter than this is not worth copying
-_FEWEST = 16  # slots in a step on CUDA; fewer would be no faster
 _STRETCH = 256  # attention spans are rounded up to multiples of this
 _FEWEST_KEPT = 64  # likeliest tokens that are looked at, where top-k asks for fewer
 _MOST_GRAPHS = 64
@@ -65,14 +64,11 @@ class BatchEngine:
         self._vocabulary = int(config.vocab_size)
         self._cache = SlotCache(slots, length, config.num_hidden_layers)
         self._length = length
-        self._read: list[list[int]] = [[] for _ in range(slots)]
+        self._slots = SlotTable(slots)
         self._to_feed: list[list[int]] = [[] for _ in range(slots)]
         self._wanted: list[list[int]] = [[] for _ in range(slots)]
         self._held = [_IDLE] * slots
         self._drawn = [0] * slots
-        self._used = [0] * slots  # when each was last begun
-        self._clock = 0
-        self._busy: set[int] = set()
         self._all = torch.arange(slots, device=self._device)
         self._plan: _Plan | None = None  # until a slot is begun or ended
         self._recordable = True
@@ -81,7 +77,7 @@ class BatchEngine:
     @property
     def free(self) -> int:
         """How many slots are not in use."""
-        return len(self._read) - len(self._busy)
+        return len(self._slots) - len(self._slots.busy)
 
     def begin(self, wanted: Sequence[Continuation]) -> list[int]:
         """Continue sequences in free slots; the number of each one's slot."""
@@ -91,26 +87,23 @@ class BatchEngine:
         slots: dict[int, int] = {}
         waiting = [(number, list(each.tokens)) for number, each in enumerate(wanted)]
         while waiting:
-            found = [self._longest(tokens) for _, tokens in waiting]
+            found = [self._slots.longest(tokens[:-1]) for _, tokens in waiting]
             # What is not known is read in one go, unless it takes less of the slots' time to feed
             # it: reading holds up every busy slot for some steps, feeding only those that are fed.
             unknown = sum(len(each[1]) - 1 for each in waiting) - sum(known for _, known in found)
-            reading = unknown > _READING * (len(self._busy) + len(waiting))
+            reading = unknown > _READING * (len(self._slots.busy) + len(waiting))
             postponed: list[tuple[int, list[int]]] = []
             unread: list[tuple[int, list[int]]] = []
             for place, (number, tokens) in enumerate(waiting):
-                source, known = self._longest(tokens)
+                source, known = self._slots.longest(tokens[:-1])
                 # What begins like one that is about to be read can go on from it afterwards.
-                if any(_common(self._wanted[slot], tokens[:-1]) > known for slot, _ in unread):
+                if any(common(self._wanted[slot], tokens[:-1]) > known for slot, _ in unread):
                     postponed.append((number, tokens))
                     continue
-                slot = self._vacant(source, later={each for each, _ in found[place + 1 :]})
+                slot = self._slots.vacant(source, later={each for each, _ in found[place + 1 :]})
                 if known and slot != source:
                     self._cache.copy(source, slot, known)
-                self._clock += 1
-                self._used[slot] = self._clock
-                self._busy.add(slot)
-                self._read[slot] = tokens[:known]
+                self._slots.take(slot, tokens[:known])
                 self._wanted[slot] = tokens
                 self._to_feed[slot] = tokens[known:]
                 if reading and len(tokens) > known + 1:
@@ -125,7 +118,7 @@ class BatchEngine:
 
     def end(self, slot: int) -> None:
         """Free a slot; what it has read is kept until another sequence takes it."""
-        self._busy.discard(slot)
+        self._slots.leave(slot)
         self._plan = None
 
     def step(self) -> dict[int, int]:
@@ -133,23 +126,23 @@ class BatchEngine:
 
         A slot that is still being fed gives nothing.
         """
-        rows = sorted(self._busy)
+        rows = sorted(self._slots.busy)
         cuda = self._device.type == "cuda"
-        lanes = list(range(min(len(self._read), _tier(rows[-1])))) if cuda else rows
-        furthest = max(len(self._read[slot]) for slot in rows) + 1
+        lanes = list(range(min(len(self._slots), tier(rows[-1])))) if cuda else rows
+        furthest = max(len(self._slots.read[slot]) for slot in rows) + 1
         span = min(self._length, -(-furthest // _STRETCH) * _STRETCH)
         inputs = self._inputs(lanes)
         if cuda:
             drawn = self._replay(inputs, span)
         else:
-            leading = len(rows) == len(self._read)
+            leading = len(rows) == len(self._slots)
             drawn = self._forward(inputs, torch.tensor(rows), span, leading=leading)
         answers = drawn.tolist()
         found: dict[int, int] = {}
         for slot, answer in zip(lanes, answers, strict=True):
-            if slot not in self._busy:
+            if slot not in self._slots.busy:
                 continue
-            self._read[slot].append(self._to_feed[slot].pop(0))
+            self._slots.add(slot, [self._to_feed[slot].pop(0)])
             if not self._to_feed[slot]:
                 self._to_feed[slot].append(answer)
                 self._drawn[slot] += 1
@@ -158,7 +151,7 @@ class BatchEngine:
 
     def room(self, slot: int) -> int:
         """How many tokens a slot can still take."""
-        return self._length - len(self._read[slot]) - len(self._to_feed[slot])
+        return self._length - len(self._slots.read[slot]) - len(self._to_feed[slot])
 
     @without_gradients
     def logits(self, sequences: Sequence[Sequence[int]], *, last: int) -> torch.Tensor:
@@ -177,28 +170,6 @@ class BatchEngine:
             found.append(self._call(fed[:, None], places[:, None]))
         return torch.stack(found, dim=1)
 
-    def _vacant(self, source: int, *, later: set[int]) -> int:
-        """A free slot for what goes on from ``source``: that one, or among the first.
-
-        The slots from which others go on ``later`` are taken last.
-        """
-        idle = (slot for slot in range(len(self._read)) if slot not in self._busy)
-        return min(
-            idle, key=lambda slot: (slot in later, _tier(slot), slot != source, self._used[slot])
-        )
-
-    def _longest(self, tokens: list[int]) -> tuple[int, int]:
-        """The slot that shares the longest beginning, and its length; a free one where equal."""
-        best = (-1, False, 0, 0)
-        wanted = tokens[:-1]
-        head = wanted[:_HEAD]
-        for slot, read in enumerate(self._read):
-            # Most slots hold other texts, and are passed over without a look at each token.
-            known = _common(read, wanted) if read[:_HEAD] == head else 0
-            if known >= best[0]:
-                best = max(best, (known, slot not in self._busy, -self._used[slot], slot))
-        return best[3], best[0]
-
     @without_gradients
     def _read_together(self, unread: Sequence[tuple[int, list[int]]]) -> None:
         """Read pieces of prompts without drawing anything, a chunk of each at a time."""
@@ -206,7 +177,7 @@ class BatchEngine:
         while waiting:
             group = waiting[:_ROWS]
             longest = min(_CHUNK, max(len(tokens) for _, tokens in group))
-            begins = [len(self._read[slot]) for slot, _ in group]
+            begins = [len(self._slots.read[slot]) for slot, _ in group]
             fed = torch.zeros(len(group), longest, dtype=torch.long)
             # What a shorter piece lacks is written where idle slots write.
             places = torch.full_like(fed, self._length)
@@ -223,7 +194,7 @@ class BatchEngine:
             self._call(fed.to(self._device), positions)
             rest = []
             for slot, tokens in group:
-                self._read[slot] += tokens[:longest]
+                self._slots.add(slot, tokens[:longest])
                 if tokens[longest:]:
                     rest.append((slot, tokens[longest:]))
             waiting = rest + waiting[_ROWS:]
@@ -235,9 +206,9 @@ class BatchEngine:
         plan = self._plan
         fed, places = [], []
         for slot in lanes:
-            is_busy = slot in self._busy
+            is_busy = slot in self._slots.busy
             fed.append(self._to_feed[slot][0] if is_busy else 0)
-            places.append(len(self._read[slot]) if is_busy else self._length)
+            places.append(len(self._slots.read[slot]) if is_busy else self._length)
         counts = [self._drawn[slot] for slot in lanes]
         width = max((each.width for each in plan.processors), default=0)
         contexts = [self._context(slot, width) for slot in lanes] if width else []
@@ -254,7 +225,7 @@ class BatchEngine:
 
     def _make_plan(self, lanes: Sequence[int]) -> _Plan:
         """What stays the same from step to step until a slot is begun or ended."""
-        held = [self._held[slot] if slot in self._busy else _IDLE for slot in lanes]
+        held = [self._held[slot] if slot in self._slots.busy else _IDLE for slot in lanes]
         processors = tuple(dict.fromkeys(each.logits for each in held if each.logits))
         # The likeliest token alone is what a temperature of 0 means.
         top_k = [each.sampling.top_k if each.sampling.temperature > 0.0 else 1 for each in held]
@@ -277,7 +248,7 @@ class BatchEngine:
 
     def _context(self, slot: int, width: int) -> list[int]:
         """The last ``width`` tokens of a slot, the one that is fed included; -1 before them."""
-        known = [*self._read[slot][-width:], *self._to_feed[slot][:1]][-width:]
+        known = [*self._slots.read[slot][-width:], *self._to_feed[slot][:1]][-width:]
         return [-1] * (width - len(known)) + known
 
     @without_gradients
@@ -413,17 +384,3 @@ class _Inputs:
     def to(self, device: torch.device) -> _Inputs:
         """The same on a device."""
         return _Inputs(self.whole.to(device), replace(self.plan, parts=self.plan.parts.to(device)))
-
-
-def _tier(slot: int) -> int:
-    """How many slots a step takes so that this one is among them."""
-    return max(_FEWEST, 1 << slot.bit_length())
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """The length of the longest common beginning."""
-    longest = min(len(one), len(other))
-    for place in range(longest):
-        if one[place] != other[place]:
-            return place
-    return longest

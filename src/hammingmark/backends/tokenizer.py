@@ -63,17 +63,26 @@ class TransformersTokenizer:
         return read("AutoTokenizer", self._model)
 
 
-def added_text(tokenizer: Any, tokens: Sequence[int], *, told: int) -> str | None:
+def added_text(
+    tokenizer: Any, tokens: Sequence[int], *, told: int, behind: Sequence[int] = ()
+) -> str | None:
     """The text that tokens add to the first ``told`` of them; None in the middle of a character.
 
-    A token's text may depend on the tokens before it, so that a few of them are read again.
+    A token's text may depend on the tokens before it, so that a few of them are read again: of
+    these, or of those that they stand ``behind``. Some tokenizers leave out the space of a word
+    that nothing stands before.
     """
+    if told < _AGAIN and behind:
+        some = behind[-_AGAIN:]
+        tokens, told = [*some, *tokens], told + len(some)
     first = max(0, told - _AGAIN)
-    before, text = (
-        tokenizer.decode(list(each), clean_up_tokenization_spaces=False)
-        for each in (tokens[first:told], tokens[first:])
-    )
-    return None if text.endswith(_UNFINISHED) else str(text[len(before) :])
+    before = _decode(tokenizer, tokens[first:told]) if told else ""
+    text = _decode(tokenizer, tokens[first:])
+    return None if text.endswith(_UNFINISHED) else text[len(before) :]
+
+
+def _decode(tokenizer: Any, tokens: Sequence[int]) -> str:
+    return str(tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
 
 
 _AGAIN = 4

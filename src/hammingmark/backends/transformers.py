@@ -25,7 +25,7 @@ from hammingmark.pretrained import LIBRARIES, Loaded, load
 from hammingmark.records import Candidate, Message, Prompt, Request
 
 _MOST = 256  # candidates drawn together on CUDA
-_KEPT = 64  # texts whose tokens are remembered
+_KEPT = 256  # texts whose tokens are remembered: several of each that is being written
 
 
 class TransformersBackend(Closing):
@@ -294,7 +294,7 @@ class _Engine:
             self._leave(lane)
             return
         lane.drawn.append(token)
-        piece = added_text(self._tokenizer, lane.drawn, told=lane.told)
+        piece = added_text(self._tokenizer, lane.drawn, told=lane.told, behind=lane.tokens)
         whole = piece is not None
         lane.told = len(lane.drawn) if whole else lane.told
         if piece:

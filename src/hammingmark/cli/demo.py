@@ -53,10 +53,9 @@ def demo(max_tokens: int, seed: int) -> None:
         }
     )
     cost = generations["Marked answer"].cost
-    sentences = max(1, len(generations["Marked answer"].sentences))
     click.echo(
-        f"\nThe mark took {cost.candidates / sentences:.1f} candidates per sentence; "
-        f"{counted(cost.fallbacks, 'sentence')} could not be marked."
+        f"\nThe mark took {cost.drawn_tokens / max(1, cost.tokens):.1f} tokens drawn for each "
+        f"written; {counted(cost.fallbacks, 'sentence')} could not be marked."
     )
     click.echo(
         "\nNext:\n"

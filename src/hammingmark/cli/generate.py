@@ -216,7 +216,7 @@ def _summary(generation: Generation) -> str:
     cost = generation.cost
     return (
         f"[{counted(len(generation.sentences), 'sentence')}, {counted(cost.tokens, 'token')}, "
-        f"{counted(cost.candidates, 'candidate')}, {counted(cost.fallbacks, 'fallback')}, "
+        f"{cost.drawn_tokens} drawn, {counted(cost.fallbacks, 'fallback')}, "
         f"{cost.seconds:.1f} s; stopped: {generation.stopped}]"
     )
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 # waking them costs a hundred times the product itself. Measured in benchmarks/detection.py.
 _SMALL_PRODUCT = 1 << 18
 
-_ROWS = 256  # sentences projected in order at a time, so that memory does not grow with the text
+_PRODUCTS = 1 << 16  # multiplied in order at a time: few calls, and what they make stays near
 
 
 def project(
@@ -61,11 +61,11 @@ def project_in_order(
     n, m = len(embeddings), len(planes)
     result = np.empty((n, 1, m), np.float32)
     rows = planes.astype(np.float64, order="C")
-    for begin in range(0, n, _ROWS):
-        part = slice(begin, begin + _ROWS)
+    step = max(1, _PRODUCTS // max(1, rows.size))
+    for begin in range(0, n, step):
+        part = slice(begin, begin + step)
         some = embeddings[part].astype(np.float64, order="C")
-        for i, row in enumerate(rows):
-            result[part, 0, i] = (some * row).sum(axis=1)
+        result[part, 0] = (some[:, None] * rows).sum(axis=2)
     return result
 
 

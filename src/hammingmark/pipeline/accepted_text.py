@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hammingmark.protocols import RestartingSplitter, Splitter
 from hammingmark.records import Candidate, Prompt, Unit
@@ -15,6 +16,7 @@ _MAY_END = re.compile(r"(?:[^\w\s,]\s+\S{1,15}|\n\s*\S{0,15}|[。！？।؟]\s*
 _END = re.compile(r"[.!?。！？…]['\")\]’”]*$")
 _NEXT = "Brown follows here."  # a name: what may stand behind "Mr." does not end a sentence
 _WORD = re.compile(r"\w+")
+_KEPT = 16  # texts whose units are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class AcceptedText:
         self.written = ""
         self.sentences: tuple[str, ...] = ()
         self._splitter = splitter
+        # Several questions are asked of one candidate.
+        self._split_whole = lru_cache(maxsize=_KEPT)(splitter.split)
         self._recent = ""  # the end of what is written, split alone as it is in the whole
         self._units: tuple[Unit, ...] = ()  # of what is recent
         self._joints: tuple[tuple[int, int], ...] = ()  # characters and units before additions
@@ -183,7 +187,7 @@ class AcceptedText:
             self._joints = tuple((at - place, units - known) for at, units in self._joints)
 
     def _split(self, text: str) -> tuple[Unit, ...]:
-        return self._splitter.split(self._recent + text).units
+        return self._split_whole(self._recent + text).units
 
     def spaced(self, text: str) -> str:
         """A candidate with the space that a careless model left out before a new sentence."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ class GenerationState:
         self._seed = seed
         self._accepted = accepted
         self._steps: list[GenerationStep] = []
-        self._cost = Cost()
+        self._spent = asdict(Cost())
         self._began: float | None = None
         self._ahead = [self._candidates(accepted, previous, Place(number))]
 
@@ -125,9 +125,8 @@ class GenerationState:
 
     def spend(self, **more: float) -> None:
         """Add to the account."""
-        self._cost = replace(
-            self._cost, **{name: getattr(self._cost, name) + value for name, value in more.items()}
-        )
+        for name, value in more.items():
+            self._spent[name] += value
 
     def close(self) -> None:
         """Count what the last, undecided sentence took, and stop the clock."""
@@ -149,7 +148,7 @@ class GenerationState:
             text=self._accepted.written,
             sentences=self._accepted.sentences,
             steps=tuple(self._steps),
-            cost=self._cost,
+            cost=Cost(**self._spent),
             stopped=self.ended or "error",
             error=trouble,
         )

@@ -27,6 +27,7 @@ Path = tuple[int, ...]
 
 _AHEAD = 8  # draws from one beginning at once
 _ALONE = 8  # lanes of a text that has the model to itself
+_COPY = 100.0  # by which a sentence that was said before comes behind all others
 
 
 @dataclass(slots=True)
@@ -236,7 +237,7 @@ class StagedCandidates(SentenceCandidates):
             return None
         if self._last is not None and self._last.draws == 0:
             return self._last
-        best = max(self._ranked, default=(-np.inf, ()))
+        best = max(self._ranked, default=(-_COPY / 2.0 if self._copies else -np.inf, ()))
         nearly = max(self._ended, key=lambda each: each[0], default=None)
         if nearly is not None and nearly[0] > best[0]:
             self._ended.remove(nearly)
@@ -263,8 +264,7 @@ class StagedCandidates(SentenceCandidates):
         if on.whole and (draw.repeated or not on.sure):
             self._counts["candidates"] += 1
             self._counts["repeats" if draw.repeated else "tried"] += 1
-            if not draw.repeated:
-                self._ended.append((on.score, on))
+            self._ended.append((on.score - _COPY * draw.repeated, on))
             return
         self._value(on)
         self._beginnings.append(on)
@@ -339,7 +339,7 @@ class StagedCandidates(SentenceCandidates):
         return self._choice(draw).scores[0]
 
     def _choice(self, draw: _Draw) -> Choice:
-        """What the rule says of a sentence or of its beginning; every walk asks again."""
+        """What the rule says of a sentence or of its beginning."""
         if draw.choice is None:
             assert self._watermark is not None
             assert draw.embedding is not None

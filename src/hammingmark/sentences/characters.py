@@ -21,9 +21,12 @@ _INKLESS = re.compile(
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
     "]+"
 )
-_SPACES = re.compile("[ \t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+_OTHER_SPACES = "\t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
+# All runs of spaces but a single plain one, which is what nearly all are.
+_SPACES = re.compile(f"[{_OTHER_SPACES}][ {_OTHER_SPACES}]*| [ {_OTHER_SPACES}]+")
 _SPACE_AT_EDGE = re.compile("(?:^ | $)", re.MULTILINE)
-_QUOTES = str.maketrans("\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f", "''''\"\"\"\"")
+_SINGLE_QUOTES = re.compile("[\u2018-\u201b]")
+_DOUBLE_QUOTES = re.compile("[\u201c-\u201f]")
 
 # Python sorts a run of combining marks in quadratic time. Unicode's stream-safe format allows
 # thirty of them in a row, and no language comes near; what exceeds it is dropped.
@@ -49,7 +52,8 @@ def clean(text: str) -> str:
     """
     if not text.isascii():
         text = _shorten_marks(_INKLESS.sub("", text))
-        text = _shorten_marks(unicodedata.normalize("NFC", text)).translate(_QUOTES)
+        text = _shorten_marks(unicodedata.normalize("NFC", text))
+        text = _DOUBLE_QUOTES.sub('"', _SINGLE_QUOTES.sub("'", text))
     else:
         text = _INKLESS.sub("", text)
     return _SPACE_AT_EDGE.sub("", _SPACES.sub(" ", text))

@@ -28,8 +28,8 @@ LANGUAGES = (
 _OPENERS = frozenset("(«‹「『（《")
 _CLOSERS = frozenset(")»›」』）》")
 _EITHER = frozenset("\"'*_")
-_BLANKS = {ord(mark): " " for mark in _OPENERS | _CLOSERS | _EITHER}
-_INNER_APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
+_PAIRED = re.compile(f"[{re.escape(''.join(sorted(_OPENERS | _CLOSERS | _EITHER)))}]")
+_INNER_APOSTROPHE = re.compile(r"'(?<=\w')(?=\w)")  # begins with what is quick to find
 _OPEN = re.compile(r"[<{\[](?:[^\]}>\\]|\\.?)*$")
 _COUNTED = frozenset("`•◦▪▫■□●○⁃⁌⁍◆◇★☆➤➢➣▶▸►")
 _NEAR = 200  # characters
@@ -100,7 +100,7 @@ def _hide_pairs(line: str) -> str:
     start of the paragraph: one quote more or less would move every boundary behind it, and text
     not written yet would move those before. Without pairs a boundary depends on what is near it.
     """
-    return _INNER_APOSTROPHE.sub("\u02bc", line).translate(_BLANKS)
+    return _PAIRED.sub(" ", _INNER_APOSTROPHE.sub("\u02bc", line))
 
 
 def _goes_on(line: str, start: int) -> bool:

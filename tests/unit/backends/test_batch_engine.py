@@ -281,7 +281,8 @@ def test_what_others_go_on_from_is_overwritten_last(model: object) -> None:
     wanted = [prompt(30, 99), *starts[1:]]
     numbers = slots.begin([Continuation(tokens, 0, GREEDY) for tokens in wanted])
     assert len(set(numbers)) == 4
-    assert [slots._read[number] for number in numbers[1:]] == [each[:-1] for each in starts[1:]]
+    kept = [slots._slots.read[number] for number in numbers[1:]]
+    assert kept == [each[:-1] for each in starts[1:]]
 
 
 class Favour:

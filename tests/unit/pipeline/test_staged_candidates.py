@@ -228,6 +228,25 @@ def test_the_fallback_is_the_best_of_the_whole_sentences_that_were_read(
     assert fell_back >= 3
 
 
+def test_a_model_that_can_only_repeat_itself_goes_on(splitter: Splitter) -> None:
+    """A copy is kept when there is nothing else, as with whole candidates."""
+    words = ["The", "old", "dog", "ran", "home", "again", "that", "day"]
+
+    def again(text: str, rng: Random) -> str:
+        said = text[text.rfind(".") + 1 :].split()
+        return f" {words[len(said)]}" if len(said) < len(words) else "."
+
+    for stage in (0, 4):
+        backend = WordByWord(say=again)
+        made = writer(
+            splitter, backend, acceptance=0.1, budget=2, max_sentences=4, stage_tokens=stage
+        )
+        generation = made.write(PROMPT, seed=1)
+        assert (generation.stopped, len(generation.sentences)) == ("sentences", 4)
+        assert generation.cost.repeats >= 3
+        check(splitter, made, generation)
+
+
 class Unable(FakeBackend):
     """A model that does not go on in the middle of a sentence, and says so."""
 

@@ -62,7 +62,8 @@ def test_a_text_longer_than_a_chunk_equals_its_pieces(
     """
     mark = mark_of(config)
     text = make.encoder().encode(make.plain(600, seed=1))
-    assert len(text) > 2 * max(increments._CHUNK, hashing._ROWS)
+    projected = hashing._PRODUCTS // mark.planes.size
+    assert len(text) > 2 * max(increments._CHUNK, projected)
     whole = mark.read(text)
     pieces = [mark.read(text[i : i + 2]) for i in range(len(text) - 1)]
     alone = [piece.evidence.scores[0] for piece in pieces]
@@ -97,9 +98,9 @@ def test_reference_keys_see_a_text_longer_than_a_chunk_in_one_piece(
         (increments, "_CHUNK"),
         (scored_text, "_CHUNK"),
         (scored_text, "_STEPS"),
-        (hashing, "_ROWS"),
     ):
         monkeypatch.setattr(module, name, 10_000)
+    monkeypatch.setattr(hashing, "_PRODUCTS", 1 << 30)
     whole = chunks()
     assert (len(parts), len(whole)) == (4, 2)
     np.testing.assert_allclose(np.concatenate(parts), np.concatenate(whole), atol=1e-4)
