@@ -3,12 +3,15 @@
     python benchmarks/evidence.py write --points bilinear/acceptance=0.38 --out FOLDER
     python benchmarks/evidence.py attack --attacks bergamot synonyms --out FOLDER
     python benchmarks/evidence.py judge --out FOLDER
+    python benchmarks/evidence.py leak --out FOLDER
 
 A point is a method and its parameters, a method and a preset, or ``unmarked``. Prompts are the
 openings of held-out passages (``training/corpus.py``), dealt out over keys that everybody can make
 again; ``--numbers`` writes the texts of some of these keys only. Texts and attacked texts are kept
 in the folder, one file a point and attack; files of one name in folders below it are read as one.
 Texts that the model ended before ``--least`` tokens are left out when the others are judged.
+``leak`` estimates each bilinear key from its texts, and says how the estimate correlates with the
+true scores of sentences in unmarked texts that answer other prompts.
 """
 
 from __future__ import annotations
@@ -31,12 +34,16 @@ from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import method_of, new_key
 from hammingmark.assembly.parts import load_splitter
+from hammingmark.cryptanalysis import bilinear_factors
+from hammingmark.cryptanalysis.bilinear import score_correlation
 from hammingmark.evaluation.cost import account
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.pipeline.embedding import embed_texts
 from hammingmark.pipeline.generate import GenerationConfig, Writer
-from hammingmark.protocols import Encoder
+from hammingmark.protocols import Encoder, FloatArray
 from hammingmark.records import Prompt, Verdict
+from hammingmark.watermarks.bilinear import BilinearConfig
 
 OPENING = 3
 LEVELS = (0.01, 0.001)
@@ -147,6 +154,48 @@ def judge(given: argparse.Namespace) -> None:
         print(json.dumps(report), flush=True)
 
 
+def leak(given: argparse.Namespace) -> None:
+    encoder = load_encoder(given.encoder)
+    found = files(given.out)
+    natural = embedded(found["unmarked.jsonl"], encoder)
+    for file, rows in found.items():
+        if "~" in file or not file.startswith("bilinear"):
+            continue
+        texts = embedded(rows, encoder)
+        for count in given.counts:
+            report: dict[str, object] = {"file": file, "texts": count, "keys": len(texts)}
+            told, transitions = [], []
+            for number, own in texts.items():
+                key = numbered_key(number, rows[0]["point"], encoder)
+                rule = key.config
+                assert isinstance(rule, BilinearConfig)
+                rng = np.random.default_rng([number, count])
+                guess = bilinear_factors.learn(
+                    own[:count], rank=rule.rank, threshold=rule.threshold, rng=rng
+                )
+                others = [text for other in natural if other != number for text in natural[other]]
+                true = bilinear_factors.FormFactors.of(key)
+                told.append(score_correlation(guess, true, others, rng=rng, firsts=1000))
+                transitions.append(sum(len(text) - 1 for text in own[:count]))
+            report["transitions"] = round(float(np.mean(transitions)), 1)
+            report["correlation"] = [round(each, 3) for each, _ in told]
+            report["mean"] = round(float(np.mean([each for each, _ in told])), 3)
+            report["mean of first"] = round(float(np.mean([each for _, each in told])), 3)
+            print(json.dumps(report), flush=True)
+
+
+def embedded(rows: list[dict[str, Any]], encoder: Encoder) -> dict[int, list[FloatArray]]:
+    """The embeddings of each key's texts, (n, d), of those with four sentences or more."""
+    splitter = load_splitter()
+    cut = [(row["key"], splitter.split(row["text"]).carrying) for row in rows]
+    enough = [(number, sentences) for number, sentences in cut if len(sentences) >= 4]
+    values = embed_texts([sentences for _, sentences in enough], encoder.encode)
+    found: dict[int, list[FloatArray]] = {}
+    for (number, _), value in zip(enough, values, strict=True):
+        found.setdefault(number, []).append(value)
+    return found
+
+
 def spent(rows: list[dict[str, Any]]) -> dict[str, float]:
     """What all texts of a file took, also those that the model ended early."""
     sums = {
@@ -242,7 +291,10 @@ def main() -> None:
         help="calibrate on N held-out passages of each genre as well",
     )  # fmt: skip
     judging.add_argument("--rounds", type=int, default=1000)
-    for command, does in ((writing, write), (attacking, attack), (judging, judge)):
+    leaking = commands.add_parser("leak")
+    leaking.add_argument("--counts", type=int, nargs="+", default=[10, 20, 40, 60])
+    every = ((writing, write), (attacking, attack), (judging, judge), (leaking, leak))
+    for command, does in every:
         command.add_argument("--encoder", default="minilm-mark")
         command.add_argument("--out", type=Path, required=True)
         command.add_argument("--passages", type=Path, default=Path("training/data/passages.jsonl"))

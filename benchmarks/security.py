@@ -6,7 +6,8 @@ enough for ten thousand of them. Seeds are fixed::
 
     python benchmarks/security.py --quick                    # some minutes on one core
     python benchmarks/security.py --json result.json         # more keys, more texts
-    python benchmarks/security.py --preset default --encoder minilm-robust --only recovery
+    python benchmarks/security.py --preset robust --only recovery
+    python benchmarks/security.py --method hamming --preset default --encoder minilm-robust
 
 It needs the corpus ``wiki100`` and an encoder, and pulls what is missing. What attackers do to
 texts of a language model is measured in ``attacks.py`` and ``oracle.py``.
@@ -32,8 +33,10 @@ from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.core.soft import soft_acceptance, threshold_for
 from hammingmark.core.theory import match_probability
-from hammingmark.cryptanalysis import recovery
-from hammingmark.cryptanalysis.recovery import Guess, neighbours, pass_rate, strangers
+from hammingmark.cryptanalysis import bilinear_factors, recovery
+from hammingmark.cryptanalysis.bilinear import score_correlation
+from hammingmark.cryptanalysis.bilinear_factors import FormFactors
+from hammingmark.cryptanalysis.recovery import Guess, Scorer, neighbours, pass_rate, strangers
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.method_config import EncoderId
 from hammingmark.pipeline.detect import Detector
@@ -41,6 +44,8 @@ from hammingmark.pipeline.embedding import embed_texts
 from hammingmark.pipeline.key_search import EveryKey
 from hammingmark.pipeline.reading import SentenceReader
 from hammingmark.protocols import Encoder, FloatArray, Splitter
+from hammingmark.watermarks.bilinear import BilinearConfig, BilinearMark
+from hammingmark.watermarks.bilinear.config import ACCEPTANCE
 from hammingmark.watermarks.hamming import HammingConfig, HammingMark
 from hammingmark.watermarks.hamming.config import SHARES
 
@@ -53,7 +58,11 @@ REWORDED = 0.9  # cosine of a sentence to its other versions where embeddings st
 VERSIONS = 8
 FORGERY = 0.05  # a key is worn out when more forgeries than this pass
 PARTS = ["recovery", "removal", "spoof"]
+PRESETS = {"bilinear": list(ACCEPTANCE), "hamming": ["paper", *SHARES]}  # the first is the default
+ENCODERS = {"bilinear": "minilm-mark", "hamming": "potion"}
+MEASURES = {"bilinear": ("correlation", "of first"), "hamming": ("span", "planes")}
 Result = dict[str, Any]
+Mark = HammingMark | BilinearMark
 BEGAN = time.monotonic()
 _VERB = re.compile(r"\b(is|are|was|were)\b(?! not)")
 
@@ -72,20 +81,24 @@ class World:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--encoder", default="potion", help="the watermark's (default potion)")
+    parser.add_argument("--method", choices=list(PRESETS), default="bilinear", help="of keys")
+    parser.add_argument("--encoder", help="the watermark's (default: minilm-mark, hamming potion)")
     parser.add_argument("--keys", type=int, help="independent keys (default 5; quick 2)")
     parser.add_argument("--counts", type=int, nargs="+", help="numbers of marked texts")
-    parser.add_argument(
-        "--preset", choices=["paper", *SHARES], default="paper", help="of keys (default paper)"
-    )
+    parser.add_argument("--preset", help="of keys (default: default, hamming paper)")
     parser.add_argument("--softness", type=float, help="of a soft ball (default the preset's)")
     parser.add_argument("--articles", type=int, help="most articles to embed")
     parser.add_argument("--sentences", type=int, help="most sentences of an article to embed")
+    parser.add_argument("--embeddings", type=Path, metavar="FILE", help="keep them here (.npz)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--quick", action="store_true", help="fewer keys and texts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     options = parser.parse_args()
+    options.encoder = options.encoder or ENCODERS[options.method]
+    options.preset = options.preset or PRESETS[options.method][0]
+    if options.preset not in PRESETS[options.method]:
+        parser.error(f"--preset of this method: {', '.join(PRESETS[options.method])}")
     parts = options.only or PARTS
     more = [] if options.quick else [30000]
     counts = sorted(options.counts or [100, 300, 1000, 3000, 10000, *more])
@@ -94,21 +107,22 @@ def main() -> None:
 
     world = embed_world(options)
     marks = [make_mark(world, number, options) for number in range(keys)]
-    rule = marks[0].key
+    rule = marks[0].key.config.summary
     result: Result = {
         "encoder": world.encoder.name,
         "dimension": world.encoder.dimension,
+        "method": options.method,
         "preset": options.preset,
-        "rule": {"bits": rule.bits, "threshold": rule.threshold, "softness": rule.softness},
+        "rule": rule,
         "keys": keys,
         "seed": options.seed,
         "level": LEVEL,
         "sentences": SENTENCES,
     }
     say(
-        f"{world.encoder.name}, d={world.encoder.dimension}, preset {options.preset}, "
-        f"m={rule.bits}, T={rule.threshold:g}, softness {rule.softness:g}; {keys} keys; "
-        f"texts of {SENTENCES} sentences; level {LEVEL}"
+        f"{options.method}, preset {options.preset}: {rule}; {world.encoder.name}, "
+        f"d={world.encoder.dimension}; {sum(map(len, world.owner)):,} sentences of the owner; "
+        f"{keys} keys; texts of {SENTENCES} sentences; level {LEVEL}"
     )
 
     def save() -> None:
@@ -116,12 +130,12 @@ def main() -> None:
             options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
     if {"recovery", "removal"} & set(parts):
-        curve, planes = recover(world, marks, counts, judged=judged, seed=options.seed)
+        curve, learned = recover(world, marks, counts, judged=judged, seed=options.seed)
         result["recovery"] = curve
         result["rotate"] = rotation(curve)
         save()
     if "removal" in parts:
-        result["removal"] = removal(world, marks, planes, texts=judged // 2, seed=options.seed)
+        result["removal"] = removal(world, marks, learned, texts=judged // 2, seed=options.seed)
         save()
     if "spoof" in parts:
         result["spoof"] = spoof(world, marks[0], judged, seed=options.seed)
@@ -140,7 +154,7 @@ def embed_world(options: argparse.Namespace) -> World:
             articles.append(usable)
     articles = articles[: options.articles]
     progress(f"embedding {sum(map(len, articles)):,} sentences of {len(articles)} articles")
-    pools = embed_texts(articles, encoder.encode)
+    pools = embed_texts(articles, lambda rows: kept_embeddings(rows, encoder, options.embeddings))
     order = np.random.default_rng([options.seed, 1]).permutation(len(pools))
     near = np.mean([float((pool[1:] * pool[:-1]).sum(axis=1).mean()) for pool in pools])
     return World(
@@ -157,34 +171,71 @@ def embed_world(options: argparse.Namespace) -> World:
     )
 
 
-def make_mark(world: World, number: int, options: argparse.Namespace) -> HammingMark:
+def kept_embeddings(sentences: list[str], encoder: Encoder, file: Path | None) -> FloatArray:
+    """Embeddings (n, d), read from a file if an earlier run left the same ones there."""
+    what = hashlib.sha256("\n".join([encoder.fingerprint, *sentences]).encode()).hexdigest()
+    if file and file.exists():
+        with np.load(file) as kept:
+            if str(kept["what"]) == what:
+                return np.asarray(kept["rows"], np.float32)
+    rows = encoder.encode(sentences)
+    if file:
+        np.savez(file, rows=rows, what=what)
+    return rows
+
+
+def make_mark(world: World, number: int, options: argparse.Namespace) -> Mark:
     """A key that the seed decides; the paper's ball made soft accepts as often as the hard one."""
-    softness = None if options.preset == "paper" else options.softness
+    secret = Secret(hashlib.sha256(f"security {options.seed} {number}".encode()).digest())
     tied = EncoderId.of(world.encoder)
+    if options.method == "bilinear":
+        form = BilinearConfig.from_preset(options.preset, encoder=tied)
+        return BilinearMark(WatermarkKey(secret, form))
+    softness = None if options.preset == "paper" else options.softness
     rule = HammingConfig.from_preset(options.preset, softness=softness, encoder=tied)
     if options.preset == "paper" and options.softness:
         natural = match_probability(np.array([world.cosine]))
         share = float(soft_acceptance(rule.bits, rule.threshold, natural, softness=0.0)[0])
         threshold = threshold_for(rule.bits, share, world.cosine, softness=options.softness)
         rule = replace(rule, threshold=threshold, softness=options.softness)
-    secret = hashlib.sha256(f"security {options.seed} {number}".encode()).digest()
-    return HammingMark(WatermarkKey(Secret(secret), rule))
+    return HammingMark(WatermarkKey(secret, rule))
+
+
+def true_key(mark: Mark) -> Guess | FormFactors:
+    return FormFactors.of(mark.key) if isinstance(mark, BilinearMark) else Guess.of(mark.key)
+
+
+def write_marked(
+    world: World, mark: Mark, *, texts: int, rng: np.random.Generator
+) -> list[FloatArray]:
+    """Texts by the rule of a key, from the owner's sentences."""
+    begin = recovery.first_by_rule(mark) if isinstance(mark, BilinearMark) else None
+    return recovery.compose(
+        world.owner,
+        recovery.by_rule(mark),
+        texts=texts,
+        sentences=SENTENCES,
+        tries=TRIES,
+        rng=rng,
+        begin=begin,
+    )
 
 
 def recover(
-    world: World, marks: Sequence[HammingMark], counts: Sequence[int], *, judged: int, seed: int
-) -> tuple[list[Result], list[dict[int, Guess]]]:
+    world: World, marks: Sequence[Mark], counts: Sequence[int], *, judged: int, seed: int
+) -> tuple[list[Result], list[dict[int, Scorer]]]:
     """How well the key is known after so many marked texts, and what a forger does with it."""
-    fresh = marks[0].key.config.residual
     moments = recovery.second_moment(np.concatenate(world.attacker))
     say(f"sentences differ in about {directions(moments):.0f} directions")
-    if fresh:
+    if isinstance(marks[0], HammingMark) and marks[0].key.config.residual:
         new = recovery.new_moment(strangers(world.attacker))
         say(f"new parts differ in about {directions(new):.0f} directions")
     rows: dict[str, list[Result]] = {}
-    learned: list[dict[int, Guess]] = []
+    learned: list[dict[int, Scorer]] = []
 
-    def write(choose: recovery.Choose, way: list[int], *, patient: bool) -> list[FloatArray]:
+    def write(
+        choose: recovery.Choose, begin: recovery.Open | None, way: list[int], *, patient: bool
+    ) -> list[FloatArray]:
         return recovery.compose(
             world.attacker,
             choose,
@@ -192,49 +243,54 @@ def recover(
             sentences=PATIENT_SENTENCES if patient else SENTENCES,
             tries=PATIENT_TRIES if patient else TRIES,
             rng=np.random.default_rng([seed, *way, patient]),
+            begin=begin,
         )
 
-    def judge(name: str, choose: recovery.Choose, mark: HammingMark, way: list[int]) -> Result:
+    def judge(
+        name: str,
+        choose: recovery.Choose,
+        begin: recovery.Open | None,
+        mark: Mark,
+        way: list[int],
+    ) -> Result:
         """How many texts of a hasty and of a patient forger pass."""
         row: Result = {"of": judged}
         for forger in ("hasty", "patient"):
-            forged = write(choose, way, patient=forger == "patient")
+            forged = write(choose, begin, way, patient=forger == "patient")
             row[forger] = round(pass_rate(forged, mark, level=LEVEL) * judged)
         rows.setdefault(name, []).append(row)
         return row
 
     for number, mark in enumerate(marks):
-        m, true = mark.key.config.bits, Guess.of(mark.key)
+        true = true_key(mark)
+        begins = isinstance(mark, BilinearMark)
         progress(f"key {number + 1}: writing {max(counts):,} marked texts")
-        marked = recovery.compose(
-            world.owner,
-            recovery.by_rule(mark),
-            texts=max(counts),
-            sentences=SENTENCES,
-            tries=TRIES,
-            rng=np.random.default_rng([seed, 2, number]),
-        )
-        known: dict[str, recovery.Choose] = {
-            "the key": recovery.by_guess(true),
-            "nothing, and takes what comes": recovery.by_nothing,
-            "a wrong key": recovery.by_guess(wrong_key(true, seed, number)),
-            "the encoder, and takes the most similar": most_similar,
+        rng = np.random.default_rng([seed, 2, number])
+        marked = write_marked(world, mark, texts=max(counts), rng=rng)
+        wrong = wrong_key(true, seed, number)
+        known: dict[str, tuple[recovery.Choose, Scorer | None]] = {
+            "the key": (recovery.by_guess(true), true),
+            "nothing, and takes what comes": (recovery.by_nothing, None),
+            "a wrong key": (recovery.by_guess(wrong), wrong),
+            "the encoder, and takes the most similar": (most_similar, None),
         }
-        for way, (name, choose) in enumerate(known.items()):
-            judge(name, choose, mark, [4, number, way])
-        found: dict[int, Guess] = {}
+        if begins:
+            known["the direction before first sentences"] = (recovery.by_nothing, true)
+        for way, (name, (choose, first)) in enumerate(known.items()):
+            begin = recovery.first_by_guess(first) if begins and first else None
+            judge(name, choose, begin, mark, [4, number, way])
+        found: dict[int, Scorer] = {}
         for count in counts:
             progress(f"key {number + 1}: learning from {count:,} texts")
-            near, far = neighbours(marked[:count]), strangers(marked[:count])
-            span = recovery.estimate_span(near, far, m, residual=fresh)
             rng = np.random.default_rng([seed, 5, number, count])
-            guess = recovery.learn(near, far, m, residual=fresh, rng=rng)
+            guess, measured = learn(world, mark, marked[:count], moments=moments, rng=rng)
             found[count] = guess
-            row = judge(str(count), recovery.by_guess(guess), mark, [6, number, count])
-            row["span"] = recovery.span_overlap(span.planes, true.planes, moments=moments)
-            row["planes"] = plane_cosine(guess.planes, true.planes, moments=moments)
+            begin = recovery.first_by_guess(guess) if begins else None
+            way = [6, number, count]
+            judge(str(count), recovery.by_guess(guess), begin, mark, way).update(measured)
         learned.append(found)
-    head("a forger who knows", "hasty, passes", "patient, passes", "span", "planes")
+    measures = MEASURES[marks[0].name]
+    head("a forger who knows", "hasty, passes", "patient, passes", *measures)
     table = []
     for name, each in rows.items():
         of = sum(row["of"] for row in each)
@@ -242,18 +298,48 @@ def recover(
         for forger in ("hasty", "patient"):
             figures[forger] = sum(row[forger] for row in each) / of
         cells = [f"{figures[forger]:.1%} of {of}" for forger in ("hasty", "patient")]
-        for measure in ("span", "planes"):
+        for measure in measures:
             if measure in each[0]:
                 figures[measure] = float(np.mean([row[measure] for row in each]))
-        cells += [f"{figures[k]:.2f}" for k in ("span", "planes") if k in figures]
+        cells += [f"{figures[k]:.2f}" for k in measures if k in figures]
         line(f"{int(name):,} marked texts" if name.isdigit() else name, *cells)
         table.append(figures)
     return table, learned
 
 
-def wrong_key(true: Guess, seed: int, number: int) -> Guess:
-    other = np.random.default_rng([seed, 3, number]).standard_normal(true.planes.shape)
-    return replace(true, planes=np.float32(other))
+def learn(
+    world: World,
+    mark: Mark,
+    marked: Sequence[FloatArray],
+    *,
+    moments: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[Scorer, Result]:
+    """The best guess at a key from marked texts, and how close it comes."""
+    if isinstance(mark, BilinearMark):
+        rule = mark.config
+        form = bilinear_factors.learn(marked, rank=rule.rank, threshold=rule.threshold, rng=rng)
+        both = score_correlation(form, FormFactors.of(mark.key), world.attacker, rng=rng)
+        return form, dict(zip(MEASURES["bilinear"], both, strict=True))
+    near, far = neighbours(marked), strangers(marked)
+    m, fresh, true = mark.key.config.bits, mark.key.config.residual, Guess.of(mark.key)
+    span = recovery.estimate_span(near, far, m, residual=fresh)
+    guess = recovery.learn(near, far, m, residual=fresh, rng=rng)
+    return guess, {
+        "span": recovery.span_overlap(span.planes, true.planes, moments=moments),
+        "planes": plane_cosine(guess.planes, true.planes, moments=moments),
+    }
+
+
+def wrong_key(true: Guess | FormFactors, seed: int, number: int) -> Guess | FormFactors:
+    rng = np.random.default_rng([seed, 3, number])
+
+    def other(array: FloatArray) -> FloatArray:
+        return np.float32(rng.standard_normal(array.shape))
+
+    if isinstance(true, Guess):
+        return replace(true, planes=other(true.planes))
+    return FormFactors(other(true.before), other(true.after), other(true.beginning))
 
 
 def most_similar(before: FloatArray, candidates: FloatArray) -> int:
@@ -290,8 +376,8 @@ def rotation(curve: Sequence[Result]) -> Result:
 
 def removal(
     world: World,
-    marks: Sequence[HammingMark],
-    learned: Sequence[dict[int, Guess]],
+    marks: Sequence[Mark],
+    learned: Sequence[dict[int, Scorer]],
     *,
     texts: int,
     seed: int,
@@ -301,18 +387,13 @@ def removal(
     for number, mark in enumerate(marks):
         progress(f"key {number + 1}: removing marks")
         rng = np.random.default_rng([seed, 10, number])
-        written = recovery.compose(
-            world.owner,
-            recovery.by_rule(mark),
-            texts=texts,
-            sentences=SENTENCES,
-            tries=TRIES,
-            rng=rng,
-        )
+        written = write_marked(world, mark, texts=texts, rng=rng)
         everything = np.concatenate(world.owner)
-        # Read softly also for a hard ball: a sign tells no direction in which to go.
-        true = replace(Guess.of(mark.key), softness=mark.key.config.softness or 0.3)
-        ways: dict[str, Guess | None] = {
+        true = true_key(mark)
+        if isinstance(true, Guess):
+            # Read softly also for a hard ball: a sign tells no direction in which to go.
+            true = replace(true, softness=true.softness or 0.3)
+        ways: dict[str, Scorer | None] = {
             "blind": None,
             "a wrong key": wrong_key(true, seed, number),
         }
@@ -326,6 +407,7 @@ def removal(
                 path = recovery.removal_path(text, versions, guess=guess, rng=rng)
                 done = recovery.changes_needed(path, mark, level=LEVEL)
                 needed.setdefault(name, []).append(done)
+    say(f"\n{len(needed['blind'])} of {texts * len(marks)} marked texts are found")
     head(
         f"sentences to reword (cosine {REWORDED}, best of {VERSIONS}) until not found",
         "median",
@@ -341,7 +423,8 @@ def removal(
             {"knows": name, "texts": len(each), "median": median, "in_3": quick, "never": never}
         )
         title = f"{int(name):,} marked texts" if name.isdigit() else name
-        line(title, f"{median:g} of {SENTENCES}", f"{quick:.1%}", f"{never:.1%}")
+        shown = f"{median:g} of {SENTENCES}" if median <= SENTENCES else f"more than {SENTENCES}"
+        line(title, shown, f"{quick:.1%}", f"{never:.1%}")
     return table
 
 
@@ -354,7 +437,7 @@ def reword(text: FloatArray, everything: FloatArray, rng: np.random.Generator) -
     return np.asarray(mixed, np.float32)
 
 
-def spoof(world: World, mark: HammingMark, count: int, *, seed: int) -> Result:
+def spoof(world: World, mark: Mark, count: int, *, seed: int) -> Result:
     """Words of one's own under a mark that others made: added sentences, and a "not" put in."""
     progress("spoofing")
     detector = make_detector(world, mark)
@@ -380,20 +463,14 @@ def spoof(world: World, mark: HammingMark, count: int, *, seed: int) -> Result:
     return result
 
 
-def make_detector(world: World, mark: HammingMark) -> Detector:
+def make_detector(world: World, mark: Mark) -> Detector:
     return Detector(SentenceReader(world.splitter, world.encoder), EveryKey((mark,)), level=LEVEL)
 
 
-def marked_texts(world: World, mark: HammingMark, count: int, *, seed: int) -> list[str]:
+def marked_texts(world: World, mark: Mark, count: int, *, seed: int) -> list[str]:
     """Texts of real sentences in a marked order, all of which are found."""
-    written = recovery.compose(
-        world.owner,
-        recovery.by_rule(mark),
-        texts=3 * count,
-        sentences=SENTENCES,
-        tries=TRIES,
-        rng=np.random.default_rng([seed, 11]),
-    )
+    rng = np.random.default_rng([seed, 11])
+    written = write_marked(world, mark, texts=3 * count, rng=rng)
     texts = [" ".join(world.sentences[row.tobytes()] for row in text) for text in written]
     whole = [t for t in texts if len(world.splitter.split(t).carrying) == SENTENCES]
     verdicts = make_detector(world, mark).judge_many(whole)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,17 +32,33 @@ from hammingmark.core.soft import agreement
 from hammingmark.core.statistics import pair_cosines
 from hammingmark.errors import InputError
 from hammingmark.keys import WatermarkKey
-from hammingmark.protocols import FloatArray
+from hammingmark.protocols import ClosedFormNull, FloatArray
+from hammingmark.watermarks.bilinear import BilinearMark
 from hammingmark.watermarks.hamming import HammingConfig, HammingMark, planes_of
 
 Choose = Callable[[FloatArray, FloatArray], int]
 """From the sentence before (d,) and candidates (c, d) in drawing order to the one to take."""
+
+Open = Callable[[FloatArray], int]
+"""From candidates (c, d) for the first sentence of a text to the one to take."""
 
 _BLOCK = 8192  # pairs that are multiplied at a time
 _FAR = tuple(sign * distance for distance in range(3, 10) for sign in (1, -1))
 _RIDGE = 10.0  # times d / n, in units of the mean second moment
 _ENOUGH = 20  # times d: from so many transitions on, fitting planes beats their span
 _STRAIGHT = 10.0  # a softness at which tanh is a straight line
+
+
+class Scorer(Protocol):
+    """What somebody takes for a key, of whatever method."""
+
+    def score(self, first: FloatArray, second: FloatArray) -> NDArray[np.float32]:
+        """How well second sentences follow first ones: (n,), of (n, d) or one for all, (d,)."""
+        ...
+
+    def score_first(self, sentences: FloatArray) -> NDArray[np.float32]:
+        """How well sentences (n, d) or (d,) begin a text: (n,)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +93,10 @@ class Guess:
         if self.residual:
             after = residual_of(before, after, pair_cosines(first, second))
         return agreement(before, after, softness=self.softness)
+
+    def score_first(self, sentences: FloatArray) -> NDArray[np.float32]:
+        """The same for all (n, d): the method has no rule for first sentences."""
+        return np.zeros(len(np.atleast_2d(sentences)), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +237,7 @@ def compose(
     sentences: int,
     tries: int,
     rng: np.random.Generator,
+    begin: Open | None = None,
 ) -> list[FloatArray]:
     """Write texts by drawing sentences of one topic: marked, forged or natural, as ``choose`` says.
 
@@ -229,6 +251,7 @@ def compose(
         sentences: of each.
         tries: candidates drawn for a sentence.
         rng: the dice.
+        begin: takes one of the candidates for the first sentence, which is drawn blindly without.
     """
     written = []
     for number in range(texts):
@@ -236,6 +259,9 @@ def compose(
         if len(pool) < sentences:
             raise InputError(f"A topic of {len(pool)} sentences is too small for {sentences}.")
         rows = [int(rng.integers(len(pool)))]
+        if begin is not None:
+            drawn = rng.integers(len(pool), size=tries)
+            rows = [int(drawn[begin(pool[drawn])])]
         while len(rows) < sentences:
             drawn = rng.integers(len(pool), size=tries)
             fresh = drawn[~np.isin(drawn, rows)]
@@ -245,14 +271,24 @@ def compose(
     return written
 
 
-def by_rule(watermark: HammingMark) -> Choose:
+def by_rule(watermark: HammingMark | BilinearMark) -> Choose:
     """The owner's choice: the first candidate that satisfies the rule, else the nearest."""
     return lambda before, candidates: watermark.choose(before, candidates).index
 
 
-def by_guess(guess: Guess) -> Choose:
-    """The forger's choice: the candidate that agrees best under planes that may be wrong."""
+def first_by_rule(watermark: BilinearMark) -> Open:
+    """The owner's choice of a first sentence, where the method has a rule for it."""
+    return lambda candidates: watermark.choose(None, candidates).index
+
+
+def by_guess(guess: Scorer) -> Choose:
+    """The forger's choice: the candidate that scores best under a key that may be wrong."""
     return lambda before, candidates: int(np.argmax(guess.score(before, candidates)))
+
+
+def first_by_guess(guess: Scorer) -> Open:
+    """The forger's choice of a first sentence."""
+    return lambda candidates: int(np.argmax(guess.score_first(candidates)))
 
 
 def by_nothing(before: FloatArray, candidates: FloatArray) -> int:
@@ -261,7 +297,7 @@ def by_nothing(before: FloatArray, candidates: FloatArray) -> int:
 
 
 def forge(
-    guess: Guess,
+    guess: Scorer,
     pools: Sequence[FloatArray],
     *,
     texts: int,
@@ -269,25 +305,32 @@ def forge(
     rng: np.random.Generator,
     tries: int = 16,
 ) -> list[FloatArray]:
-    """Texts that somebody writes with estimated planes as if they were the key."""
+    """Texts that somebody writes with a guess as if it were the key; they begin blindly."""
     choose = by_guess(guess)
     return compose(pools, choose, texts=texts, sentences=sentences, tries=tries, rng=rng)
 
 
 def p_value(
     text: FloatArray,
-    watermark: HammingMark,
+    watermark: HammingMark | BilinearMark,
     *,
     statistic: str = "margin",
     references: int = 999,
 ) -> float:
-    """The true detector's p-value of a text's embeddings (n, d)."""
+    """The true detector's p-value of a text's embeddings (n, d).
+
+    That of a bilinear form is exact, and takes no statistic and no references.
+    """
+    if isinstance(watermark, BilinearMark):
+        test = watermark.read(text).test("likelihood")
+        assert isinstance(test.null, ClosedFormNull)
+        return test.null.p_value(test.own)
     return compare(watermark.read(text).test_given_topic(statistic), limit=references).p_value
 
 
 def pass_rate(
     texts: Sequence[FloatArray],
-    watermark: HammingMark,
+    watermark: HammingMark | BilinearMark,
     *,
     level: float = 0.01,
     references: int = 999,
@@ -301,7 +344,7 @@ def removal_path(
     text: FloatArray,
     versions: FloatArray,
     *,
-    guess: Guess | None,
+    guess: Scorer | None,
     rng: np.random.Generator,
 ) -> Iterator[FloatArray]:
     """The text after 0, 1, 2, ... n sentences were put into other words.
@@ -333,7 +376,7 @@ def removal_path(
 
 def changes_needed(
     path: Iterator[FloatArray],
-    watermark: HammingMark,
+    watermark: HammingMark | BilinearMark,
     *,
     level: float = 0.01,
     references: int = 999,
@@ -423,13 +466,15 @@ def _root(moments: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _loss_of(
-    now: FloatArray, versions: FloatArray, place: int, guess: Guess
+    now: FloatArray, versions: FloatArray, place: int, guess: Scorer
 ) -> NDArray[np.float32]:
     """By how much each version (v, d) in a place would raise the agreement with its neighbours."""
     change = np.zeros(len(versions), np.float32)
     if place > 0:
         last = now[place - 1]
         change += guess.score(last, versions) - guess.score(last, now[place])
+    else:
+        change += guess.score_first(versions) - guess.score_first(now[place])
     if place + 1 < len(now):
         following = now[place + 1]
         change += guess.score(versions, following) - guess.score(now[place], following)
