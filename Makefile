@@ -32,6 +32,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy training
+	$(BIN)/mypy benchmarks
 
 contracts: $(STAMP)
 	$(BIN)/lint-imports

@@ -227,7 +227,7 @@ def recover(
     """How well the key is known after so many marked texts, and what a forger does with it."""
     moments = recovery.second_moment(np.concatenate(world.attacker))
     say(f"sentences differ in about {directions(moments):.0f} directions")
-    if isinstance(marks[0], HammingMark) and marks[0].key.config.residual:
+    if isinstance(marks[0], HammingMark) and marks[0].config.residual:
         new = recovery.new_moment(strangers(world.attacker))
         say(f"new parts differ in about {directions(new):.0f} directions")
     rows: dict[str, list[Result]] = {}
@@ -286,8 +286,8 @@ def recover(
             guess, measured = learn(world, mark, marked[:count], moments=moments, rng=rng)
             found[count] = guess
             begin = recovery.first_by_guess(guess) if begins else None
-            way = [6, number, count]
-            judge(str(count), recovery.by_guess(guess), begin, mark, way).update(measured)
+            dice = [6, number, count]
+            judge(str(count), recovery.by_guess(guess), begin, mark, dice).update(measured)
         learned.append(found)
     measures = MEASURES[marks[0].name]
     head("a forger who knows", "hasty, passes", "patient, passes", *measures)
@@ -322,7 +322,7 @@ def learn(
         both = score_correlation(form, FormFactors.of(mark.key), world.attacker, rng=rng)
         return form, dict(zip(MEASURES["bilinear"], both, strict=True))
     near, far = neighbours(marked), strangers(marked)
-    m, fresh, true = mark.key.config.bits, mark.key.config.residual, Guess.of(mark.key)
+    m, fresh, true = mark.config.bits, mark.config.residual, Guess.of(mark.key)
     span = recovery.estimate_span(near, far, m, residual=fresh)
     guess = recovery.learn(near, far, m, residual=fresh, rng=rng)
     return guess, {
@@ -335,7 +335,7 @@ def wrong_key(true: Guess | FormFactors, seed: int, number: int) -> Guess | Form
     rng = np.random.default_rng([seed, 3, number])
 
     def other(array: FloatArray) -> FloatArray:
-        return np.float32(rng.standard_normal(array.shape))
+        return rng.standard_normal(array.shape).astype(np.float32)
 
     if isinstance(true, Guess):
         return replace(true, planes=other(true.planes))
