@@ -192,6 +192,13 @@ def test_an_edited_text_that_stands_as_it_was_has_the_evidence_of_the_plain_one(
     assert compare(test, limit=999).p_value < 0.01
 
 
+def test_a_single_sentence_that_may_have_been_edited_has_a_verdict() -> None:
+    for text in ("The river rose.", "The river rose; nobody slept."):
+        verdict = detector(mark_of(3), edits=True).judge(text)
+        assert verdict.p_value is not None
+        assert verdict.watermarked is None, "too short to tell"
+
+
 def test_the_true_key_is_the_first_of_two_hundred() -> None:
     mark = mark_of(5)
     texts, keys = [], [mark.key.derive(str(number)) for number in range(200)]

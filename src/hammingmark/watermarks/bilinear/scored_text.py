@@ -122,8 +122,7 @@ class EditedText:
         increments = self._mark.increments
         own = self._along(self._mark.projections(self._embeddings)[:, None])
         ceiling = np.full((len(self._lattice.before), 1), increments.best)
-        read = np.concatenate(list(self._lattice.read(iter(ceiling))))
-        best = np.concatenate([[increments.best], read])
+        best = np.concatenate([[increments.best], *self._lattice.read(iter(ceiling))])
         return TextTest(
             own=np.concatenate([part[:, 0] for part in own]),
             best=best,
