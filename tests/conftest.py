@@ -170,9 +170,9 @@ def write_texts(
 def texts(
     articles: list[str], encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey
 ) -> Texts:
-    """Twelve marked texts of the embedded model and six plain ones; takes a minute."""
+    """Eight marked texts of the embedded model and six plain ones; takes a minute."""
     return write_texts(
-        articles, marked=12, plain=6, key=marking_key, encoder=encoder, splitter=splitter
+        articles, marked=8, plain=6, key=marking_key, encoder=encoder, splitter=splitter
     )
 
 

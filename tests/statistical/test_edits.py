@@ -1,7 +1,7 @@
 """How far the mark survives what people do to a text: cutting, adding, joining, leaving the prompt.
 
-Marked texts of about ten sentences. What is measured is the evidence, the mean of log2(1/p);
-chance alone gives 1.4 bits. The texts are others in every run, and twelve are few: what is asked
+Marked texts of about nine sentences. What is measured is the evidence, the mean of log2(1/p);
+chance alone gives 1.4 bits. The texts are others in every run, and eight are few: what is asked
 of them lies four standard errors below what was measured, so that a test fails by chance once in
 ten thousand runs. The study asks for more of more texts.
 """
@@ -65,17 +65,17 @@ def untouched(sentences: list[str], prompt: str) -> str:
 
 
 # The share of the evidence beyond chance that is left, as measured on 103 texts of 200 tokens under
-# four keys of the default preset, and its standard error for the ten or so of twelve texts that are
+# four keys of the default preset, and its standard error for the six or so of eight texts that are
 # long enough. Each edit of one sentence in ten touches one or two of nine transitions; a quarter
 # cut off takes a quarter and more.
 EDITS: list[tuple[Callable[[list[str], str], str], float, float]] = [
     (rewrap, 0.99, 0.03),
-    (behind_the_prompt, 0.58, 0.07),  # of three sentences; the beginning is no beginning any more
-    (delete_one, 0.76, 0.07),
-    (insert_one, 0.72, 0.07),
-    (merge_two, 0.73, 0.07),
-    (split_one, 0.78, 0.07),
-    (truncate, 0.78, 0.06),
+    (behind_the_prompt, 0.58, 0.08),  # of three sentences; the beginning is no beginning any more
+    (delete_one, 0.76, 0.08),
+    (insert_one, 0.72, 0.08),
+    (merge_two, 0.73, 0.08),
+    (split_one, 0.78, 0.08),
+    (truncate, 0.78, 0.07),
 ]
 every_edit = pytest.mark.parametrize(
     ("edit", "share", "error"), EDITS, ids=[edit.__name__ for edit, *_ in EDITS]
