@@ -58,7 +58,7 @@ def test_a_begun_answer_is_written_to_its_end(
     story = Message("user", "Tell me a long story about a lighthouse.")
     begun = Message("assistant", "Once upon a time there was a tall lighthouse.")
     chat = Prompt(messages=(story, begun))
-    config = GenerationConfig(max_sentences=2, max_tokens=60)
+    config = GenerationConfig(max_sentences=2, max_tokens=60, budget=4)
     made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, config=config)
     for seed in range(2, 8):
         generation = made.write(chat, seed=seed)
