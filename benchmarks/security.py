@@ -33,10 +33,11 @@ from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.core.soft import soft_acceptance, threshold_for
 from hammingmark.core.theory import match_probability
-from hammingmark.cryptanalysis import bilinear_factors, recovery
+from hammingmark.cryptanalysis import bilinear_factors, forgery, recovery
 from hammingmark.cryptanalysis.bilinear import score_correlation
 from hammingmark.cryptanalysis.bilinear_factors import FormFactors
-from hammingmark.cryptanalysis.recovery import Guess, Scorer, neighbours, pass_rate, strangers
+from hammingmark.cryptanalysis.forgery import Scorer, pass_rate
+from hammingmark.cryptanalysis.recovery import Guess, neighbours, strangers
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.method_config import EncoderId
 from hammingmark.pipeline.detect import Detector
@@ -209,10 +210,10 @@ def write_marked(
     world: World, mark: Mark, *, texts: int, rng: np.random.Generator
 ) -> list[FloatArray]:
     """Texts by the rule of a key, from the owner's sentences."""
-    begin = recovery.first_by_rule(mark) if isinstance(mark, BilinearMark) else None
-    return recovery.compose(
+    begin = forgery.first_by_rule(mark) if isinstance(mark, BilinearMark) else None
+    return forgery.compose(
         world.owner,
-        recovery.by_rule(mark),
+        forgery.by_rule(mark),
         texts=texts,
         sentences=SENTENCES,
         tries=TRIES,
@@ -234,9 +235,9 @@ def recover(
     learned: list[dict[int, Scorer]] = []
 
     def write(
-        choose: recovery.Choose, begin: recovery.Open | None, way: list[int], *, patient: bool
+        choose: forgery.Choose, begin: forgery.Open | None, way: list[int], *, patient: bool
     ) -> list[FloatArray]:
-        return recovery.compose(
+        return forgery.compose(
             world.attacker,
             choose,
             texts=judged,
@@ -248,8 +249,8 @@ def recover(
 
     def judge(
         name: str,
-        choose: recovery.Choose,
-        begin: recovery.Open | None,
+        choose: forgery.Choose,
+        begin: forgery.Open | None,
         mark: Mark,
         way: list[int],
     ) -> Result:
@@ -268,16 +269,16 @@ def recover(
         rng = np.random.default_rng([seed, 2, number])
         marked = write_marked(world, mark, texts=max(counts), rng=rng)
         wrong = wrong_key(true, seed, number)
-        known: dict[str, tuple[recovery.Choose, Scorer | None]] = {
-            "the key": (recovery.by_guess(true), true),
-            "nothing, and takes what comes": (recovery.by_nothing, None),
-            "a wrong key": (recovery.by_guess(wrong), wrong),
+        known: dict[str, tuple[forgery.Choose, Scorer | None]] = {
+            "the key": (forgery.by_guess(true), true),
+            "nothing, and takes what comes": (forgery.by_nothing, None),
+            "a wrong key": (forgery.by_guess(wrong), wrong),
             "the encoder, and takes the most similar": (most_similar, None),
         }
         if begins:
-            known["the direction before first sentences"] = (recovery.by_nothing, true)
+            known["the direction before first sentences"] = (forgery.by_nothing, true)
         for way, (name, (choose, first)) in enumerate(known.items()):
-            begin = recovery.first_by_guess(first) if begins and first else None
+            begin = forgery.first_by_guess(first) if begins and first else None
             judge(name, choose, begin, mark, [4, number, way])
         found: dict[int, Scorer] = {}
         for count in counts:
@@ -285,9 +286,9 @@ def recover(
             rng = np.random.default_rng([seed, 5, number, count])
             guess, measured = learn(world, mark, marked[:count], moments=moments, rng=rng)
             found[count] = guess
-            begin = recovery.first_by_guess(guess) if begins else None
+            begin = forgery.first_by_guess(guess) if begins else None
             dice = [6, number, count]
-            judge(str(count), recovery.by_guess(guess), begin, mark, dice).update(measured)
+            judge(str(count), forgery.by_guess(guess), begin, mark, dice).update(measured)
         learned.append(found)
     measures = MEASURES[marks[0].name]
     head("a forger who knows", "hasty, passes", "patient, passes", *measures)
@@ -400,12 +401,12 @@ def removal(
         ways |= {str(count): guess for count, guess in learned[number].items()}
         ways["the key"] = true
         for text in written:
-            if recovery.p_value(text, mark) > LEVEL:
+            if forgery.p_value(text, mark) > LEVEL:
                 continue
             versions = reword(text, everything, rng)
             for name, guess in ways.items():
-                path = recovery.removal_path(text, versions, guess=guess, rng=rng)
-                done = recovery.changes_needed(path, mark, level=LEVEL)
+                path = forgery.removal_path(text, versions, guess=guess, rng=rng)
+                done = forgery.changes_needed(path, mark, level=LEVEL)
                 needed.setdefault(name, []).append(done)
     say(f"\n{len(needed['blind'])} of {texts * len(marks)} marked texts are found")
     head(

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.cryptanalysis.recovery import Scorer
+from hammingmark.cryptanalysis.forgery import Scorer
 from hammingmark.errors import InputError
 from hammingmark.protocols import FloatArray
 

@@ -24,7 +24,7 @@ from hammingmark.cryptanalysis.bilinear import (
     side_by_side,
     surprise,
 )
-from hammingmark.cryptanalysis.recovery import Scorer
+from hammingmark.cryptanalysis.forgery import Scorer
 from hammingmark.keys import WatermarkKey
 from hammingmark.protocols import FloatArray
 from hammingmark.watermarks.bilinear.method import beginning_of, matrices_of

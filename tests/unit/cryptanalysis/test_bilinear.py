@@ -15,7 +15,7 @@ from hammingmark.cryptanalysis.bilinear import (
     score_correlation,
 )
 from hammingmark.cryptanalysis.bilinear_factors import FormFactors, learn, refine_factors
-from hammingmark.cryptanalysis.recovery import (
+from hammingmark.cryptanalysis.forgery import (
     Scorer,
     by_guess,
     by_nothing,

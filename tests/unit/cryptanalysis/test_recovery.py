@@ -9,22 +9,24 @@ import numpy as np
 import pytest
 from tests.keys import ball, hamming_key
 
-from hammingmark.cryptanalysis.recovery import (
-    Guess,
-    Pairs,
+from hammingmark.cryptanalysis.forgery import (
     by_nothing,
     by_rule,
     changes_needed,
     compose,
-    estimate_span,
     forge,
+    p_value,
+    pass_rate,
+    removal_path,
+)
+from hammingmark.cryptanalysis.recovery import (
+    Guess,
+    Pairs,
+    estimate_span,
     learn,
     neighbours,
     new_moment,
-    p_value,
-    pass_rate,
     refine_planes,
-    removal_path,
     second_moment,
     span_overlap,
     strangers,
