@@ -200,7 +200,7 @@ def spent(rows: list[dict[str, Any]]) -> dict[str, float]:
     """What all texts of a file took, also those that the model ended early."""
     sums = {
         name: sum(row.get(name, 0) for row in rows)
-        for name in ("tokens", "drawn_tokens", "spare_tokens", "sentences", "fallbacks")
+        for name in ("tokens", "drawn_tokens", "spare_tokens", "sentences", "fallbacks", "seconds")
     }
     return {
         "written": len(rows),
@@ -208,6 +208,7 @@ def spent(rows: list[dict[str, Any]]) -> dict[str, float]:
         "spare over emitted": round(sums["spare_tokens"] / max(1, sums["tokens"]), 3),
         "tokens per sentence": round(sums["tokens"] / max(1, sums["sentences"]), 1),
         "fallback": round(sums["fallbacks"] / max(1, sums["sentences"]), 4),
+        "ms per emitted token": round(1e3 * sums["seconds"] / max(1, sums["tokens"]), 2),
         "rep-4": round(mean_repetition([row["text"] for row in rows]), 4),
     }
 

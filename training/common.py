@@ -1,7 +1,8 @@
 """What sentences have in common: the mean of human text, and the leading directions of text means.
 
 The rule compares embeddings from which both were taken off and which were then normalised again.
-They are fitted for an encoder after its training, so the loss and the measures fit them too.
+They are fitted for an encoder after its training (``directions``); this is for the loss, which
+needs gradients.
 """
 
 from __future__ import annotations
@@ -9,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,3 @@ class Common:
         rows = embeddings - self.mean
         rows = rows - (rows @ self.directions.T) @ self.directions
         return functional.normalize(rows, dim=-1)
-
-    def take_off_array(self, embeddings: Floats) -> Floats:
-        """The same for arrays."""
-        found: Floats = self.take_off(torch.as_tensor(embeddings)).numpy()
-        return found

@@ -24,7 +24,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from training.common import Common
+from hammingmark.encoders.common_directions import CommonDirections
+from training.directions import fit
 from training.encoder import SentenceEncoder
 from training.forecast import candidates, evidence, threshold_of
 from training.rewrites import DATA, read_passages, read_rewrites
@@ -53,10 +54,10 @@ def passages_of(path: Path, *, split: str, most: int) -> dict[str, list[list[str
     return found
 
 
-def fit_common(encoder: SentenceEncoder, texts: list[list[str]], *, count: int) -> Common:
+def fit_common(encoder: SentenceEncoder, texts: list[list[str]], *, count: int) -> CommonDirections:
     """What sentences of these texts have in common."""
-    made = encoder.encode([sentence for text in texts for sentence in text])
-    return Common.of(torch.as_tensor(made), [len(text) for text in texts], count=count)
+    rows = iter(encoder.encode([sentence for text in texts for sentence in text]))
+    return fit({"all": [np.stack([next(rows) for _ in text]) for text in texts]}, number=count)
 
 
 def pair_means(texts: list[Floats]) -> tuple[float, float]:
@@ -79,7 +80,7 @@ def products(texts: list[list[str]], kept: dict[str, float]) -> NDArray[np.float
 
 def measure(
     encoder: SentenceEncoder,
-    common: Common,
+    common: CommonDirections,
     passages: dict[str, list[list[str]]],
     rewrites: dict[str, dict[str, str]],
     pools: list[list[str]],
@@ -87,7 +88,7 @@ def measure(
     """All figures of one encoder."""
 
     def embed(sentences: list[str]) -> Floats:
-        return common.take_off_array(encoder.encode(sentences))
+        return common.remove(encoder.encode(sentences))
 
     report: dict[str, object] = {}
     every: dict[str, list[NDArray[np.float64]]] = {}
