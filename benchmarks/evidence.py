@@ -46,7 +46,6 @@ from hammingmark.records import Prompt, Verdict
 from hammingmark.watermarks.bilinear import BilinearConfig
 
 OPENING = 3
-LEVELS = (0.01, 0.001)
 
 
 def numbered_key(number: int, point: str, encoder: Encoder) -> WatermarkKey:
@@ -149,9 +148,27 @@ def judge(given: argparse.Namespace) -> None:
         report: dict[str, object] = {"file": file, "texts": len(rows)}
         if "~" not in file:
             report |= spent(every_row)
-        if not file.startswith("unmarked"):
-            report |= judged(rows, encoder, human, rounds=given.rounds)
-        print(json.dumps(report), flush=True)
+        if file.startswith("unmarked"):
+            print(json.dumps(report), flush=True)
+            continue
+        for share in given.crops:
+            found = judged(cropped(rows, share), encoder, human, given.levels, rounds=given.rounds)
+            crop = {} if share == 1.0 else {"left": share}
+            print(json.dumps({**report, **crop, **found}), flush=True)
+
+
+def cropped(rows: list[dict[str, Any]], share: float) -> list[dict[str, Any]]:
+    """A share of each text's sentences, from the middle."""
+    if share == 1.0:
+        return rows
+    splitter = load_splitter()
+    kept = []
+    for row in rows:
+        sentences = splitter.split(row["text"]).carrying
+        count = max(1, round(share * len(sentences)))
+        first = (len(sentences) - count) // 2
+        kept.append({**row, "text": " ".join(sentences[first : first + count])})
+    return kept
 
 
 def leak(given: argparse.Namespace) -> None:
@@ -214,7 +231,12 @@ def spent(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def judged(
-    rows: list[dict[str, Any]], encoder: Encoder, human: list[str], *, rounds: int
+    rows: list[dict[str, Any]],
+    encoder: Encoder,
+    human: list[str],
+    levels: list[float],
+    *,
+    rounds: int,
 ) -> dict[str, object]:
     """The shares that are found, with intervals over keys and texts.
 
@@ -239,7 +261,7 @@ def judged(
         "units": round(float(np.mean(units)), 2),
         "bits": round(float(-np.log2(every).mean()), 2),
     }
-    for level in LEVELS:
+    for level in levels:
         low, high = interval(found, level, rounds=rounds)
         share = round(float((every <= level).mean()), 3)
         report[f"found at {level:g}"] = [share, round(low, 3), round(high, 3)]
@@ -292,6 +314,11 @@ def main() -> None:
         help="calibrate on N held-out passages of each genre as well",
     )  # fmt: skip
     judging.add_argument("--rounds", type=int, default=1000)
+    judging.add_argument("--levels", type=float, nargs="+", default=[0.01, 0.001])
+    judging.add_argument(
+        "--crops", type=float, nargs="+", default=[1.0], metavar="SHARE",
+        help="of the sentences that are left of each text",
+    )  # fmt: skip
     leaking = commands.add_parser("leak")
     leaking.add_argument("--counts", type=int, nargs="+", default=[10, 20, 40, 60])
     every = ((writing, write), (attacking, attack), (judging, judge), (leaking, leak))

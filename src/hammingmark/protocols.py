@@ -204,8 +204,16 @@ class NullDistribution(Protocol):
 
 
 @runtime_checkable
-class ClosedFormNull(NullDistribution, Protocol):
-    """A null distribution whose tails are computed, so that no draw has to be counted."""
+class ComputedNull(NullDistribution, Protocol):
+    """A null distribution that computes its tails itself, to any depth."""
+
+    @property
+    def draws(self) -> int:
+        """How many draws that takes; 0 for a closed form."""
+
+    @property
+    def attainable(self) -> float:
+        """The smallest p-value that any key could have."""
 
     def p_value(self, own: DoubleArray) -> float:
         """The probability of a sum as large as that of these increments, (u,)."""

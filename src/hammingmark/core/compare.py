@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hammingmark.core import references
 from hammingmark.core.passages import best_windows, scan_along
 from hammingmark.core.references import SequentialTest
-from hammingmark.protocols import ClosedFormNull, NullDistribution, SignificanceTest
+from hammingmark.protocols import ComputedNull, NullDistribution, SignificanceTest
 from hammingmark.records import Passage
 
 # Rounding may blur a tie by this much a transition. Where every reference key ties with the secret
@@ -72,8 +72,8 @@ def compare(
         level: the p-value to reach, for the estimate of power.
         stop_after: how many of them may reach a score before its test stops; 0 never stops.
     """
-    if isinstance(test.null, ClosedFormNull):
-        return _compare_in_closed_form(test, test.null, level=level)
+    if isinstance(test.null, ComputedNull):
+        return _compare_by_tails(test, test.null, level=level)
     windows = best_windows(test.own - test.centre)
     blur = _BLUR * len(test.own)
     total, best = float(test.own.sum()) - blur, float(test.best.sum()) - blur
@@ -107,10 +107,8 @@ def compare(
     )
 
 
-def _compare_in_closed_form(
-    test: SignificanceTest, null: ClosedFormNull, *, level: float
-) -> Comparison:
-    """The same where no draw is needed; windows as long as they are anything out of the way."""
+def _compare_by_tails(test: SignificanceTest, null: ComputedNull, *, level: float) -> Comparison:
+    """The same where the null knows its tails; windows as long as they are out of the way."""
     windows: list[Passage] = []
     for begin, end, _ in best_windows(test.own - test.centre):
         p_value = null.window_p_value(test.own, slice(begin, end))
@@ -120,8 +118,8 @@ def _compare_in_closed_form(
     p_value = null.p_value(test.own)
     return Comparison(
         p_value=p_value,
-        references=0,
-        attainable=min(p_value, null.p_value(test.best)),
+        references=null.draws,
+        attainable=min(p_value, null.attainable),
         power=null.power(level),
         tail_estimate=None,
         windows=tuple(windows),

@@ -59,7 +59,7 @@ def log_likelihood_ratio(
         ratio: NDArray[np.float64] = np.log((1.0 - given.free) * was / acceptance + given.free)
         return ratio
 
-    return NormalIncrements(worth, origin=threshold, is_ratio=True)
+    return NormalIncrements(worth, origin=threshold)
 
 
 def acceptance_for(bits: float, transitions: int, *, power: float = 0.9) -> float:

@@ -25,7 +25,6 @@ DoubleArray = NDArray[np.float64]
 _CELLS = 64  # cells of a normal deviate in a standard deviation
 _FARTHEST = 8  # standard deviations; a deviate beyond counts as this far
 _STEEPEST = 64.0  # tilt by which nothing is left but the largest value
-_DEEPEST = 40.0  # nats of a best window beyond which a bound will do
 
 
 class Increments:
@@ -35,12 +34,10 @@ class Increments:
         first: the least value, in steps.
         mass: probability of each value from there on, (v,).
         step: of the lattice.
-        is_ratio: whether they are log-likelihood ratios.
     """
 
-    def __init__(self, first: int, mass: DoubleArray, *, step: float, is_ratio: bool) -> None:
+    def __init__(self, first: int, mass: DoubleArray, *, step: float) -> None:
         self.step = step
-        self.is_ratio = is_ratio
         self._first = first
         self._last = first + len(mass) - 1
         self._mass = mass
@@ -57,15 +54,11 @@ class Increments:
         return self._survival(n, self._steps(score))
 
     def scan_survival(self, n: int, score: float, *, centre: float) -> float:
-        """P(the best window of g_1 - c, ..., g_n - c reaches the score), for c on the lattice.
-
-        For log-likelihood ratios (c = 0) beyond e^-40 it is a bound: every window begins a
-        martingale of mean 1, which reaches e^S with probability e^-S at most.
-        """
+        """P(the best window of g_1 - c, ..., g_n - c reaches the score), for c on the lattice."""
         return self._scan_survival(n, self._steps(score), round(centre / self.step))
 
     def power(self, n: int, level: float) -> float:
-        """The probability that the sum of n reaches a level where they are those of marked text.
+        """The probability that the sum of n log-likelihood ratios of marked text reaches a level.
 
         Weighing each value by its likelihood ratio e^g makes the null distribution that of marked
         text.
@@ -96,9 +89,6 @@ class Increments:
     def _scan_survival_of_steps(self, n: int, steps: int, centre: int) -> float:
         if steps <= 0:
             return 1.0
-        if self.is_ratio and centre == 0 and steps * self.step > _DEEPEST:
-            _, log_mean = self._tilted(self.step)
-            return min(1.0, n * math.exp(n * max(0.0, log_mean) - steps * self.step))
         first = self._first - centre
         state = np.zeros(steps)
         state[0] = 1.0
@@ -145,20 +135,17 @@ class NormalIncrements(Increments):
     Args:
         worth: g, from the centres of cells, (c,), to what a deviate in each adds, (c,).
         origin: a place where two cells meet: where g jumps, if it does.
-        is_ratio: whether g is a log-likelihood ratio.
     """
 
     STEP: ClassVar[float] = 1.0 / 64
 
-    def __init__(
-        self, worth: Callable[[DoubleArray], DoubleArray], *, origin: float, is_ratio: bool
-    ) -> None:
+    def __init__(self, worth: Callable[[DoubleArray], DoubleArray], *, origin: float) -> None:
         edges = origin + np.arange(-_FARTHEST * _CELLS, _FARTHEST * _CELLS + 1) / _CELLS
         self._origin = origin
         self._cells = np.rint(worth((edges[:-1] + edges[1:]) / 2.0) / self.STEP).astype(np.int64)
         first = int(self._cells.min())
         mass = np.bincount(self._cells - first, weights=_normal_masses(edges)).astype(np.float64)
-        super().__init__(first, mass, step=self.STEP, is_ratio=is_ratio)
+        super().__init__(first, mass, step=self.STEP)
 
     def of(self, deviates: DoubleArray) -> DoubleArray:
         """g of deviates, any shape to the same."""

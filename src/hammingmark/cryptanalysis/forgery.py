@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hammingmark.core.compare import compare
 from hammingmark.errors import InputError
-from hammingmark.protocols import ClosedFormNull, FloatArray
+from hammingmark.protocols import ComputedNull, FloatArray
 from hammingmark.watermarks.bilinear import BilinearMark
 from hammingmark.watermarks.hamming import HammingMark
 
@@ -131,7 +131,7 @@ def p_value(
     """
     if isinstance(watermark, BilinearMark):
         test = watermark.read(text).test("likelihood")
-        assert isinstance(test.null, ClosedFormNull)
+        assert isinstance(test.null, ComputedNull)
         return test.null.p_value(test.own)
     return compare(watermark.read(text).test_given_topic(statistic), limit=references).p_value
 

@@ -111,8 +111,11 @@ def test_attainable_is_what_the_best_key_would_get_and_never_above_p() -> None:
 class Closed(FourKeys):
     """The same with tails that are known; draws would say otherwise."""
 
+    draws: int = 7
+    attainable: float = 0.0625
+
     def p_value(self, own: np.ndarray) -> float:
-        return 0.25 if own.sum() < 2.5 else 0.0625
+        return 0.25
 
     def window_p_value(self, own: np.ndarray, window: slice) -> float:
         return 0.3 if own[window].sum() > 1.5 else 0.6
@@ -126,7 +129,7 @@ def test_a_closed_form_takes_the_place_of_counting() -> None:
     test.null = Closed(test.null.references)
     found = compare(test, limit=4, level=0.02)
     assert (found.p_value, found.attainable, found.power) == (0.25, 0.0625, 0.2)
-    assert (found.references, found.tail_estimate) == (0, None)
+    assert (found.references, found.tail_estimate) == (7, None)
     assert found.windows == (Passage(0, 2, 0.3),)
     assert test.null.begun == 0, "nothing is drawn"
 

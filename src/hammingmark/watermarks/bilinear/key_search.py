@@ -27,7 +27,7 @@ def best_keys(
 ) -> list[list[int]]:
     """For each text, the few keys under which the whole of it or a passage of it does best.
 
-    Scores are taken as they are here, and whitened in the test of those few.
+    Each score is taken by itself here, and given those before it in the test of those few.
 
     Args:
         keys: R and S of each, (m, d), and what stands before a first sentence, (1, m).

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hammingmark.core.bilinear import as_directions, transition_scores
 from hammingmark.core.deviates import Alternative, log_likelihood_ratio
 from hammingmark.core.hashing import project_in_order
+from hammingmark.core.marked_scores import HISTORIES
 from hammingmark.core.sums import NormalIncrements
 from hammingmark.keys import ReferenceKeys, WatermarkKey
 from hammingmark.method_config import EncoderId
@@ -33,7 +34,7 @@ class BilinearMark:
 
     Args:
         key: the secret and the rule.
-        alternative: what marked text is expected to look like when it is judged.
+        histories: what may have become of marked text by the time it is judged.
         references: reference matrices for texts that may have been edited; by default the key's.
     """
 
@@ -47,13 +48,13 @@ class BilinearMark:
         self,
         key: WatermarkKey,
         *,
-        alternative: Alternative | None = None,
+        histories: Sequence[Alternative] = HISTORIES,
         references: ReferenceKeys | None = None,
     ) -> None:
         assert isinstance(key.config, BilinearConfig)
         self.key = key
         self.config = key.config
-        self.alternative = alternative or Alternative()
+        self.histories = tuple(histories)
         self.references = references or ReferenceKeys(key.secret, bits=self.config.rank)
         self._before, self._after = matrices_of(key)
         self._beginning = beginning_of(key)
@@ -74,9 +75,9 @@ class BilinearMark:
 
     @property
     def increments(self) -> NormalIncrements:
-        """What a transition adds to the statistic."""
+        """What a transition by itself says, whatever those before it were."""
         config = self.config
-        return log_likelihood_ratio(config.acceptance, config.threshold, self.alternative)
+        return log_likelihood_ratio(config.acceptance, config.threshold, Alternative())
 
     def directions(self, embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
         """R e / |R e| of sentences that others follow: (n, d) to (n, m)."""
@@ -131,7 +132,7 @@ class BilinearMark:
 
     def like(self, key: WatermarkKey) -> BilinearMark:
         """The same under another key of the same configuration."""
-        return BilinearMark(key, alternative=self.alternative, references=self.references)
+        return BilinearMark(key, histories=self.histories, references=self.references)
 
 
 def matrices_of(key: WatermarkKey) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -14,16 +14,18 @@ from hammingmark.core.bilinear import covariance, transition_scores
 from hammingmark.core.compare import TextTest
 from hammingmark.core.edit_lattice import EditLattice
 from hammingmark.core.hashing import project
-from hammingmark.core.innovations import innovations
-from hammingmark.core.nulls import KeyRandomization, NormalNull
+from hammingmark.core.importance import ImportanceNull
+from hammingmark.core.marked_scores import MarkedScores
+from hammingmark.core.nulls import KeyRandomization
 from hammingmark.core.references import coordinates
+from hammingmark.core.triangular import triangular_factor
 from hammingmark.records import EditHypotheses, Evidence, UnitScore
 
 if TYPE_CHECKING:
     from hammingmark.watermarks.bilinear.method import BilinearMark
 
 SECTION = 256
-"""Transitions that are whitened together. What the matrix S leaves to chance grows less with every
+"""Transitions that are compared together. What the matrix S leaves to chance grows less with every
 transition that is known, and the work with their third power."""
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
@@ -46,7 +48,7 @@ class BilinearText:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """Scores, which of them satisfy the rule, and the statistics of their innovations."""
+        """Scores, which of them satisfy the rule, and the log-likelihood ratio of the text."""
         mark = self._mark
         scores = tuple(
             UnitScore(float(score), bool(valid))
@@ -66,27 +68,28 @@ class BilinearText:
 
     def test(self, statistic: str) -> TextTest:
         """The test over all keys, exact given R."""
-        increments = self._mark.increments
-        deviates, counted = self._innovations
-        own = np.where(counted, increments.of(deviates), 0.0)
-        null = NormalNull(increments, counted, self._mark.key.secret, section=SECTION)
-        return TextTest(own, null.best, null.centre, null, is_ratio=True)
+        null = ImportanceNull([scores for scores, _ in self._sections], self._mark.key.secret)
+        own = np.concatenate(
+            [scores.log_ratios(part[:, None])[:, 0] for scores, part in self._sections]
+        )
+        return TextTest(own, null.best, np.zeros_like(own), null, is_ratio=True)
 
     @cached_property
-    def _innovations(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Independent standard normal deviates under the null, and which transitions have one."""
-        parts = [
-            innovations(
+    def _sections(self) -> list[tuple[MarkedScores, NDArray[np.float64]]]:
+        """The joint law of the scores of each section, and the scores."""
+        threshold = float(np.float32(self._mark.config.threshold))
+        parts = [slice(first, first + SECTION) for first in range(0, len(self._scores), SECTION)]
+        return [
+            (
+                MarkedScores(
+                    threshold,
+                    *triangular_factor(covariance(self._directions[part], self._embeddings[part])),
+                    self._mark.histories,
+                ),
                 self._scores[part].astype(np.float64),
-                covariance(self._directions[part], self._embeddings[part]),
             )
-            for first in range(0, len(self._scores), SECTION)
-            for part in [slice(first, first + SECTION)]
+            for part in parts
         ]
-        return (
-            np.concatenate([deviates for deviates, _ in parts]),
-            np.concatenate([counted for _, counted in parts]),
-        )
 
 
 class EditedText:
