@@ -316,7 +316,37 @@ class SentenceWatermark(Watermark, Protocol):
         """Whether a text's first sentence is judged too, or is free where nothing is before it."""
 
     def choose(self, previous: FloatArray | None, candidates: FloatArray) -> Choice:
-        """Judge candidates (c, d), in drawing order, after the embedding ``previous`` (d,)."""
+        """Judge candidates (c, d), in drawing order, after the embedding ``previous`` (d,).
+
+        What it accepts, detection counts. A method with a parameter ``margin`` may refuse more:
+        what lies nearer than that to the edge of its rule.
+        """
+
+
+@runtime_checkable
+class LimitsTrials(SentenceWatermark, Protocol):
+    """A sentence watermark whose paper says how many candidates a sentence may take."""
+
+    @property
+    def trials(self) -> int:
+        """Candidates per sentence at most, where nobody says otherwise."""
+
+
+@runtime_checkable
+class KnowsPlaces(SentenceWatermark, Protocol):
+    """A sentence watermark that asks something else of every sentence of a text."""
+
+    def at(self, place: int) -> SentenceWatermark:
+        """What it asks of the sentence with this number, counted from 0."""
+
+
+@runtime_checkable
+class MayBeKeyless(Watermark, Protocol):
+    """A watermark that, in some of its configurations, rests on no secret."""
+
+    @property
+    def keyless(self) -> bool:
+        """Whether anybody can compute it."""
 
 
 @runtime_checkable

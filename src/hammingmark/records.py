@@ -233,6 +233,8 @@ class Evidence:
         sums: statistics that are summed over them, log-likelihood ratios.
         rests_on: how many pieces before its own a unit rests on; by default as many as the first
             pieces that have no score.
+        z: how many standard deviations the first statistic lies above what the method's paper
+            expects of unmarked text, for comparison with it; no p-value comes from it.
     """
 
     unit: str
@@ -242,6 +244,7 @@ class Evidence:
     means: Mapping[str, float] = field(default_factory=dict)
     sums: Mapping[str, float] = field(default_factory=dict)
     rests_on: int | None = None
+    z: float | None = None
 
     @property
     def valid(self) -> int:

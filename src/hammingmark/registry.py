@@ -36,6 +36,8 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
     "methods": {
         "bilinear": "hammingmark.watermarks.bilinear:BilinearMark",
         "hamming": "hammingmark.watermarks.hamming:HammingMark",
+        "random-code": "hammingmark.watermarks.random_code:RandomCode",
+        "semstamp": "hammingmark.watermarks.semstamp:SemStamp",
     },
     "attacks": {
         "marian": "hammingmark.attacks.translate:MarianRoundTrip",

@@ -151,6 +151,7 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
         figures.append(("valid", f"{evidence.valid} of {units}"))
         shown = {name: f"{value:.3f}" for name, value in evidence.means.items()}
         shown |= {name: f"{value:+.2f}" for name, value in evidence.sums.items()}
+        shown |= {} if evidence.z is None else {"z": f"{evidence.z:+.2f}"}
         figures += [(name.replace("_", " "), value) for name, value in shown.items()]
     label = f", label {on_one_line(verdict.label)}" if verdict.label else ""
     found = verdict.watermarked or verdict.passages or verdict.keys == 1
@@ -252,6 +253,7 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
         "edits": verdict.edits,
         "null": verdict.null,
         "statistics": evidence.statistics,
+        "z": evidence.z,
         "key_id": verdict.key_id,
         "label": verdict.label,
         "keys": verdict.keys,

@@ -207,6 +207,7 @@ def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
         "edits",
         "null",
         "statistics",
+        "z",
         "key_id",
         "label",
         "keys",

@@ -68,6 +68,11 @@ from hammingmark.store.catalogue import DEFAULT_GENERATOR
     "whole.",
 )
 @click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    help="Candidates for a sentence at most; by default what the method's paper allows, or 16.",
+)
+@click.option(
     "--procedure",
     type=click.Choice(list(PROCEDURES)),
     default="default",
@@ -102,6 +107,7 @@ def generate(
     width: int | None,
     context: int | None,
     stage_tokens: int | None,
+    budget: int | None,
     procedure: str,
     temperature: float | None,
     top_k: int | None,
@@ -134,6 +140,7 @@ def generate(
             chosen,
             max_tokens=max_tokens,
             max_sentences=max_sentences,
+            budget=budget,
             stage_tokens=chosen.stage_tokens if stage_tokens is None else stage_tokens,
             text_sampling=replace(chosen.text_sampling, **told),
             chat_sampling=replace(chosen.chat_sampling, **told),

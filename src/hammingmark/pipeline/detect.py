@@ -13,6 +13,7 @@ from hammingmark.pipeline.key_search import KeySearch
 from hammingmark.pipeline.reading import ReadText, TextReader
 from hammingmark.protocols import (
     ConditionsOnTopic,
+    MayBeKeyless,
     ReadsEdits,
     ScoredText,
     SignificanceTest,
@@ -149,6 +150,10 @@ class Detector:
             label=key.label,
             null=tests[best].null.words,
         )
+        mark = watermarks[best]
+        if isinstance(mark, MayBeKeyless) and mark.keyless:
+            told = " It rests on no secret: anybody can compute it."
+            verdict = replace(verdict, reason=verdict.reason + told)
         value = evidence.mean(self.statistic)
         if self.calibration:
             return _by_threshold(verdict, value, self.calibration.threshold(len(evidence.scores)))

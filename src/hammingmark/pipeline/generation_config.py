@@ -11,6 +11,9 @@ from hammingmark.records import Prompt, Sampling
 TEXT_SAMPLING = Sampling()
 """For texts that are continued, as in the paper."""
 
+BUDGET = 16
+"""B of the paper."""
+
 SENTENCE_TOKENS = 22
 """Of a sentence, on average (docs/generation.md)."""
 
@@ -25,7 +28,8 @@ class GenerationConfig:
     Attributes:
         max_tokens: tokens to emit at most.
         max_sentences: sentences to emit at most; None for any number.
-        budget: B, candidates per sentence at most.
+        budget: B, candidates per sentence at most; None for as many as the method's paper allows,
+            16 where it does not say.
         fallback: what to keep when the budget is spent: the ``best`` match, or the ``last``
             candidate as in the paper.
         first: whether the first sentence of a continued text is compared with the ``prompt``'s
@@ -42,7 +46,7 @@ class GenerationConfig:
 
     max_tokens: int = 200
     max_sentences: int | None = None
-    budget: int = 16
+    budget: int | None = None
     fallback: Literal["best", "last"] = "best"
     first: Literal["prompt", "free"] = "prompt"
     most_repeated: float = 0.3
@@ -53,8 +57,9 @@ class GenerationConfig:
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "budget", "max_sentence_tokens"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}.")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, not {value}.")
         if self.stage_tokens < 0:
             raise InputError(f"stage_tokens must be at least 0, not {self.stage_tokens}.")
         if self.max_sentences is not None and self.max_sentences < 1:

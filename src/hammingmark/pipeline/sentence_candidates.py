@@ -14,8 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.pipeline.accepted_text import AcceptedText, Addition
-from hammingmark.pipeline.generation_config import GenerationConfig
-from hammingmark.protocols import LogitsProcessor, SentenceWatermark
+from hammingmark.pipeline.generation_config import BUDGET, GenerationConfig
+from hammingmark.protocols import (
+    KnowsPlaces,
+    LimitsTrials,
+    LogitsProcessor,
+    SentenceWatermark,
+)
 from hammingmark.records import Candidate, Choice, Cost, Request
 
 
@@ -117,8 +122,10 @@ class SentenceCandidates:
 
         At temperature 0 every candidate would be the same.
         """
-        greedy = self._sampling.temperature == 0.0
-        return 1 if self._watermark is None or greedy else self._config.budget
+        if self._watermark is None or self._sampling.temperature == 0.0:
+            return 1
+        allowed = self._watermark.trials if isinstance(self._watermark, LimitsTrials) else BUDGET
+        return self._config.budget or allowed
 
     @property
     def _is_free(self) -> bool:
@@ -312,7 +319,10 @@ class SentenceCandidates:
         assert self._watermark is not None
         if draws not in self._choices:
             rows = [self._embedding(draw) for draw in draws]
-            self._choices[draws] = self._watermark.choose(self.previous, np.stack(rows))
+            mark = self._watermark
+            if isinstance(mark, KnowsPlaces):
+                mark = mark.at(self.place.sentences)
+            self._choices[draws] = mark.choose(self.previous, np.stack(rows))
         return self._choices[draws]
 
     def _embedding(self, draw: int) -> NDArray[np.float32]:

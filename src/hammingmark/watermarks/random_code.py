@@ -1,0 +1,131 @@
+"""Random Code: the paper's control, whose valid codes have nothing to do with the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.core.counts import CountedText, random_masks
+from hammingmark.core.hashing import project, project_in_order
+from hammingmark.core.references import coordinates
+from hammingmark.errors import InputError
+from hammingmark.keys import ReferenceKeys, WatermarkKey
+from hammingmark.method_config import EncoderId, SentenceConfig
+from hammingmark.records import Choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomCodeConfig(SentenceConfig):
+    """Which codes a sentence may have.
+
+    Attributes:
+        m: bits of the hash, which make 2^m codes.
+        codes: how many of them are valid; 37 of 256 is the volume of the paper's Hamming ball.
+    """
+
+    method: ClassVar[str] = "random-code"
+
+    m: int = 8
+    codes: int = 37
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.m <= 12:
+            raise InputError(f"The hash has between 1 and 12 bits, not {self.m}.")
+        if not 1 <= self.codes < 2**self.m:
+            raise InputError(
+                f"Of {2**self.m} codes between 1 and {2**self.m - 1} are valid, not {self.codes}."
+            )
+
+    @property
+    def summary(self) -> str:
+        """The rule in a few words."""
+        return f"one of {self.codes} of {2**self.m} codes, whatever the preceding sentence"
+
+
+class RandomCode:
+    """The code of a sentence is one of a secret set, the same for every sentence.
+
+    As many codes are valid as in HammingMark's ball, but drawn uniformly and not around the
+    preceding sentence: what is left of the mark without its centre. The first sentence of a text
+    is judged like any other.
+
+    Args:
+        key: the secret and the rule.
+    """
+
+    name = "random-code"
+    Config = RandomCodeConfig
+    pool = 1
+    judges_beginnings = True
+    statistics: Sequence[str] = ("valid",)
+
+    def __init__(self, key: WatermarkKey) -> None:
+        assert isinstance(key.config, RandomCodeConfig)
+        self.key = key
+        self.config = config = key.config
+        width = config.encoder.dimension
+        self._planes = key.secret.normals("planes", config.m * width).reshape(config.m, width)
+        self._valid = random_masks(key.secret.uniforms("codes", 2**config.m), config.codes)
+        self._references = ReferenceKeys(key.secret, bits=config.m)
+
+    @classmethod
+    def examples(cls, encoder: EncoderId) -> Mapping[str, RandomCodeConfig]:
+        """Configurations for the contract suite."""
+        return {
+            "default": RandomCodeConfig(encoder=encoder),
+            "coarse": RandomCodeConfig(encoder=encoder, m=3, codes=3),
+        }
+
+    def choose(
+        self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
+    ) -> Choice:
+        """The first candidate with a valid code, otherwise the first."""
+        scores = self._votes(candidates).astype(np.float32)
+        index = int(np.argmax(scores))
+        return Choice(index, bool(scores[index]), tuple(map(float, scores)))
+
+    def read(self, values: NDArray[np.float32]) -> CountedText:
+        """Score a text by the embeddings (n, d) of its sentences."""
+        votes = self._votes(values)
+        return CountedText(
+            self,
+            "sentence",
+            votes.astype(np.float32),
+            threshold=1.0,
+            scale=1.0,
+            counts={"valid": votes.astype(np.float64)},
+            expected=self.config.codes / 2**self.config.m,
+            draws=partial(self.reference_votes, values),
+            rests_on=0,
+        )
+
+    def reference_votes(
+        self, values: NDArray[np.float32]
+    ) -> Iterator[Mapping[str, NDArray[np.float64]]]:
+        """Votes under block after block of reference keys, (n, k)."""
+        config, many = self.config, ReferenceKeys.block
+        reduced = coordinates(values)
+        keys = np.arange(many)
+        for block in count():
+            planes = self._references.planes(block, reduced.shape[1])
+            seen = codes_of(project(reduced, planes, bits=config.m))
+            uniforms = self.key.secret.uniforms("reference codes", many * 2**config.m, index=block)
+            valid = random_masks(uniforms.reshape(many, -1), config.codes)
+            yield {"valid": valid[keys, seen].astype(np.float64)}
+
+    def _votes(self, rows: NDArray[np.float32]) -> NDArray[np.bool_]:
+        votes: NDArray[np.bool_] = self._valid[codes_of(project_in_order(rows, self._planes)[:, 0])]
+        return votes
+
+
+def codes_of(projections: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The number whose bits are 1[R e >= 0], the first plane's in front: (..., m) to (...)."""
+    bits = projections >= 0
+    numbers: NDArray[np.int64] = (bits * (1 << np.arange(bits.shape[-1])[::-1])).sum(axis=-1)
+    return numbers

@@ -1,0 +1,188 @@
+"""SemStamp: the regions that the preceding sentence's region allows (Hou et al., NAACL 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.core.counts import CountedText, random_masks
+from hammingmark.core.hashing import project, project_in_order
+from hammingmark.core.references import coordinates
+from hammingmark.errors import InputError
+from hammingmark.keys import ReferenceKeys, WatermarkKey
+from hammingmark.method_config import EncoderId, SentenceConfig
+from hammingmark.records import Choice
+
+GAMMA = {"default": 0.25, "relaxed": 0.5}
+
+PUBLISHED_SEED = 1234
+PUBLISHED_MASKS = ((4, 0), (6, 2), (4, 7), (2, 3), (0, 2), (0, 5), (6, 2), (1, 7))
+"""The valid regions after each of 8, as the published code draws them on a CPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SemStampConfig(SentenceConfig):
+    """Which regions the next sentence may lie in.
+
+    Attributes:
+        d: hyperplanes of the locality-sensitive hash, which make 2^d regions.
+        gamma: the valid ratio, the share of regions that may follow a region.
+        margin: least |cosine| to every hyperplane's normal of a sentence that is accepted;
+            detection counts it nearer, too.
+        N_max: candidates per sentence at most.
+        constants: ``own`` takes hyperplanes and valid regions from the key; ``published`` takes
+            those of the authors' code on a CPU, which anybody knows.
+    """
+
+    method: ClassVar[str] = "semstamp"
+    presets: ClassVar[tuple[str, ...]] = tuple(GAMMA)
+
+    d: int = 3
+    gamma: float = 0.25
+    margin: float = 0.02
+    N_max: int = 100
+    constants: Literal["own", "published"] = "own"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.d <= 6:
+            raise InputError(f"The hash has between 1 and 6 hyperplanes, not {self.d}.")
+        if not 1 <= self.valid < 2**self.d:
+            raise InputError(
+                f"Of {2**self.d} regions between 1 and {2**self.d - 1} must be valid; a gamma of "
+                f"{self.gamma:g} gives {self.valid}."
+            )
+        if not 0.0 <= self.margin < 1.0:
+            raise InputError(f"The margin lies between 0 and 1, not at {self.margin:g}.")
+        if self.N_max < 1:
+            raise InputError(f"N_max is at least 1, not {self.N_max}.")
+        if self.constants == "published" and (self.d, self.valid) != (3, 2):
+            raise InputError("Published valid regions exist for d = 3 and gamma = 0.25 alone.")
+
+    @classmethod
+    def from_preset(cls, preset: str = "default", **given: Any) -> SemStampConfig:
+        """A preset, with what is given put in its place."""
+        cls.require_preset(preset)
+        return cls(**{"gamma": GAMMA[preset], **given})
+
+    @property
+    def valid(self) -> int:
+        """How many regions are valid after a region."""
+        return int(2**self.d * self.gamma)
+
+    @property
+    def summary(self) -> str:
+        """The rule in a few words."""
+        return f"one of {self.valid} of {2**self.d} regions, {self.margin:g} from every edge"
+
+
+class SemStamp:
+    """The next sentence lies in a region that a secret allows after the preceding one's.
+
+    d hyperplanes cut the space of embeddings into 2^d regions. The region of a sentence, its
+    signature, decides which regions are valid for the next. A candidate is accepted when it lies
+    in one of them, with a margin to every hyperplane.
+
+    The published code draws without end where no candidate fits; here N_max holds.
+
+    Args:
+        key: the secret and the rule.
+    """
+
+    name = "semstamp"
+    Config = SemStampConfig
+    pool = 1
+    judges_beginnings = False
+    statistics: Sequence[str] = ("valid",)
+
+    def __init__(self, key: WatermarkKey) -> None:
+        assert isinstance(key.config, SemStampConfig)
+        self.key = key
+        self.config = config = key.config
+        self.trials = config.N_max
+        self.keyless = config.constants == "published"
+        regions, width = 2**config.d, config.encoder.dimension
+        if self.keyless:
+            generator = np.random.RandomState(PUBLISHED_SEED)
+            self._planes = generator.randn(config.d, width).astype(np.float32)
+            self._masks = np.zeros((regions, regions), np.bool_)
+            for region, valid in enumerate(PUBLISHED_MASKS):
+                self._masks[region, list(valid)] = True
+        else:
+            self._planes = key.secret.normals("planes", config.d * width).reshape(config.d, width)
+            uniforms = key.secret.uniforms("masks", regions * regions)
+            self._masks = random_masks(uniforms.reshape(regions, regions), config.valid)
+        lengths = np.sqrt((self._planes.astype(np.float64) ** 2).sum(axis=1))
+        self._least = (config.margin * lengths).astype(np.float32)
+        self._references = ReferenceKeys(key.secret, bits=config.d)
+
+    @classmethod
+    def examples(cls, encoder: EncoderId) -> Mapping[str, SemStampConfig]:
+        """Configurations for the contract suite."""
+        return {
+            "default": SemStampConfig(encoder=encoder),
+            "relaxed": SemStampConfig(encoder=encoder, gamma=0.5, margin=0.0),
+            "fine": SemStampConfig(encoder=encoder, d=5, gamma=0.3),
+        }
+
+    def choose(
+        self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
+    ) -> Choice:
+        """The first candidate in a valid region and far enough from its edges."""
+        if previous is None:
+            return Choice(0, True, (1.0,) * len(candidates))
+        projections = self._project(np.vstack([previous, candidates]))
+        regions = signatures(projections)
+        scores = self._masks[regions[0], regions[1:]].astype(np.float32)
+        clear = (np.abs(projections[1:]) >= self._least).all(axis=1)
+        accepted = (scores >= 1.0) & clear
+        index = int(np.argmax(accepted if accepted.any() else scores))
+        return Choice(index, bool(accepted[index]), tuple(map(float, scores)))
+
+    def read(self, values: NDArray[np.float32]) -> CountedText:
+        """Score a text by the embeddings (n, d) of its sentences."""
+        regions = signatures(self._project(values))
+        votes = self._masks[regions[:-1], regions[1:]]
+        return CountedText(
+            self,
+            "transition",
+            votes.astype(np.float32),
+            1.0,
+            1.0,
+            {"valid": votes.astype(np.float64)},
+            self.config.valid / 2**self.config.d,
+            draws=partial(self.reference_votes, values),
+        )
+
+    def _project(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        return project_in_order(rows, self._planes)[:, 0]
+
+    def reference_votes(
+        self, values: NDArray[np.float32]
+    ) -> Iterator[Mapping[str, NDArray[np.float64]]]:
+        """Votes under block after block of reference keys, (n - 1, k)."""
+        config = self.config
+        regions, many = 2**config.d, ReferenceKeys.block
+        reduced = coordinates(values)
+        keys = np.arange(many)
+        for block in count():
+            planes = self._references.planes(block, reduced.shape[1])
+            seen = signatures(project(reduced, planes, bits=config.d))
+            uniforms = self.key.secret.uniforms(
+                "reference masks", many * regions * regions, index=block
+            )
+            masks = random_masks(uniforms.reshape(many, regions, regions), config.valid)
+            yield {"valid": masks[keys, seen[:-1], seen[1:]].astype(np.float64)}
+
+
+def signatures(projections: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The number of a region, the first hyperplane's bit in front: (..., d) to (...)."""
+    bits = projections > 0
+    weights = 1 << np.arange(bits.shape[-1])[::-1]
+    numbers: NDArray[np.int64] = (bits * weights).sum(axis=-1)
+    return numbers
