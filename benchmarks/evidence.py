@@ -117,7 +117,9 @@ def write(given: argparse.Namespace) -> None:
                 {"id": name, "key": number, "point": point, "prompt": prompt, "text": text.text,
                  "tokens": text.cost.tokens, "drawn_tokens": text.cost.drawn_tokens,
                  "spare_tokens": text.cost.spare_tokens, "sentences": len(text.sentences),
-                 "fallbacks": text.cost.fallbacks, "seconds": seconds / len(part)}
+                 "fallbacks": text.cost.fallbacks, "candidates": text.cost.candidates,
+                 "tried": text.cost.tried, "passed": text.cost.passed,
+                 "seconds": seconds / len(part)}
                 for (name, prompt), text in zip(part, texts, strict=True)
             ]  # fmt: skip
         save(given.out / f"{point.replace('/', '-')}.jsonl", rows)
@@ -237,10 +239,19 @@ def judged(
     levels: list[float],
     *,
     rounds: int,
-) -> dict[str, object]:
+    **parts: Any,
+) -> dict[str, Any]:
     """The shares that are found, with intervals over keys and texts.
 
     With human texts also by a threshold for each key that 1 % of them reach.
+
+    Args:
+        rows: of one point.
+        encoder: that the texts were marked with.
+        human: texts that are not marked.
+        levels: of the exact p-value.
+        rounds: of the bootstrap.
+        parts: further arguments of `detector`.
     """
     found: dict[int, list[float]] = {}
     beyond: dict[int, list[float]] = {}
@@ -248,7 +259,7 @@ def judged(
     for number in sorted({row["key"] for row in rows}):
         texts = [row["text"] for row in rows if row["key"] == number]
         key = numbered_key(number, rows[0]["point"], encoder)
-        judge = detector(key, encoder=encoder)
+        judge = detector(key, encoder=encoder, **parts)
         verdicts = list(judge.judge_many(texts))
         units += [len(verdict.evidence.scores) for verdict in verdicts]
         found[number] = p_values(verdicts)
@@ -256,7 +267,7 @@ def judged(
             least = np.quantile(p_values(judge.judge_many(human)), 0.01)
             beyond[number] = [p / least * 0.01 for p in found[number]]
     every = np.concatenate(list(found.values()))
-    report: dict[str, object] = {
+    report: dict[str, Any] = {
         "keys": len(found),
         "units": round(float(np.mean(units)), 2),
         "bits": round(float(-np.log2(every).mean()), 2),

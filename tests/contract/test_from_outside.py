@@ -148,7 +148,7 @@ def test_a_method_by_acceptance_is_used_by_its_name(
         return capsys.readouterr().out
 
     assert "Neighbouring sentences lie on the same side" in run("methods")
-    assert "margin: a number" in run("methods", "side")
+    assert "least: a number" in run("methods", "side")
     made = json.loads(
         run("keys", "new", "--method", "side", "--encoder", "letters:128", "--name", "s", "--json")
     )

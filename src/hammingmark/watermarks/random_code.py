@@ -63,7 +63,7 @@ class RandomCode:
     Config = RandomCodeConfig
     pool = 1
     judges_beginnings = True
-    statistics: Sequence[str] = ("valid",)
+    statistics: Sequence[str] = ("share",)
 
     def __init__(self, key: WatermarkKey) -> None:
         assert isinstance(key.config, RandomCodeConfig)
@@ -99,7 +99,7 @@ class RandomCode:
             votes.astype(np.float32),
             threshold=1.0,
             scale=1.0,
-            counts={"valid": votes.astype(np.float64)},
+            counts={"share": votes.astype(np.float64)},
             expected=self.config.codes / 2**self.config.m,
             draws=partial(self.reference_votes, values),
             rests_on=0,
@@ -117,7 +117,7 @@ class RandomCode:
             seen = codes_of(project(reduced, planes, bits=config.m))
             uniforms = self.key.secret.uniforms("reference codes", many * 2**config.m, index=block)
             valid = random_masks(uniforms.reshape(many, -1), config.codes)
-            yield {"valid": valid[keys, seen].astype(np.float64)}
+            yield {"share": valid[keys, seen].astype(np.float64)}
 
     def _votes(self, rows: NDArray[np.float32]) -> NDArray[np.bool_]:
         votes: NDArray[np.bool_] = self._valid[codes_of(project_in_order(rows, self._planes)[:, 0])]

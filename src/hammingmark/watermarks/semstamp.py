@@ -98,7 +98,7 @@ class SemStamp:
     Config = SemStampConfig
     pool = 1
     judges_beginnings = False
-    statistics: Sequence[str] = ("valid",)
+    statistics: Sequence[str] = ("share",)
 
     def __init__(self, key: WatermarkKey) -> None:
         assert isinstance(key.config, SemStampConfig)
@@ -154,7 +154,7 @@ class SemStamp:
             votes.astype(np.float32),
             1.0,
             1.0,
-            {"valid": votes.astype(np.float64)},
+            {"share": votes.astype(np.float64)},
             self.config.valid / 2**self.config.d,
             draws=partial(self.reference_votes, values),
         )
@@ -177,7 +177,7 @@ class SemStamp:
                 "reference masks", many * regions * regions, index=block
             )
             masks = random_masks(uniforms.reshape(many, regions, regions), config.valid)
-            yield {"valid": masks[keys, seen[:-1], seen[1:]].astype(np.float64)}
+            yield {"share": masks[keys, seen[:-1], seen[1:]].astype(np.float64)}
 
 
 def signatures(projections: NDArray[np.float32]) -> NDArray[np.int64]:

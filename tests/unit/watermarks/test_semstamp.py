@@ -36,7 +36,7 @@ def test_votes_are_those_of_the_definition() -> None:
     assert [each.valid for each in evidence.scores] == expected
     h, n = sum(expected), 29
     assert evidence.z == pytest.approx((h - n / 4) / math.sqrt(n * 3 / 16))
-    assert evidence.means["valid"] == pytest.approx(h / n)
+    assert evidence.means["share"] == pytest.approx(h / n)
 
 
 def test_a_sentence_near_an_edge_is_refused_and_counts() -> None:

@@ -13,7 +13,7 @@ from hammingmark.errors import InputError
 from hammingmark.method_config import SentenceConfig
 
 ACCEPTANCE = {"default": 0.21, "economical": 0.34, "robust": 0.09}
-"""Acceptance rate of each preset, for 2.6, 2.0 and 4.0 drawn over emitted tokens in stages."""
+"""Acceptance rate of each preset, for 2.6, 2.0 and 3.9 drawn over emitted tokens in stages."""
 
 RANK = 32
 LEAST = 0.02
