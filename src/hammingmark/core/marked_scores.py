@@ -34,8 +34,10 @@ HISTORIES = (
     Alternative(edited=0.5),
     Alternative(edited=1.0),
     Alternative(edited=1.0, kept=0.7, free=0.1),
+    Alternative(edited=0.5, free=0.5),
 )
-"""As written; partly edited; put into other words, as by translation; written anew by a model."""
+"""As written; partly edited; put into other words, as by translation; written anew by a model; half
+of its sentences from elsewhere."""
 
 CHANGES = 0.02
 """The probability that a sentence has another history than the one before."""
