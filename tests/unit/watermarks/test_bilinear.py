@@ -143,17 +143,19 @@ def test_a_sentence_that_is_said_again_counts_once() -> None:
 
 
 def test_a_marked_passage_is_found_with_its_borders() -> None:
+    """To two sentences on average: chance may make those beside it valid, too."""
     mark = mark_of(1, acceptance=0.22)
-    for seed in range(3):
+    off = []
+    for seed in range(6):
         run = marked(mark, 26, seed=seed)
         text = " ".join([*plain(20, seed=seed), *run, *plain(20, seed=seed + 50)])
         verdict = detector(mark).judge(text)
         assert verdict.passages
         passage = verdict.passages[0]
         assert passage.p_value < 1e-4
-        assert abs(passage.begin - 20) <= 3
-        assert abs(passage.end - 46) <= 3
+        off += [abs(passage.begin - 20), abs(passage.end - 46)]
         assert not detector(mark_of(2, acceptance=0.22)).judge(text).passages
+    assert np.mean(off) < 2.5
 
 
 def test_a_marked_text_is_found_and_no_other() -> None:
