@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,40 +21,39 @@ from hammingmark.watermarks.pmark_online import PMarkOnlineConfig
 
 pytestmark = pytest.mark.slow
 
-PROMPTS = [
-    "The museum opened its doors in May. Its first visitors came by boat.",
-    "The old bridge was closed in spring. Engineers had found cracks in it.",
-]
+PROMPT = "The museum opened its doors in May. Its first visitors came by boat."
 
 
-def written(key: WatermarkKey, backend: Backend, encoder: Encoder) -> list[Generation]:
-    config = GenerationConfig(max_tokens=400, max_sentences=10)
-    return writer(key, backend=backend, encoder=encoder, config=config).write_many(PROMPTS, seed=3)
+def written(key: WatermarkKey, backend: Backend, encoder: Encoder, sentences: int) -> Generation:
+    config = GenerationConfig(max_tokens=400, max_sentences=sentences)
+    return writer(key, backend=backend, encoder=encoder, config=config).write(PROMPT, seed=3)
 
 
-def bits(key: WatermarkKey, texts: list[Generation], **parts: object) -> float:
-    """The evidence of all texts together."""
-    judge = detector(key, **parts)  # type: ignore[arg-type]
-    found = [verdict.p_value for verdict in judge.judge_many(text.text for text in texts)]
-    print(found)
-    return float(-np.log2(np.array(found)).sum())
+def p_values(text: Generation, right: WatermarkKey, **parts: Any) -> tuple[float, float]:
+    """Under its key and under a wrong one; what is drawn again is drawn once for both."""
+    keys = (right, replace(right, secret=Secret(bytes(32))))
+    made = [detector(key, **parts) for key in keys]
+    (read,) = made[0].reader.batches([text.text])
+    (own,), (wrong,) = ([each.p_value for each in judge.judge_read(read)] for judge in made)
+    print(f"{len(text.sentences)} sentences, p = {own}, under a wrong key {wrong}")
+    assert own is not None
+    assert wrong is not None
+    return own, wrong
 
 
 def test_offline(backend: Backend, encoder: Encoder, splitter: Splitter) -> None:
     config = PMarkOfflineConfig(encoder=EncoderId.of(encoder), b=2, N=8)
     key = WatermarkKey(Secret(bytes(range(32))), config)
-    texts = written(key, backend, encoder)
-    for text in texts:
-        assert_counted(text, key, encoder=encoder, splitter=splitter)
-    wrong = replace(key, secret=Secret(bytes(32)))
-    assert bits(key, texts, encoder=encoder) > 10
-    assert bits(wrong, texts, encoder=encoder) < 10
+    text = written(key, backend, encoder, 8)
+    assert_counted(text, key, encoder=encoder, splitter=splitter)
+    own, wrong = p_values(text, key, encoder=encoder)
+    assert own <= 0.01 < wrong
 
 
 def test_online(backend: Backend, encoder: Encoder) -> None:
+    """Medians of eight are rough, and the prompt is not known: not every channel is right."""
     config = PMarkOnlineConfig(encoder=EncoderId.of(encoder), b=2, N=8)
     key = WatermarkKey(Secret(bytes(range(32))), config)
-    texts = written(key, backend, encoder)
-    wrong = replace(key, secret=Secret(bytes(32)))
-    assert bits(key, texts, encoder=encoder, backend=backend) > 10
-    assert bits(wrong, texts, encoder=encoder, backend=backend) < 10
+    text = written(key, backend, encoder, 10)
+    own, wrong = p_values(text, key, encoder=encoder, backend=backend)
+    assert own <= 0.05 < wrong
