@@ -371,6 +371,28 @@ class ReadsEdits(Protocol):
 
 
 @runtime_checkable
+class ReadsSamples(Protocol):
+    """A sentence watermark that compares sentences with what the model could have put there.
+
+    It cannot ``read`` a text without, and says so. Nothing is asked of a first sentence, whatever
+    the prompt: what it followed is not known at detection.
+    """
+
+    @property
+    def samples(self) -> int:
+        """How many sentences to draw for each."""
+
+    def read_sampled(self, values: FloatArray, samples: Sequence[FloatArray]) -> ScoredText:
+        """Score a text.
+
+        Args:
+            values: the embeddings (n, d) of its sentences.
+            samples: for each sentence but the first, those of what a model drew in its place,
+                (k, d) each.
+        """
+
+
+@runtime_checkable
 class RanksKeys(Protocol):
     """A watermark that can look at a text under very many keys of its kind at once."""
 

@@ -36,6 +36,8 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
     "methods": {
         "bilinear": "hammingmark.watermarks.bilinear:BilinearMark",
         "hamming": "hammingmark.watermarks.hamming:HammingMark",
+        "pmark-offline": "hammingmark.watermarks.pmark_offline:PMarkOffline",
+        "pmark-online": "hammingmark.watermarks.pmark_online:PMarkOnline",
         "random-code": "hammingmark.watermarks.random_code:RandomCode",
         "semstamp": "hammingmark.watermarks.semstamp:SemStamp",
     },

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hammingmark.assembly.backends import load_tokenizer
+from hammingmark.assembly.backends import load_tokenizer, shared_backend
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import (
     load_key,
@@ -23,7 +23,8 @@ from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
 from hammingmark.pipeline.key_search import EveryKey, KeySearch, RankedKeys
 from hammingmark.pipeline.reading import SentenceReader, TextReader, TokenReader
-from hammingmark.protocols import Encoder, RanksKeys, Splitter, Tokenizer
+from hammingmark.pipeline.resampling import SamplingReader
+from hammingmark.protocols import Backend, Encoder, RanksKeys, ReadsSamples, Splitter, Tokenizer
 from hammingmark.records import TopicName, Verdict
 
 MOST_TESTED = 8
@@ -39,6 +40,7 @@ def detector(
     encoder: Encoder | str | None = None,
     tokenizer: Tokenizer | None = None,
     splitter: Splitter | None = None,
+    backend: Backend | str | None = None,
     level: float = 0.01,
     statistic: str = "",
     topic: TopicName | None = None,
@@ -56,6 +58,8 @@ def detector(
         encoder: by default the one that the first key was made for.
         tokenizer: likewise.
         splitter: likewise.
+        backend: the language model that wrote the texts, or what a user types to get it, for a
+            method that draws every sentence again.
         level: false-positive rate to keep, over all keys together.
         statistic: which of the method's statistics decides; by default its first.
         topic: whether the test is conditioned on the text's topic; by default where it can be.
@@ -67,6 +71,7 @@ def detector(
 
     Raises:
         KeyMismatch: a key was made for another encoder or tokenizer, or is of another method.
+        InputError: the method needs a language model and there is none, or the other way round.
     """
     distinct = list({(key.id, key.config): key for key in _loaded(keys)}.values())
     first = distinct[0]
@@ -84,7 +89,12 @@ def detector(
         statistic, level = calibration.statistic, calibration.level
     return Detector(
         reader=_reader(
-            distinct, encoder=encoder, tokenizer=tokenizer, splitter=splitter, edits=edits
+            distinct,
+            encoder=encoder,
+            tokenizer=tokenizer,
+            splitter=splitter,
+            backend=backend,
+            edits=edits,
         ),
         search=_search(distinct, labels, options or {}),
         level=level,
@@ -124,9 +134,11 @@ def _reader(
     encoder: Encoder | str | None,
     tokenizer: Tokenizer | None,
     splitter: Splitter | None,
-    edits: bool,
+    backend: Backend | str | None = None,
+    edits: bool = False,
 ) -> TextReader:
     config = keys[0].config
+    count = samples_wanted(keys, backend=backend)
     if isinstance(config, TokenConfig):
         if edits:
             raise InputError(f"The method {config.method!r} does not allow for edits.")
@@ -135,11 +147,43 @@ def _reader(
             require_part(key, "tokenizer", tokenizer)
         return TokenReader(tokenizer)
     assert isinstance(config, SentenceConfig)
+    if count is not None and edits:
+        raise InputError(f"The method {config.method!r} does not allow for edits.")
     if encoder is None or isinstance(encoder, str):
         encoder = load_encoder(encoder or config.encoder.name)
     for key in keys:
         require_part(key, "encoder", encoder)
-    return SentenceReader(splitter or splitter_of(keys[0]), encoder, edits=edits)
+    splitter = splitter or splitter_of(keys[0])
+    if count is None or backend is None:
+        return SentenceReader(splitter, encoder, edits=edits)
+    model = shared_backend(backend) if isinstance(backend, str) else backend
+    return SamplingReader(splitter, encoder, model, count)
+
+
+def samples_wanted(keys: Sequence[WatermarkKey], *, backend: Backend | str | None) -> int | None:
+    """How many sentences to draw for each of a text; None where the method draws none.
+
+    Raises:
+        InputError: the method draws, and there is no model; or there is one for nothing.
+    """
+    mark = method_of(keys[0])
+    if not isinstance(mark, ReadsSamples):
+        if backend is not None:
+            raise InputError(
+                f"The method {mark.name!r} is judged without a language model. Leave the backend "
+                "out."
+            )
+        return None
+    if backend is None:
+        raise InputError(
+            f"The method {keys[0].config.method!r} is judged with the language model that wrote "
+            "the text, which draws every sentence again. Name it as the backend (--backend)."
+        )
+    if any(getattr(method_of(key), "samples", None) != mark.samples for key in keys[1:]):
+        raise InputError(
+            "These keys differ in how many sentences are drawn. Search those of one number."
+        )
+    return mark.samples
 
 
 @dataclass(frozen=True)
@@ -167,6 +211,7 @@ def detect(
     language: str | None = None,
     topic: TopicName | None = None,
     edits: bool = False,
+    backend: Backend | str | None = None,
 ) -> Verdict:
     """Judge one text. For many, make one `detector` and call its ``judge_many``.
 
@@ -178,10 +223,12 @@ def detect(
         topic: whether the test is conditioned on the text's topic (``given``) or not (``free``);
             by default where the method can be.
         edits: whether sentences may have been joined, split or inserted.
+        backend: the language model that wrote the text, for a method that draws it again.
     """
     keys = _loaded(key)
     splitter = splitter_of(keys[0], language=language)
-    return detector(keys, level=level, splitter=splitter, topic=topic, edits=edits).judge(text)
+    made = detector(keys, level=level, splitter=splitter, topic=topic, edits=edits, backend=backend)
+    return made.judge(text)
 
 
 def _loaded(keys: KeyReference | Sequence[KeyReference]) -> list[WatermarkKey]:
@@ -203,7 +250,12 @@ def calibrate_key(
 ) -> Calibration:
     """Thresholds for one key on texts known to be unmarked."""
     watermark = method_of(key)
-    reader = _reader([key], encoder=encoder, tokenizer=None, splitter=splitter, edits=False)
+    if isinstance(watermark, ReadsSamples):
+        raise InputError(
+            f"Thresholds are not fitted for the method {watermark.name!r}, which draws every "
+            "sentence again; decide by the p-value."
+        )
+    reader = _reader([key], encoder=encoder, tokenizer=None, splitter=splitter)
     return fit_calibration(
         texts,
         reader=reader,

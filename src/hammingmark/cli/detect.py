@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from hammingmark import report
-from hammingmark.assembly.detection import detector
+from hammingmark.assembly.detection import detector, samples_wanted
 from hammingmark.assembly.keys import load_key, splitter_of
 from hammingmark.assembly.machine import environment_now
 from hammingmark.cli.completion import key_names
@@ -21,7 +21,7 @@ from hammingmark.cli.inputs import Source, read_sources
 from hammingmark.cli.labels import read_labels
 from hammingmark.cli.language import foreign
 from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
-from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.core.calibration import Calibration
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keyring import Keyring
@@ -88,6 +88,10 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
 )
 @click.option("--threshold", type=float, help="Decide by one fixed threshold of the statistic.")
 @click.option("--encoder", help="Encoder, if not the one that the key names.")
+@click.option(
+    "--backend",
+    help="Language model that wrote the texts, for a key whose method draws their sentences again.",
+)
 @keys_splitter_option
 @keys_language_option
 @click.option("--brief", is_flag=True, help="Omit the per-sentence lines.")
@@ -114,6 +118,7 @@ def detect(
     calibration: Path | None,
     threshold: float | None,
     encoder: str | None,
+    backend: str | None,
     splitter: str | None,
     language: str | None,
     brief: bool,
@@ -130,6 +135,7 @@ def detect(
     if master is not None and (names or all_keys):
         raise InputError("Give --master or --key, not both.")
     keys = [load_key(master)] if master else _chosen_keys(names, all_keys=all_keys)
+    samples_wanted(keys, backend=backend)  # before anything is fetched
     config = keys[0].config
     embedding = None
     if isinstance(config, SentenceConfig):
@@ -149,6 +155,7 @@ def detect(
             labels=wanted,
             encoder=CountedEncoder(embedding, tick) if embedding else None,
             splitter=splitter_of(keys[0], name=splitter, language=language),
+            backend=fetch_backend(backend) if backend else None,
             level=level,
             statistic=statistic,
             topic=topic,

@@ -15,6 +15,7 @@ from hammingmark.protocols import (
     ConditionsOnTopic,
     MayBeKeyless,
     ReadsEdits,
+    ReadsSamples,
     ScoredText,
     SignificanceTest,
     Watermark,
@@ -162,6 +163,8 @@ class Detector:
         return verdict
 
     def _score(self, watermark: Watermark, text: ReadText) -> ScoredText:
+        if text.samples is not None and isinstance(watermark, ReadsSamples):
+            return watermark.read_sampled(text.values, text.samples)
         if text.edits is None:
             return watermark.read(text.values)
         assert isinstance(watermark, ReadsEdits)

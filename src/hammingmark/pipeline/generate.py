@@ -27,6 +27,7 @@ from hammingmark.protocols import (
     Encoder,
     ForetellsScores,
     LogitsBackend,
+    ReadsSamples,
     SentenceWatermark,
     Session,
     Splitter,
@@ -241,6 +242,8 @@ def _begin(writer: Writer, number: int, prompt: Prompt, *, seed: int) -> Generat
     chooses = watermark if isinstance(watermark, SentenceWatermark) else None
     previous = None
     follows = chooses is not None and not chooses.judges_beginnings
+    # Detection draws again what follows a text's own sentences, and does not know the prompt.
+    follows = follows and not isinstance(chooses, ReadsSamples)
     if follows and writer.config.first == "prompt":
         assert writer.encoder is not None
         sentence = last_sentence(prompt, writer.splitter)

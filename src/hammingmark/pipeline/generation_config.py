@@ -31,7 +31,7 @@ class GenerationConfig:
         budget: B, candidates per sentence at most; None for as many as the method's paper allows,
             16 where it does not say.
         fallback: what to keep when the budget is spent: the ``best`` match, or the ``last``
-            candidate as in the paper.
+            candidate as in the paper. A method that takes the best of a pool keeps the best.
         first: whether the first sentence of a continued text is compared with the ``prompt``'s
             last sentence or ``free``, under a method that does not judge beginnings as such; in a
             chat it is always free then.

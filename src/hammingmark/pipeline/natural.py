@@ -12,9 +12,11 @@ from hammingmark.core import theory
 from hammingmark.core.statistics import cosines
 from hammingmark.errors import InputError
 from hammingmark.pipeline.accepted_text import AcceptedText, last_sentence
+from hammingmark.pipeline.drawing import draw_sentences
 from hammingmark.pipeline.embedding import embed_texts
+from hammingmark.pipeline.generation_config import TEXT_SAMPLING
 from hammingmark.protocols import Backend, Encoder, Splitter
-from hammingmark.records import Prompt, Request
+from hammingmark.records import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,30 +111,18 @@ def draw_pools(
     centres = [last_sentence(accepted.prompt, splitter) for accepted in texts_so_far]
     asked = [i for i in range(len(texts_so_far)) if centres[i] for _ in range(count)]
     dice = np.random.default_rng(seed).integers(1 << 31, size=len(asked))
-    session = backend.open()
-    found: dict[int, str] = {}
-    try:
-        for number, i in enumerate(asked):
-            accepted = texts_so_far[i]
-            session.submit(
-                Request(number, accepted.prompt, "", int(dice[number]), 128, accepted.enough())
-            )
-        left = len(asked)
-        while left:
-            arrived = session.wait()
-            left -= len(arrived)
-            if tick:
-                tick(len(arrived))
-            for candidate in arrived:
-                candidate.require_text()
-                addition = texts_so_far[asked[candidate.number]].read(candidate, cut=False)
-                if addition and addition.sentence:
-                    found[candidate.number] = addition.sentence
-    finally:
-        session.close()
+    found = draw_sentences(
+        [texts_so_far[i] for i in asked],
+        dice.tolist(),
+        backend=backend,
+        max_tokens=128,
+        sampling=TEXT_SAMPLING,
+        tick=tick,
+    )
     pools: list[list[str]] = [[centre] if centre else [] for centre in centres]
-    for number in sorted(found):
-        pools[asked[number]].append(found[number])
+    for i, sentence in zip(asked, found, strict=True):
+        if sentence:
+            pools[i].append(sentence)
     return pools
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hammingmark.errors import InputError
 from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
 from hammingmark.pipeline.embedding import embed_texts
-from hammingmark.protocols import Encoder, Splitter, Tokenizer
+from hammingmark.protocols import Encoder, FloatArray, Splitter, Tokenizer
 from hammingmark.records import EditHypotheses
 
 _BATCH_SENTENCES = 4096
@@ -28,11 +28,14 @@ class ReadText:
         values: their embeddings (n, d), or their numbers (n,); with ``edits``, the embeddings of
             all that the sentences may have been, (N, d).
         edits: what they may have been, if that is asked.
+        samples: for each sentence but the first, the embeddings (k, d) of what a model drew in its
+            place, if that is asked.
     """
 
     pieces: tuple[str, ...]
     values: NDArray[Any]
     edits: EditHypotheses | None = None
+    samples: tuple[FloatArray, ...] | None = None
 
 
 class TextReader(Protocol):

@@ -334,7 +334,9 @@ class SentenceCandidates:
         """The budget is spent: keep the best candidate, or the last, or end the text."""
         copies = [place for place, draw in sorted(self._draws.items()) if draw.repeated]
         if ranked:
-            last = self._config.fallback == "last"
+            # A method that compares a pool is for the best of it.
+            alone = self._watermark is None or self._watermark.pool == 1
+            last = self._config.fallback == "last" and alone
             score, draw = ranked[-1] if last else max(ranked, key=lambda each: (each[0], -each[1]))
             kept = self._draws[draw]
             return Outcome(draw, kept.addition, kept.embedding, False, score, fallback=True)

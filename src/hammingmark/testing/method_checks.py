@@ -26,12 +26,14 @@ from hammingmark.protocols import (
     ConditionsOnTopic,
     KnowsPlaces,
     MayBeKeyless,
+    ReadsSamples,
     ScoredText,
     SentenceWatermark,
     SignificanceTest,
     TokenWatermark,
     Watermark,
 )
+from hammingmark.records import Choice
 
 DIMENSION = 48
 VOCABULARY = 400
@@ -140,6 +142,18 @@ def _accepted(
     raise AssertionError("hardly any candidate is accepted, and no text is marked")
 
 
+def score(watermark: Watermark, text: NDArray[Any]) -> ScoredText:
+    """A text, scored; with samples near the sentence before, where the method asks for them.
+
+    They are the same whenever the text is, as those of a model are at detection.
+    """
+    if not isinstance(watermark, ReadsSamples):
+        return watermark.read(text)
+    rng = np.random.default_rng(21)
+    samples = [_near(before, 0.5, watermark.samples, rng) for before in text[:-1]]
+    return watermark.read_sampled(text, samples)
+
+
 def every_test(watermark: Watermark, text: ScoredText) -> Iterator[tuple[str, SignificanceTest]]:
     """Every test that a method offers for a text."""
     for statistic in watermark.statistics:
@@ -175,10 +189,10 @@ def check_same_key_and_text_give_the_same_evidence(method: type[Any], config: Me
     """The key decides, and nothing else does."""
     text = unmarked(config, 40, np.random.default_rng(1))
     first, again = (under(method, config, np.random.default_rng(2)) for _ in range(2))
-    one, other = first.read(text).evidence, again.read(text.copy()).evidence
+    one, other = score(first, text).evidence, score(again, text.copy()).evidence
     assert one == other, "the same key and text give other evidence"
     if not keyless(first):
-        wrong = under(method, config, np.random.default_rng(3)).read(text).evidence
+        wrong = score(under(method, config, np.random.default_rng(3)), text).evidence
         assert one != wrong, "another key gives the same evidence"
 
 
@@ -188,7 +202,7 @@ def check_a_text_without_a_unit_has_empty_evidence(method: type[Any], config: Me
     watermark = under(method, config, rng)
     alone = isinstance(watermark, SentenceWatermark) and not watermark.judges_beginnings
     for n in (0, 1) if alone else (0,):
-        evidence = watermark.read(unmarked(config, 2, rng)[:n]).evidence
+        evidence = score(watermark, unmarked(config, 2, rng)[:n]).evidence
         assert evidence.scores == (), "an empty text has scores"
         assert not evidence.means, "an empty text has a mean"
         assert not any(evidence.sums.values()), "an empty text has a sum"
@@ -198,7 +212,7 @@ def check_evidence_and_tests_tell_one_story(method: type[Any], config: MethodCon
     """What is reported is what decides."""
     rng = np.random.default_rng(7)
     watermark = under(method, config, rng)
-    read = watermark.read(unmarked(config, 13, rng))
+    read = score(watermark, unmarked(config, 13, rng))
     evidence = read.evidence
     for statistic in watermark.statistics:
         own = read.test(statistic).own
@@ -224,7 +238,7 @@ def check_tests_keep_their_shapes_and_their_ceiling(
     rng = np.random.default_rng(8)
     for n in (2 if isinstance(config, SentenceConfig) else 3, 60, 600):  # below and above d
         watermark = under(method, config, rng)
-        read = watermark.read(unmarked(config, n, rng))
+        read = score(watermark, unmarked(config, n, rng))
         units = len(read.evidence.scores)
         for name, test in every_test(watermark, read):
             for part in (test.own, test.best, test.centre):
@@ -248,7 +262,7 @@ def check_draws_are_the_same_each_time(method: type[Any], config: MethodConfig) 
         watermark = under(method, config, np.random.default_rng(10))
         return {
             name: [np.concatenate(list(block)) for block in islice(test.null.blocks(), 2)]
-            for name, test in every_test(watermark, watermark.read(text))
+            for name, test in every_test(watermark, score(watermark, text))
         }
 
     first, again = draws(), draws()
@@ -281,7 +295,7 @@ def check_p_values_under_wrong_keys_are_not_smaller_than_uniform(
         watermark = under(method, config, rng)
         for _ in range(texts):
             n = int(rng.integers(shortest, longest, endpoint=True))
-            read = watermark.read(unmarked(config, n, rng))
+            read = score(watermark, unmarked(config, n, rng))
             for name, test in every_test(watermark, read):
                 found.setdefault(name, []).append(_p_values(test, references))
     for name, values in found.items():
@@ -305,10 +319,11 @@ def check_marked_texts_are_told_apart(method: type[Any], config: MethodConfig) -
     for _ in range(3):
         watermark = under(method, config, rng)
         text = marked(watermark, 200 if isinstance(watermark, TokenWatermark) else 120, rng)
-        read, other = watermark.read(text), under(method, config, rng)
-        if isinstance(watermark, SentenceWatermark):
+        read, other = score(watermark, text), under(method, config, rng)
+        # Where samples are drawn anew, `check_sentences_that_are_accepted_count` looks at this.
+        if isinstance(watermark, SentenceWatermark) and not isinstance(watermark, ReadsSamples):
             assert all(each.valid for each in read.evidence.scores), "what was accepted is invalid"
-        wrong = dict(every_test(other, other.read(text)))
+        wrong = dict(every_test(other, score(other, text)))
         for name, test in every_test(watermark, read):
             p = compare(test, limit=999).p_value
             assert p <= 0.002, f"{name}: a marked text has p = {p}"
@@ -321,7 +336,7 @@ def check_nothing_shows_the_secret(method: type[Any], config: MethodConfig) -> N
     rng = np.random.default_rng(14)
     watermark = under(method, config, rng)
     raw = watermark.key.secret.reveal()
-    read = watermark.read(unmarked(config, 9, rng))
+    read = score(watermark, unmarked(config, 9, rng))
     holders = (watermark, read, *(test for _, test in every_test(watermark, read)))
     for part in (*holders, read.evidence):
         for text in (repr(part), str(part), f"{part}"):
@@ -345,6 +360,9 @@ def check_sentences_that_are_accepted_count(method: type[Any], config: MethodCon
         asks = watermark.at(3) if isinstance(watermark, KnowsPlaces) else watermark
         choice = asks.choose(before[-1], candidates)
         assert len(choice.scores) == len(candidates), "it does not score each candidate"
+        if isinstance(watermark, ReadsSamples):
+            _check_in_its_own_pool(watermark, before, candidates, choice)
+            continue
         for i, candidate in enumerate(candidates):
             alone = asks.choose(before[-1], candidate[None])
             last = watermark.read(np.vstack([before, candidate])).evidence.scores[-1]
@@ -361,7 +379,30 @@ def check_sentences_that_are_accepted_count(method: type[Any], config: MethodCon
             best = max(choice.scores)
             assert choice.scores[choice.index] == best, "the best of those refused must be chosen"
         seen.add(choice.accepted)
-    assert seen == {True, False}, "the rule accepts all, or none"
+    kept = isinstance(watermark, ReadsSamples)  # one of a pool is kept, and nothing refused
+    assert kept or seen == {True, False}, "the rule accepts all, or none"
+
+
+def _check_in_its_own_pool(
+    watermark: ReadsSamples,
+    before: NDArray[np.float32],
+    candidates: NDArray[np.float32],
+    choice: Choice,
+) -> None:
+    """Were the model to draw the very candidates again, detection would score as generation did.
+
+    What is accepted is then valid, and some candidate is not: they are compared with each other.
+    """
+    pools = [_near(row, 0.5, watermark.samples, np.random.default_rng(22)) for row in before[:-1]]
+    assert choice.accepted, "it keeps none of a pool"
+    valid = []
+    for candidate, told in zip(candidates, choice.scores, strict=True):
+        text = np.vstack([before, candidate])
+        last = watermark.read_sampled(text, [*pools, candidates]).evidence.scores[-1]
+        assert last.score == told, "generation and detection score differently"
+        valid.append(last.valid)
+    assert valid[choice.index], "what is accepted does not count"
+    assert not all(valid), "every candidate counts, whichever is kept"
 
 
 def check_sentences_at_the_beginning(method: type[Any], config: MethodConfig) -> None:

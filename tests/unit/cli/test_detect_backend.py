@@ -1,0 +1,87 @@
+"""``detect --backend``: for keys whose method draws sentences again, and for no others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.command import run_main
+
+from hammingmark.cli import detect as detect_module
+from hammingmark.cli import generate as generate_module
+from hammingmark.cli import keys as keys_module
+from hammingmark.testing import FakeBackend, FakeEncoder
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def asked() -> list[str]:
+    """What a command fetched."""
+    return []
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    asked: list[str],
+) -> Run:
+    def fetch_encoder(spec: str) -> FakeEncoder:
+        asked.append(spec)
+        return FakeEncoder()
+
+    def fetch_backend(spec: str, **options: object) -> FakeBackend:
+        asked.append(spec)
+        return FakeBackend()
+
+    monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
+    for module in (detect_module, keys_module, generate_module):
+        monkeypatch.setattr(module, "fetch_encoder", fetch_encoder)
+    for module in (detect_module, generate_module):
+        monkeypatch.setattr(module, "fetch_backend", fetch_backend)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hammingmark.keys.secrets.token_bytes", lambda size: bytes(range(size)))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = run_main(*arguments)
+        return (code, *capsys.readouterr())
+
+    for name in ("online", "offline"):
+        made = run("keys", "new", "--name", name, "--method", f"pmark-{name}", "--set", "N=16")
+        assert made[0] == 0, made[2]
+    asked.clear()
+    return run
+
+
+def test_a_text_is_written_and_found_with_the_model(run: Run, tmp_path: Path) -> None:
+    code, story, trouble = run(
+        "generate", "-k", "online", "--prompt", "It rained.", "--max-tokens", "250"
+    )
+    assert code == 0, trouble
+    (tmp_path / "t.txt").write_text(story)
+    code, shown, trouble = run("detect", "t.txt", "-k", "online", "--backend", "fake", "--json")
+    assert code == 0, trouble
+    verdict = json.loads(shown)
+    assert verdict["watermarked"] is True
+    assert len(verdict["scores"]) == verdict["sentences"] - 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("-k", "online"), "Name it as the backend (--backend)"),
+        (("-k", "offline", "--backend", "fake"), "is judged without a language model"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_any_work(
+    run: Run, tmp_path: Path, asked: list[str], words: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "t.txt").write_text("It rained. It snowed. It cleared.")
+    code, _, trouble = run("detect", "t.txt", *words)
+    assert code == 1
+    assert told in trouble
+    assert asked == []
