@@ -97,7 +97,8 @@ class EncoderProfile:
 
 def save_profile(profile: EncoderProfile) -> bytes:
     """A profile as a safetensors file: numbers of 16 bits, and all else as its metadata."""
-    tensors = {name: getattr(profile, name).astype(np.float16) for name in _TENSORS}
+    # In the order of C: the library writes the memory of an array as it lies.
+    tensors = {name: getattr(profile, name).astype(np.float16, order="C") for name in _TENSORS}
     about = {
         "format": FORMAT,
         "encoder": asdict(profile.encoder),
