@@ -31,6 +31,7 @@ SUFFIX = ".safetensors"
 _TENSORS = ("centres", "components", "mean", "cosines", "distances")
 _FOLDER = "profiles_data"
 _LARGEST = 1 << 27  # bytes
+_LONGEST_NAME = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,16 @@ def profile_for(encoder: EncoderId, file: str = "", *, method: str) -> EncoderPr
             f"`hammingmark keys new --method {method} --encoder {encoder.name} --set profile=FILE`."
         )
     return shipped
+
+
+def check_profile_name(name: str) -> None:
+    """Refuse what a key cannot call a profile, such as the path of its file.
+
+    Raises:
+        InputError: it is too long.
+    """
+    if len(name) > _LONGEST_NAME:
+        raise InputError(f"The name of a profile has {_LONGEST_NAME} characters at most.")
 
 
 def _metadata(content: bytes) -> Mapping[str, Any]:

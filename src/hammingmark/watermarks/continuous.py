@@ -16,7 +16,7 @@ from hammingmark.core.statistics import pair_cosines
 from hammingmark.errors import InputError
 from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import EncoderId, SentenceConfig
-from hammingmark.profiles import profile_for
+from hammingmark.profiles import check_profile_name, profile_for
 from hammingmark.records import Choice
 
 
@@ -42,6 +42,7 @@ class ContinuousConfig(SentenceConfig):
     profile: str = ""
 
     def __post_init__(self) -> None:
+        check_profile_name(self.profile)
         if not -1.0 < self.threshold < 1.0:
             raise InputError(f"The threshold lies between -1 and 1, not at {self.threshold:g}.")
         if not 0.0 < self.gamma < 1.0:
@@ -59,8 +60,9 @@ class ContinuousConfig(SentenceConfig):
         cls.require_preset(preset)
         chosen: dict[str, Any] = {"threshold": cls.threshold, **given}
         wanted = given.get("acceptance", 0.0)
-        if wanted or "gamma" not in given:
-            found = profile_for(given["encoder"], given.get("profile", ""), method=cls.method)
+        file = given.get("profile", "")
+        if file or wanted or "gamma" not in given:
+            found = profile_for(given["encoder"], file, method=cls.method)
             chosen["profile"] = found.name
             if wanted and "threshold" not in given:
                 if not 0.0 < wanted < 1.0:

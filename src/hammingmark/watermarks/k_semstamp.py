@@ -1,4 +1,4 @@
-"""K-SemStamp: the clusters that the preceding sentence's cluster allows (Hou et al., ACL 2024)."""
+"""K-SemStamp: the clusters that the preceding sentence's cluster allows (Hou et al., 2024)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hammingmark.core.hashing import project_in_order
 from hammingmark.errors import InputError
 from hammingmark.keys import ReferenceKeys, WatermarkKey
 from hammingmark.method_config import EncoderId, SentenceConfig
-from hammingmark.profiles import profile_for
+from hammingmark.profiles import check_profile_name, profile_for
 from hammingmark.records import Choice
 
 GAMMA = {"default": 0.25, "relaxed": 0.5}
@@ -49,6 +49,7 @@ class KSemStampConfig(SentenceConfig):
     profile: str = ""
 
     def __post_init__(self) -> None:
+        check_profile_name(self.profile)
         if not 2 <= self.K <= _MOST_CENTRES:
             raise InputError(f"There are between 2 and {_MOST_CENTRES} clusters, not {self.K}.")
         if not 1 <= self.valid < self.K:

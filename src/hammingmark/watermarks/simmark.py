@@ -18,7 +18,7 @@ from hammingmark.core.statistics import pair_cosines
 from hammingmark.errors import InputError
 from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import EncoderId, SentenceConfig
-from hammingmark.profiles import EncoderProfile, profile_for
+from hammingmark.profiles import EncoderProfile, check_profile_name, profile_for
 from hammingmark.records import Choice
 
 INTERVALS = {
@@ -65,6 +65,7 @@ class SimMarkConfig(SentenceConfig):
     N_max: int = 100
 
     def __post_init__(self) -> None:
+        check_profile_name(self.profile)
         least, most = (-1.0, 1.0) if self.distance == "cosine" else (0.0, 2.0)
         if not least <= self.a < self.b <= most:
             raise InputError(
@@ -96,23 +97,23 @@ class SimMarkConfig(SentenceConfig):
         comes from ``profile``, a file, or from the encoder's that comes with the package.
         """
         cls.require_preset(preset)
-        distance = given.get("distance", "cosine")
-        chosen: dict[str, Any] = dict(given)
+        distance, file = given.get("distance", "cosine"), given.get("profile", "")
+        wanted, measures = given.get("acceptance", 0.0), "gamma" not in given
         wants_components = distance == "euclidean" and "components" not in given
-        wanted = given.get("acceptance", 0.0)
-        if wants_components or wanted or "gamma" not in given:
-            found = profile_for(given["encoder"], given.get("profile", ""), method=cls.method)
+        chosen: dict[str, Any] = {}
+        sample: NDArray[np.float32] = np.empty(0, np.float32)
+        if file or wants_components or wanted or measures:
+            found = profile_for(given["encoder"], file, method=cls.method)
             chosen["profile"] = found.name
             if wants_components:
                 chosen["components"] = array_to_text(found.components)
-            sample = _sample(found, distance, given.get("components"))
-            if wanted:
-                if not 0.0 < wanted < 1.0:
-                    raise InputError(f"The acceptance lies between 0 and 1, not at {wanted:g}.")
-                low, high = central_interval(sample, wanted)
-                chosen = {"a": low, "b": high, **chosen}
-        chosen = _with_interval(preset, distance, chosen)
-        if "gamma" not in given:
+            if wanted or measures:
+                sample = _sample(found, distance, given.get("components"))
+        chosen = {**given, **chosen}
+        if not {"a", "b"} <= given.keys():
+            low, high = _interval(preset, distance, sample, acceptance=wanted)
+            chosen = {"a": low, "b": high, **chosen}
+        if measures:
             chosen["gamma"] = share_inside(sample, chosen["a"], chosen["b"])
         return cls(**chosen)
 
@@ -130,16 +131,19 @@ class SimMarkConfig(SentenceConfig):
         )
 
 
-def _with_interval(preset: str, distance: str, chosen: dict[str, Any]) -> dict[str, Any]:
-    """The published interval in the place of what was not chosen."""
-    if "a" in chosen and "b" in chosen:
-        return chosen
+def _interval(
+    preset: str, distance: str, sample: NDArray[np.float32], *, acceptance: float
+) -> tuple[float, float]:
+    """The interval with this natural acceptance, or the published one."""
+    if acceptance:
+        if not 0.0 < acceptance < 1.0:
+            raise InputError(f"The acceptance lies between 0 and 1, not at {acceptance:g}.")
+        return central_interval(sample, acceptance)
     if distance not in INTERVALS[preset]:
         raise InputError(
             f"The preset {preset!r} has an interval of cosines alone; give a and b, or acceptance."
         )
-    low, high = INTERVALS[preset][distance]
-    return {"a": low, "b": high, **chosen}
+    return INTERVALS[preset][distance]
 
 
 def _sample(profile: EncoderProfile, distance: str, components: str | None) -> NDArray[np.float32]:

@@ -57,7 +57,14 @@ def test_the_most_similar_is_kept_where_none_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"threshold": 1.0}, {"threshold": -1.0}, {"gamma": 0.0}, {"acceptance": 1.0}]
+    "wrong",
+    [
+        {"threshold": 1.0},
+        {"threshold": -1.0},
+        {"gamma": 0.0},
+        {"acceptance": 1.0},
+        {"profile": "x" * 41},
+    ],
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError):

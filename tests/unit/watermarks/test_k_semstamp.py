@@ -82,8 +82,8 @@ def test_reference_keys_share_the_centres() -> None:
 
 @pytest.mark.parametrize(
     "wrong", [{"K": 1}, {"K": 65}, {"K": 7}, {"gamma": 0.05}, {"gamma": 1.0}, {"margin": -0.1},
-              {"N_max": 0}, {"centres": ""}, {"centres": array_to_text(2 * CENTRES)},
-              {"centres": array_to_text(CENTRES[:, :31])}]
+              {"profile": "x" * 41}, {"N_max": 0}, {"centres": ""},
+              {"centres": array_to_text(2 * CENTRES)}, {"centres": array_to_text(CENTRES[:, :31])}]
 )  # fmt: skip
 def test_what_cannot_be_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError):

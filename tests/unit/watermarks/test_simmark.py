@@ -105,7 +105,8 @@ def test_the_nearest_is_kept_where_none_fits() -> None:
 
 @pytest.mark.parametrize(
     "wrong", [{"a": 0.8}, {"b": 1.1}, {"a": -1.1}, {"gamma": 0.0}, {"gamma": 1.0}, {"K": 0.0},
-              {"N_max": 0}, {"acceptance": 1.0}, {"components": array_to_text(COMPONENTS)},
+              {"N_max": 0}, {"profile": "x" * 41}, {"acceptance": 1.0},
+              {"components": array_to_text(COMPONENTS)},
               {"distance": "euclidean", "components": array_to_text(COMPONENTS[:, :9])},
               {"distance": "euclidean", "a": -0.1}]
 )  # fmt: skip
@@ -162,6 +163,15 @@ def test_what_a_profile_cannot_tell_is_asked_for(profile: str) -> None:
             SimMarkConfig.from_preset(encoder=ENCODER, profile=profile, **given)
     with pytest.raises(InputError, match="cosines alone"):
         SimMarkConfig.from_preset("relaxed", encoder=ENCODER, profile=profile, distance="euclidean")
+
+
+def test_components_of_ones_own_come_with_all_the_rest(profile: str) -> None:
+    own = array_to_text(COMPONENTS[:2])
+    config = SimMarkConfig.from_preset(
+        "relaxed", encoder=ENCODER, profile=profile, **{**EXAMPLES[2], "components": own}
+    )
+    assert (config.a, config.b, config.gamma, config.components) == (0.2, 0.4, 0.3, own)
+    assert len(config.profile) == 32
 
 
 def test_all_that_is_given_needs_no_profile() -> None:
