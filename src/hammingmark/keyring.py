@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hammingmark import method_config, registry
+from hammingmark.arrays import is_array_text
 from hammingmark.errors import HammingMarkError, KeyFileError, UnknownName
 from hammingmark.keys import SCHEME, Secret, WatermarkKey
 
@@ -157,8 +158,9 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
 def _known_fields(data: dict[str, Any]) -> dict[str, Any]:
     """The fields of a JSON object that a key may have, with a `Secret` in place of its digits.
 
-    What a method's parameters are called is its own affair, so that numbers, truth values and
-    short words pass under any name. Anything else under a name that is not known is blotted out.
+    What a method's parameters are called is its own affair, so that numbers, truth values, short
+    words and matrices pass under any name. Anything else under a name that is not known is blotted
+    out.
     """
     kept = {
         name: value if name in _FIELDS or _is_parameter(value) else None
@@ -169,9 +171,9 @@ def _known_fields(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_parameter(value: object) -> bool:
-    return isinstance(value, (bool, int, float)) or (
-        isinstance(value, str) and len(value) <= _LONGEST_VALUE
-    )
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_VALUE or is_array_text(value)
+    return isinstance(value, (bool, int, float))
 
 
 def _secret_of(data: Mapping[str, Any]) -> Secret | None:

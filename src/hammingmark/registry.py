@@ -35,11 +35,14 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
     },
     "methods": {
         "bilinear": "hammingmark.watermarks.bilinear:BilinearMark",
+        "continuous": "hammingmark.watermarks.continuous:ContinuousMark",
         "hamming": "hammingmark.watermarks.hamming:HammingMark",
+        "k-semstamp": "hammingmark.watermarks.k_semstamp:KSemStamp",
         "pmark-offline": "hammingmark.watermarks.pmark_offline:PMarkOffline",
         "pmark-online": "hammingmark.watermarks.pmark_online:PMarkOnline",
         "random-code": "hammingmark.watermarks.random_code:RandomCode",
         "semstamp": "hammingmark.watermarks.semstamp:SemStamp",
+        "simmark": "hammingmark.watermarks.simmark:SimMark",
     },
     "attacks": {
         "marian": "hammingmark.attacks.translate:MarianRoundTrip",

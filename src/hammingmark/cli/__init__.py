@@ -29,6 +29,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "hammingmark.cli.threshold:threshold",
         "Estimate acceptance and the threshold T from natural text.",
     ),
+    "profile": (
+        "hammingmark.cli.profile:profile",
+        "Fit what natural text looks like to an encoder.",
+    ),
     "completion": (
         "hammingmark.cli.completion:completion",
         "Print what a shell needs to complete commands and key names.",

@@ -50,16 +50,17 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     _check_no_key(path)
 
 
-def write_output(path: Path, text: str, *, overwrite: bool) -> None:
-    """Write a file as UTF-8, whole or not at all; what cannot be encoded is replaced.
+def write_output(path: Path, text: str | bytes, *, overwrite: bool) -> None:
+    """Write a file, whole or not at all.
 
-    The text is written to a temporary file beside it, which then takes the name. Without
-    ``overwrite`` that is a hard link, which fails where a file of the name has come up meanwhile.
+    Text becomes UTF-8; what cannot be encoded is replaced. The file is written under a temporary
+    name beside the other, which it then takes. Without ``overwrite`` that is a hard link, which
+    fails where a file of the name has come up meanwhile.
 
     Raises:
         InputError: as `check_output` does, or the disk is full.
     """
-    content = text.encode("utf-8", "replace")
+    content = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     if is_stdout(path):
         click.echo(content, nl=False)
         return

@@ -6,6 +6,7 @@ text (``calibration.py``) is the third way, for methods or users that must do wi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -107,6 +108,73 @@ class BinomialNull:
             index = (block << 32) | part
             uniform = self._secret.uniforms("null", len(counted) * _BLOCK, index=index)
             yield (counted & (uniform.reshape(-1, _BLOCK) < self._probability)).astype(np.float64)
+
+
+class NormalApproximation:
+    """The z-test with a known mean, for methods that rest on no secret.
+
+    There is no key to compare with others, so that nothing here is exact: the test holds for texts
+    whose units count γ on average, independently of each other. Human text of another genre than
+    that on which γ was measured may count more.
+
+    Args:
+        units: u, how many.
+        expected: γ, the mean count of a unit in unmarked text; a count lies between 0 and 1.
+        secret: of the key, for draws.
+    """
+
+    words = "z-test with γ of human text, not exact"
+    draws = 0
+
+    def __init__(self, units: int, expected: float, secret: Secret) -> None:
+        self._units = units
+        self._expected = expected
+        self._secret = secret
+
+    @property
+    def attainable(self) -> float:
+        """The p-value of a text whose units all count."""
+        return self.p_value(np.ones(self._units))
+
+    def p_value(self, own: NDArray[np.float64]) -> float:
+        """P(Z >= z) for the sum of these counts, (u,).
+
+        No less than γ^u, the probability that all u units count: of a few units the normal
+        distribution would promise more than that.
+        """
+        return max(SMALLEST, self._normal_tail(own), self._expected ** len(own))
+
+    def window_p_value(self, own: NDArray[np.float64], window: slice) -> float:
+        """The same for one window of all that there are, by Bonferroni's correction.
+
+        A window may have a few units only, where the normal distribution says little. So
+        Hoeffding's bound on the tail, exp(-n KL(h/n ‖ γ)), must be as small, too.
+        """
+        some = own[window]
+        tail = max(self._normal_tail(some), self._bound(some))
+        return min(1.0, max(SMALLEST, self._units * (self._units + 1) / 2 * tail))
+
+    def power(self, level: float) -> float | None:
+        """None: counts are no likelihood ratios."""
+        return None
+
+    def blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
+        """Votes that are valid with probability γ, whose numbers come from the secret."""
+        return BinomialNull(np.ones(self._units, np.bool_), self._expected, self._secret).blocks()
+
+    def _normal_tail(self, own: NDArray[np.float64]) -> float:
+        deviation = math.sqrt(len(own) * self._expected * (1.0 - self._expected))
+        z = (float(own.sum()) - self._expected * len(own)) / deviation
+        return 0.5 * math.erfc(z / math.sqrt(2.0))
+
+    def _bound(self, own: NDArray[np.float64]) -> float:
+        mean, expected = min(1.0, float(own.mean())), self._expected
+        if mean <= expected:
+            return 1.0
+        apart = mean * math.log(mean / expected)
+        if mean < 1.0:
+            apart += (1.0 - mean) * math.log((1.0 - mean) / (1.0 - expected))
+        return math.exp(-len(own) * apart)
 
 
 @lru_cache(maxsize=64)

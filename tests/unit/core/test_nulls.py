@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hammingmark.core.compare import TextTest, compare
-from hammingmark.core.nulls import SMALLEST, BinomialNull, KeyRandomization
+from hammingmark.core.nulls import (
+    SMALLEST,
+    BinomialNull,
+    KeyRandomization,
+    NormalApproximation,
+)
 from hammingmark.keys import Secret
 
 
@@ -77,3 +82,28 @@ def test_a_long_text_is_drawn_chunk_by_chunk() -> None:
     chunks = list(next(null([True] * 600).blocks()))
     assert [chunk.shape for chunk in chunks] == [(256, 1000), (256, 1000), (88, 1000)]
     assert not np.array_equal(chunks[0], chunks[1])
+
+
+@given(st.integers(1, 200), st.floats(0.02, 0.98), st.floats(0.0, 1.0))
+def test_the_normal_approximation_is_the_z_test(n: int, expected: float, mean: float) -> None:
+    made = NormalApproximation(n, expected, Secret(bytes(32)))
+    z = (mean - expected) * n / np.sqrt(n * expected * (1 - expected))
+    wanted = max(float(stats.norm.sf(z)), expected**n, SMALLEST)
+    assert made.p_value(np.full(n, mean)) == pytest.approx(wanted, rel=1e-6)
+    assert made.attainable <= made.p_value(np.full(n, mean)) * (1 + 1e-9)
+    assert made.power(0.01) is None
+
+
+@pytest.mark.parametrize("expected", [0.02, 0.25, 0.6])
+def test_windows_of_unmarked_units_hardly_ever_look_marked(expected: float) -> None:
+    """Where units are valid independently with probability γ, short windows among them."""
+    made = NormalApproximation(20, expected, Secret(bytes(32)))
+    (block,) = next(made.blocks())
+    assert abs(block.mean() - expected) < 4 * np.sqrt(expected * (1 - expected) / block.size)
+    found = 0
+    for own in block.T[:400]:
+        test = TextTest(own, np.ones(20), np.full(20, (1 + expected) / 2), made)
+        found += any(window.p_value <= 0.05 for window in compare(test, limit=99).windows)
+    assert found <= 400 * 0.05
+    marked = TextTest(np.ones(20), np.ones(20), np.full(20, (1 + expected) / 2), made)
+    assert [(each.begin, each.end) for each in compare(marked, limit=99).windows] == [(0, 20)]

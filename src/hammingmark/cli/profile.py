@@ -1,0 +1,133 @@
+"""``hammingmark profile``: what natural text looks like to an encoder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.assembly.parts import load_splitter
+from hammingmark.assembly.profiles import check_libraries, fit_profile
+from hammingmark.cli.counted import CountedEncoder
+from hammingmark.cli.inputs import read_texts
+from hammingmark.cli.options import (
+    at_least,
+    field_option,
+    language_option,
+    seed_option,
+    splitter_option,
+)
+from hammingmark.cli.outputs import check_output, is_stdout, write_output
+from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.profiles import EncoderProfile, save_profile
+from hammingmark.report import counted
+from hammingmark.store.catalogue import DEFAULT_ENCODER
+
+_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True)
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="File to write the profile to."
+)
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists; never a key file.")
+@click.option(
+    "--encoder", default=DEFAULT_ENCODER, show_default=True, help="What embeds the sentences."
+)
+@click.option(
+    "--clusters",
+    type=int,
+    default=8,
+    show_default=True,
+    callback=at_least(2),
+    help="Clusters of texts, for keys of the method k-semstamp.",
+)
+@click.option(
+    "--components",
+    type=int,
+    default=16,
+    show_default=True,
+    callback=at_least(1),
+    help="Principal components of sentences, for keys of the method simmark by distance.",
+)
+@seed_option("where the search for clusters begins")
+@field_option
+@splitter_option
+@language_option
+@click.option("--json", "as_json", is_flag=True, help="Print what the profile says, as JSON.")
+def profile(
+    files: tuple[str, ...],
+    out: Path,
+    overwrite: bool,
+    encoder: str,
+    clusters: int,
+    components: int,
+    seed: int,
+    field: str,
+    splitter: str,
+    language: str,
+    as_json: bool,
+) -> None:
+    """Fit what natural text looks like to an encoder, on FILES that are known to be unmarked.
+
+    Keys of k-semstamp, simmark and continuous need it (`keys new --set profile=FILE`) where the
+    encoder is not the default one.
+    """
+    check_output(out, overwrite=overwrite)
+    check_libraries()
+    texts = read_texts(files, field=field)
+    cutter = load_splitter(splitter, language=language)
+    part = fetch_encoder(encoder)
+    with counting("sentences embedded", shown=sys.stderr.isatty()) as tick:
+        fitted = fit_profile(
+            texts,
+            encoder=CountedEncoder(part, tick),
+            splitter=cutter,
+            language=language,
+            clusters=clusters,
+            components=components,
+            seed=seed,
+        )
+    write_output(out, save_profile(fitted), overwrite=overwrite)
+    if is_stdout(out):
+        return  # where the profile stands already
+    if as_json:
+        click.echo(json.dumps({"out": str(out), **_record(fitted)}))
+    else:
+        _show(fitted, out=out)
+
+
+def _record(fitted: EncoderProfile) -> dict[str, object]:
+    return {
+        "encoder": asdict(fitted.encoder),
+        **asdict(fitted.provenance),
+        "clusters": len(fitted.centres),
+        "components": len(fitted.components),
+        "cosines": _quantiles(fitted.cosines),
+        "distances": _quantiles(fitted.distances),
+    }
+
+
+def _quantiles(sample: NDArray[np.float32]) -> dict[str, float]:
+    found = np.quantile(sample, _SHARES)
+    return {
+        f"{share:g}": round(float(value), 4) for share, value in zip(_SHARES, found, strict=True)
+    }
+
+
+def _show(fitted: EncoderProfile, *, out: Path) -> None:
+    of = fitted.provenance
+    click.echo(
+        f"{fitted.encoder.name}, from {counted(of.texts, 'text')} of {of.sentences:,} sentences: "
+        f"{len(fitted.centres)} clusters, {len(fitted.components)} components, written to {out}"
+    )
+    click.echo("neighbouring sentences  " + "  ".join(f"{share:>5.0%}" for share in _SHARES))
+    for what, sample in (("cosine", fitted.cosines), ("distance", fitted.distances)):
+        values = "  ".join(f"{value:5.2f}" for value in np.quantile(sample, _SHARES))
+        click.echo(f"{what:<22}  {values}")

@@ -1,0 +1,32 @@
+"""How much of natural text a rule would let pass, and rules that let a wanted share pass.
+
+All on a sample of natural text: rising values, (s,).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_DIGITS = 4  # of an edge that is chosen: finer than any sample tells
+
+
+def share_inside(sample: NDArray[np.floating], low: float, high: float) -> float:
+    """The share of values in [low, high], strictly between 0 and 1.
+
+    Where none of s values lies inside, or none outside, half a value is taken to do so.
+    """
+    inside = float(((sample >= low) & (sample <= high)).mean())
+    half = 0.5 / len(sample)
+    return min(max(inside, half), 1.0 - half)
+
+
+def central_interval(sample: NDArray[np.floating], share: float) -> tuple[float, float]:
+    """The interval around the median that holds a share of the values."""
+    low, high = np.quantile(sample, (0.5 - share / 2.0, 0.5 + share / 2.0))
+    return round(float(low), _DIGITS), round(float(high), _DIGITS)
+
+
+def threshold_for(sample: NDArray[np.floating], share: float) -> float:
+    """The threshold that a share of the values reach."""
+    return round(float(np.quantile(sample, 1.0 - share)), _DIGITS)

@@ -1,0 +1,197 @@
+"""K-SemStamp: the clusters that the preceding sentence's cluster allows (Hou et al., 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.arrays import array_from_text, array_to_text, short_hash
+from hammingmark.core.counts import CountedText, random_masks
+from hammingmark.core.hashing import project_in_order
+from hammingmark.errors import InputError
+from hammingmark.keys import ReferenceKeys, WatermarkKey
+from hammingmark.method_config import EncoderId, SentenceConfig
+from hammingmark.profiles import check_profile_name, profile_for
+from hammingmark.records import Choice
+
+GAMMA = {"default": 0.25, "relaxed": 0.5}
+_MOST_CENTRES = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class KSemStampConfig(SentenceConfig):
+    """Which clusters the next sentence may lie in.
+
+    Attributes:
+        K: clusters.
+        gamma: the valid ratio, the share of clusters that may follow a cluster.
+        margin: least difference between the two largest cosines to a centre of a sentence that is
+            accepted; detection counts it nearer, too.
+        N_max: candidates per sentence at most.
+        centres: of the clusters, unit rows (K, d) as text.
+        profile: where they come from.
+    """
+
+    method: ClassVar[str] = "k-semstamp"
+    presets: ClassVar[tuple[str, ...]] = tuple(GAMMA)
+
+    K: int = 8
+    gamma: float = 0.25
+    margin: float = 0.02
+    N_max: int = 100
+    centres: str = field(repr=False)
+    profile: str = ""
+
+    def __post_init__(self) -> None:
+        check_profile_name(self.profile)
+        if not 2 <= self.K <= _MOST_CENTRES:
+            raise InputError(f"There are between 2 and {_MOST_CENTRES} clusters, not {self.K}.")
+        if not 1 <= self.valid < self.K:
+            raise InputError(
+                f"Of {self.K} clusters between 1 and {self.K - 1} must be valid; a gamma of "
+                f"{self.gamma:g} gives {self.valid}."
+            )
+        if not 0.0 <= self.margin < 1.0:
+            raise InputError(f"The margin lies between 0 and 1, not at {self.margin:g}.")
+        if self.N_max < 1:
+            raise InputError(f"N_max is at least 1, not {self.N_max}.")
+        rows = array_from_text(self.centres)
+        if rows.shape != (self.K, self.encoder.dimension):
+            raise InputError(
+                f"The centres are {self.K} rows of {self.encoder.dimension} numbers, not "
+                f"{rows.shape[0]} of {rows.shape[1]}."
+            )
+        if (np.abs((rows.astype(np.float64) ** 2).sum(axis=1) - 1.0) > 0.02).any():
+            raise InputError("The centres are rows of length one, and these are not.")
+
+    @classmethod
+    def from_preset(cls, preset: str = "default", **given: Any) -> KSemStampConfig:
+        """A preset, with what is given put in its place.
+
+        The centres are those of ``profile``, a file, or of the encoder's that comes with the
+        package.
+        """
+        cls.require_preset(preset)
+        chosen = {"gamma": GAMMA[preset], **given}
+        if "centres" not in given:
+            found = profile_for(given["encoder"], given.get("profile", ""), method=cls.method)
+            K = len(found.centres)
+            if given.get("K", K) != K:
+                raise InputError(
+                    f"The profile has {K} clusters, not {given['K']}; fit one with: hammingmark "
+                    f"profile TEXTS --encoder {given['encoder'].name} --clusters {given['K']} "
+                    "--out FILE"
+                )
+            chosen |= {"K": K, "centres": array_to_text(found.centres), "profile": found.name}
+        return cls(**chosen)
+
+    @property
+    def valid(self) -> int:
+        """How many clusters are valid after a cluster."""
+        return int(self.K * self.gamma)
+
+    @property
+    def summary(self) -> str:
+        """The rule in a few words."""
+        source = f" of {self.profile}" if self.profile else ""
+        return (
+            f"one of {self.valid} of {self.K} clusters, {self.margin:g} from the next nearest "
+            f"(centres {short_hash(self.centres)}{source})"
+        )
+
+
+class KSemStamp:
+    """The next sentence lies in a cluster that a secret allows after the preceding one's.
+
+    A sentence belongs to the nearest of K centres, by cosine, which were fitted on natural texts
+    and are part of the key, but no secret. Its cluster decides which clusters are valid for the
+    next sentence. A candidate is accepted when it lies in one of them and not near to another.
+
+    The p-value is exact over keys that have the same centres and other valid clusters.
+
+    Args:
+        key: the secret, the centres and the rule.
+    """
+
+    name = "k-semstamp"
+    Config = KSemStampConfig
+    pool = 1
+    judges_beginnings = False
+    statistics: Sequence[str] = ("share",)
+
+    def __init__(self, key: WatermarkKey) -> None:
+        assert isinstance(key.config, KSemStampConfig)
+        self.key = key
+        self.config = config = key.config
+        self.trials = config.N_max
+        rows = array_from_text(config.centres).astype(np.float64)
+        rows /= np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+        self._centres = rows.astype(np.float32)
+        uniforms = key.secret.uniforms("masks", config.K * config.K)
+        self._masks = random_masks(uniforms.reshape(config.K, config.K), config.valid)
+
+    @classmethod
+    def examples(cls, encoder: EncoderId) -> Mapping[str, KSemStampConfig]:
+        """Configurations for the contract suite, with centres that stand for fitted ones."""
+        return {
+            "default": KSemStampConfig(encoder=encoder, centres=_made_up(8, encoder.dimension)),
+            "relaxed": KSemStampConfig(
+                encoder=encoder, gamma=0.5, margin=0.0, centres=_made_up(8, encoder.dimension)
+            ),
+            "many": KSemStampConfig(
+                encoder=encoder, K=20, gamma=0.3, centres=_made_up(20, encoder.dimension)
+            ),
+        }
+
+    def choose(
+        self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
+    ) -> Choice:
+        """The first candidate in a valid cluster and far enough from the others."""
+        if previous is None:
+            return Choice(0, True, (1.0,) * len(candidates))
+        cosines = self._cosines(np.vstack([previous, candidates]))
+        clusters = cosines.argmax(axis=1)
+        scores = self._masks[clusters[0], clusters[1:]].astype(np.float32)
+        second, first = np.partition(cosines[1:].astype(np.float64), -2, axis=1)[:, -2:].T
+        accepted = (scores >= 1.0) & (first - second >= self.config.margin)
+        index = int(np.argmax(accepted if accepted.any() else scores))
+        return Choice(index, bool(accepted[index]), tuple(map(float, scores)))
+
+    def read(self, values: NDArray[np.float32]) -> CountedText:
+        """Score a text by the embeddings (n, d) of its sentences."""
+        clusters = self._cosines(values).argmax(axis=1)
+        votes = self._masks[clusters[:-1], clusters[1:]]
+        return CountedText(
+            self,
+            "transition",
+            votes.astype(np.float32),
+            threshold=1.0,
+            scale=1.0,
+            counts={"share": votes.astype(np.float64)},
+            expected=self.config.valid / self.config.K,
+            draws=partial(self.reference_votes, clusters),
+        )
+
+    def reference_votes(
+        self, clusters: NDArray[np.int64]
+    ) -> Iterator[Mapping[str, NDArray[np.float64]]]:
+        """Votes under block after block of reference keys, (n - 1, k), by the clusters (n,)."""
+        K, many = self.config.K, ReferenceKeys.block
+        for block in count():
+            uniforms = self.key.secret.uniforms("reference masks", many * K * K, index=block)
+            masks = random_masks(uniforms.reshape(many, K, K), self.config.valid)
+            yield {"share": masks[:, clusters[:-1], clusters[1:]].T.astype(np.float64)}
+
+    def _cosines(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        return project_in_order(rows, self._centres)[:, 0]
+
+
+def _made_up(K: int, dimension: int) -> str:
+    rows = np.random.default_rng(0).standard_normal((K, dimension))
+    return array_to_text(rows / np.linalg.norm(rows, axis=1, keepdims=True))
