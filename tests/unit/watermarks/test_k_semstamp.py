@@ -50,7 +50,7 @@ def test_votes_are_those_of_the_definition() -> None:
     assert [each.valid for each in evidence.scores] == expected
     h, n = sum(expected), 39
     assert evidence.z == pytest.approx((h - n / 4) / math.sqrt(n * 3 / 16))
-    assert evidence.means["valid"] == pytest.approx(h / n)
+    assert evidence.means["share"] == pytest.approx(h / n)
 
 
 def test_a_sentence_between_two_centres_is_refused_and_counts() -> None:
@@ -70,7 +70,7 @@ def test_reference_keys_share_the_centres() -> None:
     """Two transitions of one kind are both valid or neither, under every key."""
     mark = mark_of()
     rows = CENTRES[[0, 1, 0, 1, 0]]
-    test = mark.read(rows).test("valid")
+    test = mark.read(rows).test("share")
     (block,) = next(test.null.blocks())
     assert block.shape == (4, 1000)
     np.testing.assert_array_equal(block[0], block[2])
