@@ -33,12 +33,14 @@ def test_the_shipped_profile_is_of_the_default_encoder(encoder: Encoder) -> None
     assert profile.name == encoder.name
 
 
+# Of three seeds the largest p-values were 0.022, 2e-4 and 4e-6: K-SemStamp's few transitions cannot
+# prove more.
 @pytest.mark.parametrize(
-    ("method", "parameters"),
+    ("method", "parameters", "most"),
     [
-        ("k-semstamp", {}),
-        ("simmark", {"acceptance": 0.25}),
-        ("continuous", {"acceptance": 0.25}),
+        ("k-semstamp", {"N_max": 24}, 0.1),
+        ("simmark", {"acceptance": 0.25}, 0.01),
+        ("continuous", {"acceptance": 0.25}, 0.01),
     ],
 )
 def test_what_is_marked_is_found(
@@ -47,10 +49,11 @@ def test_what_is_marked_is_found(
     splitter: Splitter,
     method: str,
     parameters: dict[str, object],
+    most: float,
 ) -> None:
     fresh = new_key(encoder, method=method, parameters=parameters)
     key = replace(fresh, secret=Secret(bytes(range(1, 33))))
-    made = writer(key, backend=backend, encoder=encoder, config=GenerationConfig(max_tokens=180))
+    made = writer(key, backend=backend, encoder=encoder, config=GenerationConfig(max_tokens=200))
     generation = made.write(PROMPT, seed=5)
     sentences = splitter.split(generation.text).carrying
     assert tuple(sentences) == generation.sentences
@@ -64,5 +67,5 @@ def test_what_is_marked_is_found(
     verdict = detector(key, encoder=encoder).judge(generation.text)
     print(f"{sum(map(bool, accepted))} of {len(pairs)} accepted: {verdict.reason}")
     assert verdict.p_value is not None
-    assert verdict.p_value < 0.05
+    assert verdict.p_value <= most
     assert ("rests on no secret" in verdict.reason) is (method != "k-semstamp")
