@@ -213,7 +213,7 @@ class ComputedNull(NullDistribution, Protocol):
 
     @property
     def attainable(self) -> float:
-        """The smallest p-value that any key could have."""
+        """The smallest p-value that a marked text of this kind can have, or nearly."""
 
     def p_value(self, own: DoubleArray) -> float:
         """The probability of a sum as large as that of these increments, (u,)."""

@@ -305,7 +305,7 @@ class Verdict:
         keys: how many keys were searched.
         null: how the null distribution is known, in words.
         references: how many draws of it, such as reference keys, were looked at.
-        attainable: the smallest p-value this text could have given under any key.
+        attainable: the smallest p-value that a marked text like this one can have, or nearly.
         power: how often a marked text of these similarities would be found, an estimate; None
             where the statistic is not a likelihood ratio.
         tail_estimate: an estimate of p-values too small for the reference keys to show; no test.

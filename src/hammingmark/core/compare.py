@@ -18,6 +18,7 @@ from hammingmark.records import Passage
 _BLUR = 1e-6
 
 _ORDINARY = 0.5  # the p-value above which a window is not worth naming
+_ORDINARY_ONES = 16  # so many such windows, and the rest is not looked at
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,17 @@ def compare(
 def _compare_by_tails(test: SignificanceTest, null: ComputedNull, *, level: float) -> Comparison:
     """The same where the null knows its tails; windows as long as they are out of the way."""
     windows: list[Passage] = []
+    ordinary = 0
     for begin, end, _ in best_windows(test.own - test.centre):
         p_value = null.window_p_value(test.own, slice(begin, end))
-        if p_value > _ORDINARY:
-            break  # those that follow have smaller sums
-        windows.append(Passage(begin, end, p_value))
+        if p_value <= _ORDINARY:
+            windows.append(Passage(begin, end, p_value))
+            continue
+        # Those that follow have smaller sums, which in another section may still be remarkable.
+        ordinary += 1
+        if ordinary == _ORDINARY_ONES:
+            break
+    windows.sort(key=lambda window: window.p_value)
     p_value = null.p_value(test.own)
     return Comparison(
         p_value=p_value,

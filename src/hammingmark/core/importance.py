@@ -35,6 +35,7 @@ DoubleArray = NDArray[np.float64]
 DRAWS = 1000
 """K."""
 
+_TIE = 1e-9
 _WHOLE, _PASSAGES, _UNMARKED = 0.5, 0.375, 0.125  # shares of the draws
 _ENDS = (1 / 8, 1 / 32, 1 / 128)  # the probability that a passage ends after each of its sentences
 
@@ -75,7 +76,7 @@ class ImportanceNull:
 
     @cached_property
     def attainable(self) -> float:
-        """The p-value of the best draw."""
+        """The p-value of the best draw; hardly any marked text has a smaller one."""
         smallest = min(section.smallest for section in self._sections)
         return self._corrected(smallest)
 
@@ -120,17 +121,17 @@ class _Section:
 
     @property
     def smallest(self) -> float:
-        sums, _, weights = self._drawn
-        best = int(np.argmax(sums))
-        return float(2.0 * weights[best] / (DRAWS + 1))
+        """The p-value of the best draw."""
+        sums, _, _ = self._drawn
+        return self.p_value(self.told[:, int(np.argmax(sums))])
 
     def p_value(self, own: DoubleArray) -> float:
         sums, _, weights = self._drawn
-        return self._weighed(own, weights[sums >= own.sum()])
+        return self._weighed(own, weights[sums >= _nearly(float(own.sum()), own)])
 
     def window_p_value(self, own: DoubleArray, score: float) -> float:
         _, bests, weights = self._drawn
-        return self._weighed(own, weights[bests >= score])
+        return self._weighed(own, weights[bests >= _nearly(score, own)])
 
     def power(self, level: float) -> float:
         sums, _, weights = self._drawn
@@ -144,17 +145,20 @@ class _Section:
         return self.scores.draw(none, self._uniforms("unmarked", 3 * n, block).reshape(n, 3, -1))
 
     def _weighed(self, own: DoubleArray, others: DoubleArray) -> float:
-        weight = float(self._weights(own[:, None])[0])
+        weight = float(self.weights(own[:, None])[0])
         return min(1.0, (weight + float(others.sum())) / (DRAWS + 1))
+
+    @cached_property
+    def told(self) -> DoubleArray:
+        """Increments of the draws, (n, k)."""
+        n = len(self.scores.counted)
+        return self.scores.draw(self._marked, self._uniforms("null", 3 * n, 0).reshape(n, 3, DRAWS))
 
     @cached_property
     def _drawn(self) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
         """Sum, best window and weight of each draw, (k,)."""
-        n = len(self.scores.counted)
-        uniforms = self._uniforms("null", 3 * n, 0).reshape(n, 3, DRAWS)
-        told = self.scores.draw(self._marked, uniforms)
-        sums, bests = scan_along([told], np.zeros(n))
-        return sums, bests, self._weights(told)
+        sums, bests = scan_along([self.told], np.zeros(len(self.told)))
+        return sums, bests, self.weights(self.told)
 
     @property
     def _whole(self) -> NDArray[np.bool_]:
@@ -176,7 +180,7 @@ class _Section:
         marked: NDArray[np.bool_] = inside | self._whole
         return marked
 
-    def _weights(self, told: DoubleArray) -> DoubleArray:
+    def weights(self, told: DoubleArray) -> DoubleArray:
         """dP/dQ of texts with these increments: (n, k) to (k,)."""
         passages = [passage_log_ratio(told, ends) for ends in _ENDS]
         whole = np.log(_WHOLE) + told.sum(axis=0)
@@ -190,3 +194,8 @@ class _Section:
     def _uniforms(self, label: str, rows: int, block: int) -> DoubleArray:
         index = (block << 32) | self._number
         return self._secret.uniforms(label, rows * DRAWS, index=index).reshape(rows, DRAWS)
+
+
+def _nearly(score: float, own: DoubleArray) -> float:
+    """A little below a score, so that ties count, also those that another order of adding blurs."""
+    return score - _TIE * (len(own) + abs(score))

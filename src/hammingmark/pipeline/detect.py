@@ -227,8 +227,8 @@ class Detector:
             watermarked = None
             held = counted(len(evidence.scores), evidence.unit)
             reason = (
-                f"Too short to tell: with {held} of this similarity no key "
-                f"could give p below {attainable:.2g}."
+                f"Too short to tell: with {held} of this similarity no mark "
+                f"gives p below {attainable:.2g}."
             )
         elif found.power is not None and found.power < _LEAST_POWER:
             watermarked = None

@@ -58,7 +58,7 @@ class RankedKeys:
     """Many keys of one configuration: a text is tested under the few that fit it best.
 
     Testing fewer keys than the p-value is corrected for cannot make it too small, whichever are
-    left out. The draws of the null distribution are shared.
+    left out. Reference keys are shared, where there are any.
 
     Attributes:
         first: the method, under a key whose reference keys serve for all.

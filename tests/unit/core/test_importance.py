@@ -14,6 +14,7 @@ from hammingmark.core.compare import TextTest, compare
 from hammingmark.core.importance import DRAWS, ImportanceNull
 from hammingmark.core.marked_scores import MarkedScores
 from hammingmark.core.nulls import KeyRandomization
+from hammingmark.core.passages import best_windows
 from hammingmark.keys import Secret
 
 
@@ -21,18 +22,33 @@ def secret(number: int = 0) -> Secret:
     return Secret(hashlib.sha256(b"importance %d" % number).digest())
 
 
-def test_p_values_are_uniform_over_unmarked_texts() -> None:
-    """Of 600 texts with other draws each: shares at most four standard errors off, and no idler."""
-    scores = scores_of(9)
-    told = scores.log_ratios(unmarked(scores, 600))
-    p = np.array([ImportanceNull([scores], secret(k)).p_value(told[:, k]) for k in range(600)])
-    for level in (0.01, 0.05, 0.2, 0.5):
-        assert abs((p <= level).mean() - level) < 4 * np.sqrt(level * (1 - level) / 600)
+@pytest.mark.parametrize("n", [2, 6])
+def test_the_level_holds_far_below_one_in_a_hundred(n: int) -> None:
+    """P(p <= a) of the whole and of the best window, from draws of another secret with their
+    weights, which sees levels that drawing unmarked texts would not; four standard errors."""
+    scores = scores_of(n)
+    secrets, levels = 60, np.array([0.05, 0.01, 0.001])
+    found = np.zeros((secrets, 2, len(levels)))
+    for number in range(secrets):
+        null = ImportanceNull([scores], secret(number))
+        drawn = ImportanceNull([scores], secret(1000 + number))._sections[0]
+        told = drawn.told
+        weights = drawn.weights(told)
+        for k in range(0, told.shape[1], 5):
+            own = told[:, k]
+            best = max((w[2] for w in best_windows(own)), default=0.0)
+            whole, window = null.p_value(own), null._sections[0].window_p_value(own, best)
+            found[number, 0] += weights[k] * (whole <= levels)
+            found[number, 1] += weights[k] * (window <= levels)
+    found /= DRAWS / 5
+    errors = found.std(axis=0) / np.sqrt(secrets)
+    assert (found.mean(axis=0) < levels + 4 * errors).all()
+    assert (found.mean(axis=0)[:, :2] > 0.5 * levels[:2]).all(), "and no test is idle"
 
 
 @pytest.mark.parametrize("place", [5, 40, 200])
 def test_the_whole_and_its_best_window_agree_with_counting(place: int) -> None:
-    """Among 4,000 unmarked texts; importance sampling errs by a tenth at most here."""
+    """Among 4,000 unmarked texts; importance sampling errs by a fifth at most here."""
     scores, count = scores_of(30), 4000
     null = ImportanceNull([scores], secret())
     other = scores.log_ratios(unmarked(scores, count))
@@ -51,15 +67,17 @@ def test_the_whole_and_its_best_window_agree_with_counting(place: int) -> None:
     assert weighed.references == DRAWS
 
 
-def test_a_p_value_goes_as_deep_as_the_evidence() -> None:
-    """Forty independent sentences as written: all at least T has probability a to the fortieth."""
-    scores = MarkedScores(T, np.eye(40), np.ones(40, bool), (WRITTEN,))
+@pytest.mark.parametrize("n", [5, 9, 12, 20, 40])
+def test_a_p_value_goes_as_deep_as_the_evidence(n: int) -> None:
+    """Independent sentences as written: all at least T has probability a to the n. Half of the
+    draws tie with such a text, and count, in whatever order they were added up."""
+    scores = MarkedScores(T, np.eye(n), np.ones(n, bool), (WRITTEN,))
     null = ImportanceNull([scores], secret())
-    own = scores.log_ratios(np.full((40, 1), 2.0))[:, 0]
-    every = 40 * np.log(stats.norm.sf(T))
+    own = scores.log_ratios(np.full((n, 1), 2.0))[:, 0]
+    every = n * np.log(stats.norm.sf(T))
     assert np.log(null.p_value(own)) == pytest.approx(every, abs=0.7)
     assert null.p_value(own) >= np.exp(every) * 0.5
-    window = null.window_p_value(own, slice(0, 40))
+    window = null.window_p_value(own, slice(0, n))
     assert np.log(window) == pytest.approx(every, abs=0.7), "no other window is as good"
 
 
@@ -110,8 +128,14 @@ def test_power_is_how_often_marked_texts_reach_the_level() -> None:
     assert deep < power
 
 
-def test_no_draw_is_better_than_what_is_attainable() -> None:
-    scores = scores_of(5)
+def test_hardly_any_marked_text_does_better_than_what_is_attainable() -> None:
+    """One in 1,000 or so does better than the best of 1,000 draws, of which half are whole."""
+    scores, count = scores_of(5), 400
     null = ImportanceNull([scores], secret())
-    told: NDArray[np.float64] = scores.log_ratios(np.full((5, 1), 2.0))[:, 0]
-    assert 0.0 < null.attainable < null.p_value(told)
+    uniforms = np.random.default_rng(10).random((5, 3, count))
+    told: NDArray[np.float64] = scores.draw(np.ones((5, count), bool), uniforms)
+    better = np.mean([null.p_value(column) < null.attainable for column in told.T])
+    assert better < 0.02
+    assert null.attainable > 0.0
+    nothing = MarkedScores(T, np.zeros((3, 3)), np.zeros(3, bool))
+    assert ImportanceNull([nothing], secret()).attainable == pytest.approx(1.0)

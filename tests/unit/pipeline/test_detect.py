@@ -85,7 +85,7 @@ def test_where_no_key_could_reach_the_level_the_reason_names_what_it_could(
     verdict = detector.judge(make.text(make.plain(2, seed=0)))
     assert verdict.attainable > 0.01
     assert "with 1 transition of" in verdict.reason
-    assert f"no key could give p below {verdict.attainable:.2g}" in verdict.reason
+    assert f"no mark gives p below {verdict.attainable:.2g}" in verdict.reason
 
 
 def test_a_fixed_threshold_decides_instead_of_the_p_value(make: SimpleNamespace) -> None:

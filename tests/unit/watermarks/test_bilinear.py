@@ -100,8 +100,8 @@ def test_the_covariance_is_that_over_keys_with_the_same_first_matrix() -> None:
 
 @pytest.mark.parametrize("topic", [0.0, 1.5, 4.0])
 def test_the_p_value_is_the_share_of_other_second_matrices(topic: float) -> None:
-    """Given R, of texts whose sentences are ever more alike; within four standard errors, and the
-    tenth by which importance sampling may err."""
+    """Given R, of texts whose sentences are ever more alike; within four standard errors, and a
+    fifth by which importance sampling may err."""
     rng = np.random.default_rng(3)
     mark, n, count = mark_of(), 12, 4000
     rows = topical(n, rng, topic=topic)
@@ -240,14 +240,16 @@ def test_a_text_of_one_sentence_has_one_unit() -> None:
 def test_a_text_longer_than_a_section_is_tested_section_by_section() -> None:
     mark = mark_of(7)
     rows = topical(2 * SECTION + 40, np.random.default_rng(7), topic=0.5)
+    assert len(rows) % 3 == 0
     read = mark.read(rows)
     own = read.test("likelihood").own
     directions, scores = (
         mark.directions_before(rows),
         np.array([each.score for each in read.evidence.scores], np.float64),
     )
-    for first in (0, SECTION, 2 * SECTION):
-        part = slice(first, first + SECTION)
+    length = (2 * SECTION + 40) // 3
+    for first in (0, length, 2 * length):
+        part = slice(first, first + length)
         factor = triangular_factor(covariance(directions[part], rows[part]))
         law = MarkedScores(float(np.float32(mark.config.threshold)), *factor)
         expected = law.log_ratios(scores[part][:, None])[:, 0]
@@ -271,3 +273,21 @@ def test_the_rule_accepts_the_share_that_it_says(acceptance: float) -> None:
         [mark_of(k, acceptance=acceptance).choose(rows[0], rows[1:]).accepted for k in range(count)]
     )
     assert abs(found - acceptance) < 4 * np.sqrt(acceptance * (1 - acceptance) / count)
+
+
+@pytest.mark.parametrize(("left", "pairs"), [(0.15, 14), (0.45, 40)])
+def test_a_chain_of_near_copies_has_any_p_value_over_keys(left: float, pairs: int) -> None:
+    """An anchor between steps of a chain: what rounding leaves of a score must not count."""
+    steps = np.eye(D, dtype=np.float64)[: min(pairs, D - 1)]
+    chain = [steps[0]]
+    for step in steps[1:]:
+        chain.append(np.sqrt(1 - left**2) * chain[-1] + left * step)
+    anchor = np.eye(D)[-1]
+    rows = np.array([row for link in chain for row in (anchor, link)], np.float32)
+    count = 60
+    p = [
+        compare(mark_of(number).read(rows).test("likelihood"), limit=1).p_value
+        for number in range(count)
+    ]
+    assert np.mean(np.array(p) <= 0.05) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / count)
+    assert min(p) > 1e-6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from hammingmark.watermarks.bilinear.method import BilinearMark
 
 SECTION = 256
-"""Transitions that are compared together. What the matrix S leaves to chance grows less with every
-transition that is known, and the work with their third power."""
+"""Transitions that are compared together at most. What the matrix S leaves to chance grows less
+with every transition that is known, and the work with their third power."""
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
 _STEPS = 128  # pairs of parts at a time, likewise
@@ -78,7 +78,10 @@ class BilinearText:
     def _sections(self) -> list[tuple[MarkedScores, NDArray[np.float64]]]:
         """The joint law of the scores of each section, and the scores."""
         threshold = float(np.float32(self._mark.config.threshold))
-        parts = [slice(first, first + SECTION) for first in range(0, len(self._scores), SECTION)]
+        n = len(self._scores)
+        count = max(1, -(-n // SECTION))  # sections of one length, or nearly
+        edges = [n * number // count for number in range(count + 1)]
+        parts = list(starmap(slice, pairwise(edges)))
         return [
             (
                 MarkedScores(
