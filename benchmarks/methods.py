@@ -126,7 +126,7 @@ def line(point: str, row: dict[str, Any]) -> str:
         f"`{point}`",
         f"{row['candidates']:.1f}",
         f"{row['drawn']:.0f}",
-        f"{row['acceptance']:.2f}",
+        "" if point.startswith("pmark") else f"{row['acceptance']:.2f}",
         f"{row['fallback']:.1%}",
         share("written", "found at 0.01"),
         share("written", "calibrated"),

@@ -80,7 +80,7 @@ class GenerationState:
             kept = self._ahead[1:] if self._foreseen(0, outcome) else []
             self._drop(self._ahead[1:] if not kept else [], cancel)
             cancel(candidates.abandon())
-            spare = candidates.spare(outcome.draw + 1)
+            spare = candidates.spare(took.candidates)
             self.spend(spare=spare[0], spare_tokens=spare[1])
             self.spend(**asdict(took))
             yield self._write(outcome, took), took

@@ -242,6 +242,15 @@ def test_a_method_may_take_the_best_of_n(splitter: Splitter) -> None:
     assert chosen > 0.1  # the best of five normal deviates of spread 1/8
 
 
+def test_what_was_judged_is_not_spare(splitter: Splitter) -> None:
+    """Neither the rest of a pool, nor of a budget that was spent in vain: one lane draws none."""
+    tight = writer(splitter, FakeBackend(), budget=3)
+    for seed in range(3):
+        generation = tight.write(PROMPT, seed=seed)
+        assert generation.cost.fallbacks > 0
+        assert generation.cost.spare == generation.cost.spare_tokens == 0
+
+
 def test_a_method_that_lacks_a_part_does_not_write_unmarked_text(splitter: Splitter) -> None:
     parts: dict[str, object] = dict(vars(LongestOf))
     del parts["choose"]
