@@ -93,7 +93,7 @@ def table(given: argparse.Namespace) -> None:
         parts: dict[str, Any] = {}
         if point.startswith(SAMPLED):
             parts["backend"] = load_backend(given.backend, context=given.context)
-        for kind, file in (("written", name), ("bergamot", f"bergamot~{name}")):
+        for kind, file in (("as written", name), ("bergamot", f"bergamot~{name}")):
             if point != "unmarked" and file in found:
                 texts = [each for each in found[file] if each["text"].strip()]
                 compared = [] if parts else human
@@ -128,8 +128,8 @@ def line(point: str, row: dict[str, Any]) -> str:
         f"{row['drawn']:.0f}",
         "" if point.startswith("pmark") else f"{row['acceptance']:.2f}",
         f"{row['fallback']:.1%}",
-        share("written", "found at 0.01"),
-        share("written", "calibrated"),
+        share("as written", "found at 0.01"),
+        share("as written", "calibrated"),
         share("bergamot", "found at 0.01"),
         share("bergamot", "calibrated"),
         f"{quality['perplexity']:.1f}" if quality else "",

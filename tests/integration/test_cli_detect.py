@@ -32,6 +32,7 @@ PROMISED = {
     "edits",
     "null",
     "statistics",
+    "z",
     "key_id",
     "label",
     "unit",
