@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,13 @@ import pytest
 from hammingmark import registry
 from hammingmark.core.compare import compare
 from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
+from hammingmark.method_config import EncoderId, SentenceConfig
+from hammingmark.pipeline.generate import GenerationConfig, Writer
+from hammingmark.pipeline.generation_config import BUDGET
+from hammingmark.protocols import FloatArray
+from hammingmark.records import Choice, Prompt
+from hammingmark.sentences.sentencex import SentencexSplitter
+from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.method_checks import (
     check_p_values_under_wrong_keys_are_not_smaller_than_uniform,
     every_test,
@@ -111,3 +120,44 @@ def test_reference_keys_are_found_by_the_holder_of_the_secret_alone() -> None:
     )
     blocks = [next(iter(each.references.blocks(3))) for each in (mine, other)]
     assert not np.array_equal(*blocks)
+
+
+SENTENCE_METHODS = [
+    pytest.param(method, id=name)
+    for name, method in METHODS.items()
+    if issubclass(method.Config, SentenceConfig)
+]
+
+
+@pytest.mark.parametrize("method", SENTENCE_METHODS)
+@pytest.mark.parametrize("budget", [3, None])
+def test_a_cap_on_candidates_caps(method: Any, budget: int | None) -> None:
+    """Where nothing is ever accepted, as many are drawn as are allowed, and the text goes on."""
+    encoder = FakeEncoder()
+    config = next(iter(method.examples(EncoderId.of(encoder)).values()))
+    if "N_max" in {field.name for field in fields(config)}:
+        config = replace(config, N_max=7)
+    mark = method(WatermarkKey(Secret(bytes(range(32))), config))
+
+    class Refuses(method):  # type: ignore[misc]
+        """The same, and nobody is good enough."""
+
+        def choose(self, previous: FloatArray | None, candidates: FloatArray) -> Choice:
+            choice = super().choose(previous, candidates)
+            free = previous is None and not self.judges_beginnings
+            return choice if free else replace(choice, accepted=False)
+
+    writer = Writer(
+        FakeBackend(),
+        SentencexSplitter(),
+        encoder,
+        Refuses(mark.key),
+        GenerationConfig(max_sentences=4, max_tokens=10_000, budget=budget, stage_tokens=0),
+    )
+    generation = writer.write(Prompt("It was late. The harbour slept."), seed=1)
+    allowed = budget or getattr(mark, "trials", BUDGET)
+    drawn = [step.candidates for step in generation.steps if step.accepted is not None]
+    assert drawn
+    assert set(drawn) == {allowed}
+    assert generation.cost.fallbacks == len(drawn)
+    assert len(generation.sentences) == 4
