@@ -60,14 +60,6 @@ at 1 % by calibration, where it says so for these settings."""
 SAMPLED = "pmark-online"
 
 
-def write(given: argparse.Namespace) -> None:
-    evidence.write(given)
-
-
-def attack(given: argparse.Namespace) -> None:
-    evidence.attack(given)
-
-
 def table(given: argparse.Namespace) -> None:
     """The table, in Markdown, and each row as JSON where a file is named."""
     encoder = Remembering(load_encoder(given.encoder))
@@ -162,7 +154,8 @@ def main() -> None:
     tabling.add_argument("--human", type=int, default=120, metavar="N", help="passages of a genre")
     tabling.add_argument("--quality", type=Path, help="what training.quality printed")
     tabling.add_argument("--json", type=Path, help="rows are added to this file")
-    for command, does in ((writing, write), (attacking, attack), (tabling, table)):
+    every = ((writing, evidence.write), (attacking, evidence.attack), (tabling, table))
+    for command, does in every:
         command.add_argument("--points", nargs="+", default=list(POINTS))
         command.add_argument("--backend", default="smollm2")
         command.add_argument("--context", type=int, default=1024)

@@ -33,14 +33,14 @@ def test_the_shipped_profile_is_of_the_default_encoder(encoder: Encoder) -> None
     assert profile.name == encoder.name
 
 
-# Of three seeds the largest p-values were 0.022, 2e-4 and 4e-6: K-SemStamp's few transitions cannot
-# prove more.
+# Of three seeds K-SemStamp, SimMark and continuous had p-values up to 0.022, 2e-4 and 4e-6:
+# K-SemStamp's few transitions cannot prove more.
 @pytest.mark.parametrize(
     ("method", "parameters", "most"),
     [
-        ("semstamp", {"N_max": 24}, 0.2),
-        ("k-semstamp", {"N_max": 24}, 0.2),
-        ("random-code", {"codes": 64}, 0.2),
+        ("semstamp", {"N_max": 24}, 0.05),
+        ("k-semstamp", {"N_max": 24}, 0.1),
+        ("random-code", {"codes": 64}, 0.05),
         ("simmark", {"acceptance": 0.25}, 0.01),
         ("continuous", {"acceptance": 0.25}, 0.01),
     ],

@@ -11,6 +11,7 @@ import pytest
 
 from hammingmark import libraries
 from hammingmark.assembly import profiles as fitting
+from hammingmark.core.natural_share import even_sample
 from hammingmark.errors import InputError
 from hammingmark.method_config import EncoderId
 from hammingmark.profiles import (
@@ -91,9 +92,9 @@ def test_a_profile_survives_its_file(tmp_path: Path) -> None:
 
 def test_a_long_sample_is_thinned_evenly() -> None:
     values = np.random.default_rng(0).permutation(np.arange(1000.0))
-    sample = fitting.even_sample(values, 10)
+    sample = even_sample(values, 10)
     assert sample.tolist() == [50.0, 150.0, 250.0, 350.0, 450.0, 550.0, 650.0, 750.0, 850.0, 950.0]
-    assert fitting.even_sample(values[:5], 10).tolist() == sorted(values[:5])
+    assert even_sample(values[:5], 10).tolist() == sorted(values[:5])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_texts_of_one_sentence_have_no_neighbours() -> None:
 
 def test_texts_that_are_all_alike_have_no_clusters() -> None:
     with pytest.raises(InputError, match="too much alike"):
-        fitting.spherical_centres(np.ones((9, 4)), 3, seed=0)
+        fitting.cluster_centres(np.ones((9, 4)), 3, seed=0)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

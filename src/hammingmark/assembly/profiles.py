@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark._version import __version__
+from hammingmark.core.clusters import principal_components, spherical_centres, unit_rows
+from hammingmark.core.natural_share import even_sample
 from hammingmark.core.statistics import cosines
 from hammingmark.errors import InputError
 from hammingmark.libraries import require_libraries
@@ -21,7 +23,6 @@ SAMPLE = 4096
 """Neighbouring sentences whose likeness is kept."""
 
 _STARTS = 10  # of k-means, of which the best is kept
-_MOST_STEPS = 300
 
 
 def check_libraries() -> None:
@@ -85,7 +86,7 @@ def fit_profile(
     digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "replace")).hexdigest()
     return EncoderProfile(
         encoder=EncoderId.of(encoder),
-        centres=spherical_centres(
+        centres=cluster_centres(
             np.stack([each.mean(axis=0, dtype=np.float64) for each in rows]), clusters, seed=seed
         ).astype(np.float32),
         components=directions.astype(np.float32),
@@ -104,59 +105,16 @@ def fit_profile(
     )
 
 
-def spherical_centres(
-    rows: NDArray[np.float64], clusters: int, *, seed: int
-) -> NDArray[np.float64]:
-    """Centres of unit rows by cosine, at length one: (n, d) to (k, d).
+def cluster_centres(rows: NDArray[np.float64], clusters: int, *, seed: int) -> NDArray[np.float64]:
+    """Centres of rows by cosine, at length one: (n, d) to (k, d).
 
     The library's k-means is by distance, and its centres lie inside the sphere. They are where
-    spherical k-means begins, which goes on until no row changes its cluster.
+    spherical k-means begins.
     """
     from sklearn.cluster import KMeans
 
-    units = _unit(rows)
+    units = unit_rows(rows)
     if len(np.unique(units, axis=0)) < clusters:
         raise InputError(f"The texts are too much alike for {clusters} clusters.")
     fitted = KMeans(clusters, n_init=_STARTS, random_state=seed).fit(units)
-    centres = _unit(fitted.cluster_centers_)
-    nearest = np.full(len(units), -1)
-    for _ in range(_MOST_STEPS):
-        now = np.argmax(units @ centres.T, axis=1)
-        if np.array_equal(now, nearest):
-            break
-        nearest = now
-        # A cluster that has lost all of its rows stays where it is.
-        held = np.unique(nearest)
-        centres[held] = _unit(np.stack([units[nearest == each].sum(axis=0) for each in held]))
-    return centres
-
-
-def principal_components(
-    rows: NDArray[np.float32], number: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean (d,) of rows (n, d), and their leading principal components, (c, d).
-
-    The largest number of each is positive, which makes them unique.
-    """
-    mean = rows.mean(axis=0, dtype=np.float64)
-    rest = rows - mean
-    _, vectors = np.linalg.eigh(rest.T @ rest)
-    found = vectors.T[::-1][:number]
-    largest = np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1)
-    return mean, found * np.sign(largest)
-
-
-def even_sample(values: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """As many values as that at most, rising, evenly among all of them."""
-    ordered = np.sort(values)
-    if len(ordered) <= most:
-        return ordered
-    places = (np.arange(most) + 0.5) / most * len(ordered)
-    return ordered[places.astype(np.int64)]
-
-
-def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    units: NDArray[np.float64] = rows / np.maximum(
-        np.linalg.norm(rows, axis=1, keepdims=True), 1e-12
-    )
-    return units
+    return spherical_centres(units, fitted.cluster_centers_)

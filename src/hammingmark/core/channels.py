@@ -7,10 +7,11 @@ every channel of every sentence number: 1 asks for the upper side of a median, 0
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,11 @@ from numpy.typing import NDArray
 from hammingmark.core.counts import CountedText
 from hammingmark.core.hashing import project_in_order
 from hammingmark.errors import InputError
-from hammingmark.keys import ReferenceKeys, Secret
+from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
 from hammingmark.method_config import SentenceConfig
 
 DoubleArray = NDArray[np.float64]
+Mark = TypeVar("Mark", bound="ChannelMark")
 
 PUBLISHED_SEED = 42
 MOST_CHANNELS = 8  # the signs of a sentence are one byte
@@ -144,6 +146,28 @@ class Channels:
             drawn = self._secret.stream("reference signs", units * many, index=block)
             codes = np.frombuffer(drawn, np.uint8).reshape(units, many) % (1 << self._config.b)
             yield {name: _taken(table, codes) for name, table in tables.items()}
+
+
+class ChannelMark:
+    """What methods with channels have in common: a key, its channels, and a place in the text.
+
+    Args:
+        key: the secret and the rule.
+    """
+
+    def __init__(self, key: WatermarkKey) -> None:
+        assert isinstance(key.config, ChannelConfig)
+        self.key = key
+        self.config = key.config
+        self.pool = self.trials = key.config.N
+        self.channels = Channels(key.secret, key.config)
+        self._place = 0
+
+    def at(self: Mark, place: int) -> Mark:
+        """The same, asked about the sentence with this number."""
+        view = copy(self)
+        view._place = place
+        return view
 
 
 def orthonormal(rows: DoubleArray) -> NDArray[np.float32]:

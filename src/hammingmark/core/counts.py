@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -49,7 +49,6 @@ class CountedText:
     draws: Draws | None = None
     null: NullDistribution | None = None
     rests_on: int | None = None
-    details: Mapping[str, NDArray[np.floating]] = field(default_factory=dict)
 
     @property
     def evidence(self) -> Evidence:
@@ -62,16 +61,15 @@ class CountedText:
         return Evidence(
             self.unit,
             tuple(
-                UnitScore(float(score), bool(valid), {name: float(all_[place])
-                          for name, all_ in self.details.items()})
-                for place, (score, valid) in enumerate(zip(self.scores, enough, strict=True))
+                UnitScore(float(score), bool(valid))
+                for score, valid in zip(self.scores, enough, strict=True)
             ),
             self.scale,
             self.threshold,
             means=means,
             rests_on=self.rests_on,
             z=z_score(first, self.expected, weight=self.weight),
-        )  # fmt: skip
+        )
 
     def test(self, statistic: str) -> TextTest:
         """The test over keys, or the method's own where it has none."""
@@ -94,11 +92,10 @@ def z_score(counts: DoubleArray, expected: float, *, weight: int = 1) -> float:
 
 
 def random_masks(uniforms: DoubleArray, size: int) -> NDArray[np.bool_]:
-    """Sets of ``size`` members each, from uniforms along the last axis: the smallest are in."""
-    if size >= uniforms.shape[-1]:
-        return np.ones(uniforms.shape, np.bool_)
-    if size < 1:
-        return np.zeros(uniforms.shape, np.bool_)
+    """Sets of ``size`` members each, from uniforms along the last axis: the smallest are in.
+
+    ``size`` is at least 1, and at most as many as there are.
+    """
     edge = np.partition(uniforms, size - 1, axis=-1)[..., size - 1 : size]
     masks: NDArray[np.bool_] = uniforms <= edge
     return masks

@@ -69,6 +69,12 @@ def project_in_order(
     return result
 
 
+def bits_to_numbers(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The number that bits make, the first in front: (..., m) to (...)."""
+    numbers: NDArray[np.int64] = (bits * (1 << np.arange(bits.shape[-1])[::-1])).sum(axis=-1)
+    return numbers
+
+
 def hash_bits(projections: NDArray[np.float32]) -> NDArray[np.uint8]:
     """H(e) = 1[R e >= 0], packed eight bits per byte.
 

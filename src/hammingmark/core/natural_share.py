@@ -30,3 +30,12 @@ def central_interval(sample: NDArray[np.floating], share: float) -> tuple[float,
 def threshold_for(sample: NDArray[np.floating], share: float) -> float:
     """The threshold that a share of the values reach."""
     return round(float(np.quantile(sample, 1.0 - share)), _DIGITS)
+
+
+def even_sample(values: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """As many values as that at most, rising, evenly among all of them."""
+    ordered = np.sort(values)
+    if len(ordered) <= most:
+        return ordered
+    places = (np.arange(most) + 0.5) / most * len(ordered)
+    return ordered[places.astype(np.int64)]

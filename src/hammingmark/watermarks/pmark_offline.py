@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.channels import ChannelConfig, Channels
+from hammingmark.core.channels import ChannelConfig, ChannelMark
 from hammingmark.core.counts import CountedText
-from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import EncoderId
 from hammingmark.records import Choice
 
@@ -29,7 +27,7 @@ class PMarkOfflineConfig(ChannelConfig):
         return f"the best of {self.N} candidates on {self.b} channels, whose median is 0"
 
 
-class PMarkOffline:
+class PMarkOffline(ChannelMark):
     """Of N candidates the one on the asked sides of most channels is kept; their median is 0.
 
     Sentence number i of a text has a secret sign for each of b channels. Among equals the first
@@ -51,14 +49,6 @@ class PMarkOffline:
     judges_beginnings = True
     statistics: Sequence[str] = ("soft", "hard")
 
-    def __init__(self, key: WatermarkKey) -> None:
-        assert isinstance(key.config, PMarkOfflineConfig)
-        self.key = key
-        self.config = key.config
-        self.pool = self.trials = key.config.N
-        self.channels = Channels(key.secret, key.config)
-        self._place = 0
-
     @classmethod
     def examples(cls, encoder: EncoderId) -> Mapping[str, PMarkOfflineConfig]:
         """Configurations for the contract suite."""
@@ -67,12 +57,6 @@ class PMarkOffline:
             "small": PMarkOfflineConfig(encoder=encoder, b=2, N=8),
             "published": PMarkOfflineConfig(encoder=encoder, constants="published"),
         }
-
-    def at(self, place: int) -> PMarkOffline:
-        """The same, asked about the sentence with this number."""
-        view = copy(self)
-        view._place = place
-        return view
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

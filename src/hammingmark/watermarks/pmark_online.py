@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.channels import ChannelConfig, Channels
+from hammingmark.core.channels import ChannelConfig, ChannelMark
 from hammingmark.core.counts import CountedText
 from hammingmark.core.quantiles import harrell_davis_median
 from hammingmark.errors import InputError
-from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import EncoderId
 from hammingmark.records import Choice
 
@@ -31,7 +29,7 @@ class PMarkOnlineConfig(ChannelConfig):
         return f"{self.N} candidates, halved at their median on each of {self.b} channels"
 
 
-class PMarkOnline:
+class PMarkOnline(ChannelMark):
     """N candidates are halved at their median, channel by channel, on secret sides.
 
     The median on a channel is Harrell and Davis's over those that earlier channels left; a channel
@@ -54,13 +52,10 @@ class PMarkOnline:
     judges_beginnings = False
     statistics: Sequence[str] = ("soft", "hard")
 
-    def __init__(self, key: WatermarkKey) -> None:
-        assert isinstance(key.config, PMarkOnlineConfig)
-        self.key = key
-        self.config = key.config
-        self.pool = self.trials = self.samples = key.config.N
-        self.channels = Channels(key.secret, key.config)
-        self._place = 0
+    @property
+    def samples(self) -> int:
+        """N, as many as were drawn when the text was written."""
+        return self.config.N
 
     @classmethod
     def examples(cls, encoder: EncoderId) -> Mapping[str, PMarkOnlineConfig]:
@@ -70,12 +65,6 @@ class PMarkOnline:
             "small": PMarkOnlineConfig(encoder=encoder, b=2, N=8),
             "published": PMarkOnlineConfig(encoder=encoder, constants="published"),
         }
-
-    def at(self, place: int) -> PMarkOnline:
-        """The same, asked about the sentence with this number."""
-        view = copy(self)
-        view._place = place
-        return view
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

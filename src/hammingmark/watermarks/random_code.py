@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core.counts import CountedText, random_masks
-from hammingmark.core.hashing import project, project_in_order
+from hammingmark.core.hashing import bits_to_numbers, project, project_in_order
 from hammingmark.core.references import coordinates
 from hammingmark.errors import InputError
 from hammingmark.keys import ReferenceKeys, WatermarkKey
@@ -125,7 +125,5 @@ class RandomCode:
 
 
 def codes_of(projections: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The number whose bits are 1[R e >= 0], the first plane's in front: (..., m) to (...)."""
-    bits = projections >= 0
-    numbers: NDArray[np.int64] = (bits * (1 << np.arange(bits.shape[-1])[::-1])).sum(axis=-1)
-    return numbers
+    """The number whose bits are 1[R e >= 0]: (..., m) to (...)."""
+    return bits_to_numbers(projections >= 0)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.core.counts import CountedText, random_masks
-from hammingmark.core.hashing import project, project_in_order
+from hammingmark.core.hashing import bits_to_numbers, project, project_in_order
 from hammingmark.core.references import coordinates
 from hammingmark.errors import InputError
 from hammingmark.keys import ReferenceKeys, WatermarkKey
@@ -181,8 +181,5 @@ class SemStamp:
 
 
 def signatures(projections: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The number of a region, the first hyperplane's bit in front: (..., d) to (...)."""
-    bits = projections > 0
-    weights = 1 << np.arange(bits.shape[-1])[::-1]
-    numbers: NDArray[np.int64] = (bits * weights).sum(axis=-1)
-    return numbers
+    """The number of a region: (..., d) to (...)."""
+    return bits_to_numbers(projections > 0)

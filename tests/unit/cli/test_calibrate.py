@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.command import run_main
+from tests.unit.cli.conftest import Run
 
 from hammingmark.cli import calibrate as calibrate_module
 from hammingmark.cli import keys as keys_module
@@ -16,44 +16,24 @@ from hammingmark.cli import threshold as threshold_module
 from hammingmark.cli.counted import CountedEncoder
 from hammingmark.testing import FakeEncoder
 
-Outcome = tuple[int, str, str]
-Run = Callable[..., Outcome]
 ROWS = [
     json.dumps({"text": f"One {'a' * n} here. Two {'b' * n} go. Three {n}."}) for n in range(30)
 ]
 
 
 @pytest.fixture
-def asked() -> list[str]:
-    """The encoders that a command asked for."""
-    return []
-
-
-@pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    asked: list[str],
-) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Run, asked: list[str]) -> Run:
     def fetch(spec: str) -> FakeEncoder:
         asked.append(spec)
         return FakeEncoder()
 
-    monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
     for module in (calibrate_module, keys_module, threshold_module):
         monkeypatch.setattr(module, "fetch_encoder", fetch)
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "many.jsonl").write_text("\n".join(ROWS))
 
-    def run(*arguments: str) -> Outcome:
-        code = run_main(*arguments)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    assert run("keys", "new", "--out", "key.json")[0] == 0
+    assert command("keys", "new", "--out", "key.json")[0] == 0
     asked.clear()
-    return run
+    return command
 
 
 CALIBRATE = ("calibrate", "many.jsonl", "-k", "key.json", "--level", "0.1", "--out")

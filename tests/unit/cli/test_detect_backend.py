@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.command import run_main
+from tests.unit.cli.conftest import Run
 
 from hammingmark.cli import detect as detect_module
 from hammingmark.cli import generate as generate_module
 from hammingmark.cli import keys as keys_module
 from hammingmark.testing import FakeBackend, FakeEncoder
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def asked() -> list[str]:
-    """What a command fetched."""
-    return []
-
-
-@pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    asked: list[str],
-) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, command: Run, asked: list[str]) -> Run:
     def fetch_encoder(spec: str) -> FakeEncoder:
         asked.append(spec)
         return FakeEncoder()
@@ -38,23 +24,16 @@ def run(
         asked.append(spec)
         return FakeBackend()
 
-    monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
     for module in (detect_module, keys_module, generate_module):
         monkeypatch.setattr(module, "fetch_encoder", fetch_encoder)
     for module in (detect_module, generate_module):
         monkeypatch.setattr(module, "fetch_backend", fetch_backend)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("hammingmark.keys.secrets.token_bytes", lambda size: bytes(range(size)))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = run_main(*arguments)
-        return (code, *capsys.readouterr())
-
     for name in ("online", "offline"):
-        made = run("keys", "new", "--name", name, "--method", f"pmark-{name}", "--set", "N=16")
+        made = command("keys", "new", "--name", name, "--method", f"pmark-{name}", "--set", "N=16")
         assert made[0] == 0, made[2]
     asked.clear()
-    return run
+    return command
 
 
 def test_a_text_is_written_and_found_with_the_model(run: Run, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.command import run_main
+from tests.unit.cli.conftest import Run
 
 from hammingmark import libraries
 from hammingmark.cli import keys as keys_module
@@ -17,8 +17,6 @@ from hammingmark.keyring import load
 from hammingmark.profiles import load_profile
 from hammingmark.testing import FakeEncoder
 
-Outcome = tuple[int, str, str]
-Run = Callable[..., Outcome]
 ROWS = [
     json.dumps({"text": f"One {'a' * n} here. Two {'b' * n} go. Three {n}."}) for n in range(30)
 ]
@@ -26,34 +24,16 @@ FIT = ("profile", "many.jsonl", "--components", "4", "--out")
 
 
 @pytest.fixture
-def asked() -> list[str]:
-    """The encoders that a command asked for."""
-    return []
-
-
-@pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    asked: list[str],
-) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Run, asked: list[str]) -> Run:
     def fetch(spec: str) -> FakeEncoder:
         asked.append(spec)
         return FakeEncoder(name=spec, seed=len(spec))
 
-    monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
     for module in (profile_module, keys_module):
         monkeypatch.setattr(module, "fetch_encoder", fetch)
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "many.jsonl").write_text("\n".join(ROWS))
 
-    def run(*arguments: str) -> Outcome:
-        code = run_main(*arguments)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+    return command
 
 
 def test_a_profile_is_written_and_shown(run: Run, tmp_path: Path, asked: list[str]) -> None:
