@@ -22,6 +22,7 @@ import json
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ import numpy as np
 from attacks import Remembering
 
 from hammingmark.assembly.attacks import load_attack
-from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.backends import load_backend, load_tokenizer
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import method_of, new_key
@@ -39,10 +40,12 @@ from hammingmark.cryptanalysis.bilinear import score_correlation
 from hammingmark.evaluation.cost import account
 from hammingmark.evaluation.quality import mean_repetition
 from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.method_config import TokenConfig
 from hammingmark.pipeline.embedding import embed_texts
 from hammingmark.pipeline.generate import GenerationConfig, Writer
-from hammingmark.protocols import Encoder, FloatArray
+from hammingmark.protocols import Encoder, FloatArray, Tokenizer
 from hammingmark.records import Prompt, Verdict
+from hammingmark.registry import find
 from hammingmark.watermarks.bilinear import BilinearConfig
 
 OPENING = 3
@@ -53,8 +56,15 @@ def numbered_key(number: int, point: str, encoder: Encoder) -> WatermarkKey:
     method, _, rule = point.partition("/")
     given = dict(pair.split("=") for pair in rule.split(",") if "=" in pair)
     preset = "default" if given or not rule else rule
-    key = new_key(encoder, method=method, preset=preset, parameters=given)
+    tokens = tokenizer() if issubclass(find("methods", method).Config, TokenConfig) else None
+    key = new_key(encoder, method=method, tokenizer=tokens, preset=preset, parameters=given)
     return replace(key, secret=Secret(hashlib.sha256(b"experiment %d" % number).digest()))
+
+
+@lru_cache
+def tokenizer() -> Tokenizer:
+    """That of the model whose tokens are marked; read once, since a GGUF file takes seconds."""
+    return load_tokenizer("transformers:smollm2")
 
 
 def read(path: Path) -> list[dict[str, Any]]:

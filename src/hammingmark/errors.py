@@ -12,6 +12,7 @@
     │   └── HashMismatch        a file is not the one that was pinned
     ├── EncoderError            sentences that could not be embedded
     ├── BackendError            a language model that could not answer
+    ├── AuditError              a record that the audit log could not take
     ├── InputError              a text, file or option that makes no sense
     ├── CalibrationError        a calibration that cannot be fitted or does not fit
     └── UnknownName             no part of that name is registered
@@ -60,6 +61,10 @@ class EncoderError(HammingMarkError):
 
 class BackendError(HammingMarkError):
     """A language model that could not answer."""
+
+
+class AuditError(HammingMarkError):
+    """An audit log that cannot be used, or could not take a record."""
 
 
 class InputError(HammingMarkError):

@@ -142,6 +142,21 @@ class TokenConfig(MethodConfig):
     tokenizer: TokenizerId
 
 
+@dataclass(frozen=True, kw_only=True)
+class ContextConfig(TokenConfig):
+    """Of a method that marks tokens by the meaning of the text before them.
+
+    Attributes:
+        encoder: embeds that text.
+    """
+
+    encoder: EncoderId
+
+
+EMBEDDING = (SentenceConfig, ContextConfig)
+"""The kinds of configurations that have an encoder."""
+
+
 def parameters_of_config(config: type[MethodConfig]) -> dict[str, Parameter]:
     """What a key of this method can be told."""
     return {name: each for name, each in parameters_of(config).items() if name not in PARTS}

@@ -51,6 +51,7 @@ def load(
     source: str | Path,
     *,
     tokenizer: str | Path | None = None,
+    words: Any = None,
     device: str | None = None,
     dtype: str | None = None,
 ) -> Loaded:
@@ -63,6 +64,7 @@ def load(
         task: the class of the transformers library that makes the model.
         source: of the model.
         tokenizer: where the tokenizer lies if not with the model.
+        words: the tokenizer, where it has been read already.
         device: by default a CUDA device if there is one, otherwise the processor.
         dtype: ``"bfloat16"`` and so on; by default what the library chooses.
 
@@ -75,7 +77,7 @@ def load(
 
         chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
         given = {} if dtype is None else {"dtype": getattr(torch, dtype)}
-        words = read("AutoTokenizer", tokenizer or source)
+        words = words or read("AutoTokenizer", tokenizer or source)
         # The library draws weights before it reads them, which must not use the caller's state.
         with torch.random.fork_rng(devices=[]):
             model = read(task, source, weights_only=True, **given)
@@ -104,7 +106,25 @@ def read(
     with _in_words(source):
         import transformers
 
-        return getattr(transformers, kind).from_pretrained(place, **options)
+        with _without_bars(transformers.utils.logging):
+            return getattr(transformers, kind).from_pretrained(place, **options)
+
+
+@contextmanager
+def _without_bars(logging: Any) -> Iterator[None]:
+    """The library's bars on reading weights would stand among what a command prints."""
+    from transformers import modeling_gguf_pytorch_utils as gguf
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    # This bar does not ask whether bars are wanted.
+    bar, gguf.tqdm = getattr(gguf, "tqdm", None), lambda items, **options: items
+    try:
+        yield
+    finally:
+        gguf.tqdm = bar
+        if shown:
+            logging.enable_progress_bar()
 
 
 @contextmanager

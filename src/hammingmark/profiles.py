@@ -8,8 +8,6 @@ with the package. A key takes out of it what it needs, and does not need it agai
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib.resources import files as resources
@@ -17,20 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
+from hammingmark.cards import SUFFIX, card_content, content_hash, read_card, write_card
 from hammingmark.errors import InputError
 from hammingmark.method_config import EncoderId
 from hammingmark.protocols import FloatArray
 
 FORMAT = "hammingmark-profile"
-SUFFIX = ".safetensors"
 _TENSORS = ("centres", "components", "mean", "cosines", "distances")
 _FOLDER = "profiles_data"
-_LARGEST = 1 << 27  # bytes
 _LONGEST_NAME = 40
 
 
@@ -98,16 +91,8 @@ class EncoderProfile:
 
 def save_profile(profile: EncoderProfile) -> bytes:
     """A profile as a safetensors file: numbers of 16 bits, and all else as its metadata."""
-    # In the order of C: the library writes the memory of an array as it lies.
-    tensors = {name: getattr(profile, name).astype(np.float16, order="C") for name in _TENSORS}
-    about = {
-        "format": FORMAT,
-        "encoder": asdict(profile.encoder),
-        **asdict(profile.provenance),
-    }
-    # One entry: the library writes several in no fixed order, and the same profile is one file.
-    content: bytes = save_tensors(tensors, {FORMAT: json.dumps(about)})
-    return content
+    about = {"encoder": asdict(profile.encoder), **asdict(profile.provenance)}
+    return write_card({name: getattr(profile, name) for name in _TENSORS}, about, kind=FORMAT)
 
 
 def load_profile(path: Path) -> EncoderProfile:
@@ -116,11 +101,7 @@ def load_profile(path: Path) -> EncoderProfile:
     Raises:
         InputError: it cannot be read, or is none.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST)
-    except OSError as error:
-        raise InputError(f"Cannot read the profile {path}: {error.strerror}.") from None
+    content = card_content(path, what="profile")
     try:
         return read_profile(content)
     except InputError as error:
@@ -138,19 +119,16 @@ def read_profile(content: bytes, *, name: str = "") -> EncoderProfile:
         InputError: it is none, or damaged.
     """
     try:
-        tensors = load_tensors(content)
-        about = _metadata(content)
-        arrays: dict[str, NDArray[np.float32]] = {
-            each: tensors[each].astype(np.float32) for each in _TENSORS
-        }
+        tensors, about = read_card(content, kind=FORMAT)
+        arrays = {each: tensors[each] for each in _TENSORS}
         given = {each.name: about[each.name] for each in fields(Provenance)}
         encoder = EncoderId(**about["encoder"])
         _check_kinds(encoder, given)
-    except (SafetensorError, LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError):
         raise InputError(
             "This is no profile of an encoder, or a damaged one; `hammingmark profile` makes one."
         ) from None
-    short = name or hashlib.sha256(content).hexdigest()[:32]
+    short = name or content_hash(content)
     return EncoderProfile(encoder, provenance=Provenance(**given), name=short, **arrays)
 
 
@@ -200,16 +178,6 @@ def check_profile_name(name: str) -> None:
     """
     if len(name) > _LONGEST_NAME:
         raise InputError(f"The name of a profile has {_LONGEST_NAME} characters at most.")
-
-
-def _metadata(content: bytes) -> Mapping[str, Any]:
-    """What stands beside the tensors of a safetensors file, whose reader leaves it out."""
-    size = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + size])
-    about = json.loads(header["__metadata__"][FORMAT])
-    if not isinstance(about, dict) or about["format"] != FORMAT:
-        raise ValueError
-    return about
 
 
 def _check_kinds(encoder: EncoderId, given: Mapping[str, Any]) -> None:

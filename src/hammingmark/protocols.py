@@ -5,8 +5,8 @@ A part implements one method and a few properties; the conveniences are derived 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hammingmark.records import (
     Candidate,
     Choice,
+    DecodingStep,
     EditHypotheses,
     Evidence,
     Prompt,
@@ -78,6 +79,7 @@ class Encoder(Protocol):
         """Embed n sentences: (n, d), float32, rows of length one, in the order given."""
 
 
+@runtime_checkable
 class Session(Protocol):
     """Candidates being drawn: asked for, cancelled, and handed back as they finish."""
 
@@ -96,6 +98,14 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Give up on all of them; may be called twice."""
+
+
+@runtime_checkable
+class WakesUp(Session, Protocol):
+    """A session that can be called back from waiting, so that others may join it at once."""
+
+    def wake(self) -> None:
+        """Have `wait` return soon, perhaps with nothing; may be called from any thread."""
 
 
 @runtime_checkable
@@ -145,20 +155,36 @@ class LogitsProcessor(Protocol):
     """
 
     @property
+    def stage(self) -> Literal["logits", "distribution"]:
+        """Where it works.
+
+        On the ``logits``, all V of them, before the temperature; or on the ``distribution`` that
+        is drawn from, after temperature, top-k, top-p and min-p: the k likeliest tokens, sorted.
+        """
+
+    @property
     def width(self) -> int:
         """How many tokens before the next one it looks at."""
 
-    def process(self, scores: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
+    def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
         """The new logits.
 
         Args:
-            scores: logits of the next token, (B, V), float32.
-            contexts: the ``width`` tokens before it, oldest first, (B, width); -1 where a text
-                has not begun. The prompt's tokens are among them.
+            scores: logits of the next token, (B, k), float32; -inf for what cannot be drawn.
+            step: which tokens they are of, and what stands before them.
 
         Returns:
-            (B, V).
+            (B, k).
         """
+
+
+@runtime_checkable
+class ConditionedProcessor(LogitsProcessor, Protocol):
+    """A processor that each request tells something, such as what its text is about."""
+
+    @property
+    def condition_size(self) -> int:
+        """s, how many numbers that are."""
 
 
 @runtime_checkable
@@ -411,6 +437,31 @@ class RanksKeys(Protocol):
 @runtime_checkable
 class TokenWatermark(Watermark, LogitsProcessor, Protocol):
     """A mark in the choice of tokens, made by what it does to logits."""
+
+
+@runtime_checkable
+class FollowsContext(TokenWatermark, ConditionedProcessor, Protocol):
+    """A mark in tokens that depends on what the text before them means.
+
+    The context of a token is a part of the text before it, the prompt left out: it depends on the
+    beginning of the text alone, and stays the same for many tokens. Each token's bias is decided
+    by the embedding of its context. ``read`` takes tokens with these (`core.context_tokens`).
+    """
+
+    def context(self, text: str) -> str:
+        """The context of what follows a text; empty if nothing is done there."""
+
+    def contexts(self, text: str, places: Sequence[int]) -> tuple[list[str], NDArray[np.int64]]:
+        """The contexts of a text, and the number of that of each place, -1 for none.
+
+        A place is the number of characters before it; they rise.
+        """
+
+    def context_changes(self, text: str) -> Callable[[str], bool]:
+        """A function that says whether the context after a text and some more is another."""
+
+    def condition(self, embeddings: FloatArray) -> FloatArray:
+        """What the processor is told of contexts: their embeddings (n, d) to (n, s)."""
 
 
 @runtime_checkable

@@ -14,6 +14,10 @@ from hammingmark import report
 from hammingmark.errors import BackendError, InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
     from hammingmark.protocols import LogitsProcessor
 
 TopicName = Literal["given", "free"]
@@ -109,6 +113,8 @@ class Sampling:
         top_k: only the k likeliest tokens; 0 for all.
         top_p: only the likeliest tokens of this total probability.
         min_p: only tokens at least this fraction as likely as the likeliest; 0 for all.
+        further: what else a backend is told that knows more than these, such as penalties: names
+            and values, these as JSON.
 
     Raises:
         InputError: a value is out of its range.
@@ -118,6 +124,7 @@ class Sampling:
     top_k: int = 50
     top_p: float = 1.0
     min_p: float = 0.0
+    further: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0.0):
@@ -144,6 +151,7 @@ class Request:
         sampling: how its tokens are drawn.
         logits: what is done to the logits of each step, where the backend can
             (`protocols.LogitsBackend`).
+        condition: what that is told about this text, (s,), if it wants to know anything.
     """
 
     number: int
@@ -154,6 +162,24 @@ class Request:
     enough: Callable[[str], bool]
     sampling: Sampling = Sampling()
     logits: LogitsProcessor | None = None
+    condition: NDArray[np.float32] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingStep:
+    """What a processor of logits is told of a step: B texts, each about to get a token.
+
+    Attributes:
+        tokens: which tokens the logits are of, (1, k) where they are the same for all texts,
+            otherwise (B, k).
+        contexts: the tokens before the next one, oldest first, (B, width); -1 where a text has
+            not begun. The prompt's tokens are among them.
+        conditions: what each request says, (B, s); zeros where it says nothing.
+    """
+
+    tokens: torch.Tensor
+    contexts: torch.Tensor
+    conditions: torch.Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +192,9 @@ class Candidate:
         finished: whether the model ended its text here.
         cut: whether it reached its limit of tokens.
         trouble: why the model could not go on, as a sentence; None if it could have.
+        read_tokens: tokens that the model read before: of the prompt, and of what was written
+            since; None where it does not tell.
+        failed: whether the trouble is the model's own, and none of the prompt or its length.
     """
 
     number: int
@@ -173,6 +202,8 @@ class Candidate:
     finished: bool
     cut: bool = False
     trouble: str | None = None
+    read_tokens: int | None = field(default=None, compare=False)
+    failed: bool = False
 
     @property
     def text(self) -> str:
@@ -233,8 +264,9 @@ class Evidence:
         sums: statistics that are summed over them, log-likelihood ratios.
         rests_on: how many pieces before its own a unit rests on; by default as many as the first
             pieces that have no score.
-        z: how many standard deviations the first statistic lies above what the method's paper
-            expects of unmarked text, for comparison with it; no p-value comes from it.
+        z: how many standard deviations statistics lie above what the method's paper expects of
+            unmarked text, by name, for comparison with it; no p-value comes from them.
+        repeated: how many units are repeated and not counted.
     """
 
     unit: str
@@ -244,7 +276,8 @@ class Evidence:
     means: Mapping[str, float] = field(default_factory=dict)
     sums: Mapping[str, float] = field(default_factory=dict)
     rests_on: int | None = None
-    z: float | None = None
+    z: Mapping[str, float] = field(default_factory=dict)
+    repeated: int = 0
 
     @property
     def valid(self) -> int:
@@ -416,10 +449,14 @@ class Generation:
     Attributes:
         text: what was written after the prompt.
         sentences: those of its sentences that can carry a mark.
-        steps: one for each sentence; a single one for unmarked text.
+        steps: one for each sentence, or for each part where that is how a method writes; a single
+            one for unmarked text.
         cost: what it took.
         stopped: ``end`` (the model ended), ``tokens``, ``sentences`` or ``error``.
         error: what went wrong, if something did; the text is what had been accepted by then.
+        prompt_tokens: tokens of the prompt; None where the model does not tell.
+        fault: whose fault an error is: the ``model``'s, which went away, or the ``encoder``'s, so
+            that the model could go on; None where the prompt or the text is too long for it.
     """
 
     text: str
@@ -428,6 +465,8 @@ class Generation:
     cost: Cost
     stopped: str
     error: str | None = None
+    prompt_tokens: int | None = None
+    fault: Literal["model", "encoder"] | None = None
 
     def __str__(self) -> str:
         return self.text

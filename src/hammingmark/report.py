@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import unicodedata
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
 _BAR = 24  # characters of a bar at most
 _DEVIATES = 4.0  # standard deviations that fill a bar
 _HEADLINES = {True: "WATERMARKED", False: "NO WATERMARK FOUND", None: "CANNOT TELL"}
+_OF_THE_WHOLE = {False: "NOT THE WHOLE TEXT", None: "CANNOT TELL ABOUT THE WHOLE TEXT"}
+"""In place of these where a passage is watermarked."""
 
 
 def printable(text: str) -> str:
@@ -34,13 +38,19 @@ def counted(count: int, noun: str) -> str:
 
 def as_text(verdict: Verdict, *, width: int = 100, sentences: bool = True) -> str:
     """Verdict in words, the figures, and a line for each sentence with its bar, or the tokens."""
-    lines = [f"{_HEADLINES[verdict.watermarked]}. {verdict.reason}"]
+    lines = [f"{_headline(verdict)}. {verdict.reason}"]
     lines += [f"  {name:<12} {value}" for name, value in _figures(verdict)]
     lines += [f"  passage      {_passage(verdict, passage)}" for passage in verdict.passages]
     if sentences and verdict.pieces:
         lines.append("")
         lines += _tokens(verdict, width) if _has_tokens(verdict) else _rows(verdict, width)
     return "\n".join(lines)
+
+
+def _headline(verdict: Verdict) -> str:
+    """The verdict in a word or two, about the whole text where a passage has another."""
+    words = {**_HEADLINES, **(_OF_THE_WHOLE if verdict.passages else {})}
+    return words[verdict.watermarked]
 
 
 def _rows(verdict: Verdict, width: int) -> Iterator[str]:
@@ -68,21 +78,40 @@ def _rows(verdict: Verdict, width: int) -> Iterator[str]:
 
 
 def _tokens(verdict: Verdict, width: int) -> Iterator[str]:
-    """The text itself, with a mark under each valid piece."""
+    """The text itself; below it a mark under each valid piece, a bracket under each passage."""
     before = len(verdict.pieces) - len(verdict.evidence.scores)
-    line = marks = ""
+    begins = {passage.begin for passage in verdict.passages}
+    ends = {passage.end - 1 for passage in verdict.passages}
+    line = marks = brackets = ""
+    opens = False
     for i, piece in enumerate(verdict.pieces):
         shown = on_one_line(piece)
-        if len(line) + len(shown) > width and line:
-            yield line
-            yield marks
-            line = marks = ""
+        columns = _columns(shown)
+        if len(marks) + columns > width and line:
+            yield from (line, marks, brackets) if brackets.strip() else (line, marks)
+            line = marks = brackets = ""
         valid = i >= before and verdict.evidence.scores[i - before].valid
         line += shown
-        marks += ("▔" if valid else " ") * len(shown)
+        marks += ("▔" if valid else " ") * columns
+        under = ("─" if _inside(verdict, i) else " ") * columns
+        opens |= i in begins
+        if opens and under:  # a token in the middle of a character shows nothing
+            under, opens = "└" + under[1:], False
+        brackets += under
+        if i in ends and brackets:
+            brackets = brackets[:-1] + "┘"
     if line:
-        yield line
-        yield marks
+        yield from (line, marks, brackets) if brackets.strip() else (line, marks)
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text takes: two for each wide character of East Asia."""
+    return sum(
+        0
+        if unicodedata.category(each) in ("Mn", "Me")  # it stands on the one before
+        else 1 + (unicodedata.east_asian_width(each) in "WF")
+        for each in text
+    )
 
 
 def _has_tokens(verdict: Verdict) -> bool:
@@ -105,7 +134,8 @@ def _share(score: float, scale: float) -> float:
 
 def as_html(verdict: Verdict) -> str:
     """The same as a fragment of HTML, for notebooks and pages."""
-    colour = {True: "#9a3412", False: "#166534", None: "#52525b"}[verdict.watermarked]
+    found = True if verdict.passages else verdict.watermarked
+    colour = {True: "#9a3412", False: "#166534", None: "#52525b"}[found]
     body = _html_tokens(verdict) if _has_tokens(verdict) else _html_rows(verdict)
     figures = "".join(
         f"<tr><td style='text-align:left'>{html.escape(name)}</td>"
@@ -117,7 +147,7 @@ def as_html(verdict: Verdict) -> str:
     )
     return (
         "<div class='hammingmark'>"
-        f"<p><strong style='color:{colour}'>{_HEADLINES[verdict.watermarked]}</strong> "
+        f"<p><strong style='color:{colour}'>{_headline(verdict)}</strong> "
         f"{html.escape(verdict.reason)}</p>"
         f"<table>{figures}</table>"
         f"{body}</div>"
@@ -147,11 +177,13 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
     if verdict.tail_estimate is not None:
         figures.append(("tail", f"about {verdict.tail_estimate:.1g} (an estimate, not a test)"))
     if evidence.scores:
-        units = counted(len(evidence.scores), evidence.unit)
-        figures.append(("valid", f"{evidence.valid} of {units}"))
+        units = counted(len(evidence.scores) - evidence.repeated, evidence.unit)
+        again = f"; {evidence.repeated:,} repeated, not counted" if evidence.repeated else ""
+        figures.append(("valid", f"{evidence.valid} of {units}{again}"))
         shown = {name: f"{value:.3f}" for name, value in evidence.means.items()}
         shown |= {name: f"{value:+.2f}" for name, value in evidence.sums.items()}
-        shown |= {} if evidence.z is None else {"z": f"{evidence.z:+.2f}"}
+        if verdict.statistic in evidence.z:
+            shown["z"] = f"{evidence.z[verdict.statistic]:+.2f}"
         figures += [(name.replace("_", " "), value) for name, value in shown.items()]
     label = f", label {on_one_line(verdict.label)}" if verdict.label else ""
     found = verdict.watermarked or verdict.passages or verdict.keys == 1
@@ -219,16 +251,38 @@ def _html_tokens(verdict: Verdict) -> str:
     """The text, its valid tokens tinted."""
     evidence = verdict.evidence
     before = len(verdict.pieces) - len(evidence.scores)
+    words = _words_of_tokens(evidence)
     spans = []
     for i, piece in enumerate(verdict.pieces):
         unit = evidence.scores[i - before] if i >= before else None
         colour = "#fed7aa" if unit and unit.valid else "transparent"
         edge = "border-bottom:2px solid #ea580c" if _inside(verdict, i) else ""
-        said = _said(evidence, unit) if unit else ""
+        said = html.escape(words[i - before] if unit else "not scored")
         spans.append(
             f"<span title='{said}' style='background:{colour};{edge}'>{html.escape(piece)}</span>"
         )
     return f"<p style='white-space:pre-wrap'>{''.join(spans)}</p>"
+
+
+def _words_of_tokens(evidence: Evidence) -> list[str]:
+    """The score of each token in words, and whether it counts.
+
+    A token that is not counted has the score 0. Others may have it too, and then it is not known
+    which are which.
+    """
+    zeros = sum(each.score == 0.0 for each in evidence.scores)
+    found = []
+    for each in evidence.scores:
+        again = evidence.repeated > 0 and each.score == 0.0
+        if again and zeros == evidence.repeated:
+            found.append("repeated, not counted")
+            continue
+        details = "".join(f"{name} {value:.3g}, " for name, value in each.details.items())
+        found.append(
+            f"{details}score {each.score:.3g}{' or repeated' if again else ''}, at least "
+            f"{evidence.threshold:.3g} counts as evidence"
+        )
+    return found
 
 
 def _said(evidence: Evidence, unit: UnitScore) -> str:
@@ -242,6 +296,7 @@ def _said(evidence: Evidence, unit: UnitScore) -> str:
 def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
     """The same as plain data, for machines."""
     evidence = verdict.evidence
+    places = [0, *accumulate(map(len, verdict.pieces))] if _has_tokens(verdict) else []
     return {
         "source": source,
         "tokens" if _has_tokens(verdict) else "sentences": len(verdict.pieces),
@@ -253,7 +308,8 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
         "edits": verdict.edits,
         "null": verdict.null,
         "statistics": evidence.statistics,
-        "z": evidence.z,
+        "z": evidence.z.get(verdict.statistic),
+        "repeated": evidence.repeated,
         "key_id": verdict.key_id,
         "label": verdict.label,
         "keys": verdict.keys,
@@ -269,6 +325,7 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
                 "p_value": passage.p_value,
                 "key_id": passage.key_id,
                 "label": passage.label,
+                **_characters(passage, places),
             }
             for passage in verdict.passages
         ],
@@ -282,3 +339,10 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
             for each in evidence.scores
         ],
     }
+
+
+def _characters(passage: Passage, places: list[int]) -> dict[str, int]:
+    """Where a passage lies, in characters of its pieces put together, if their places are given."""
+    if not places:
+        return {}
+    return {"begin_character": places[passage.begin], "end_character": places[passage.end]}

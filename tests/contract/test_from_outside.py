@@ -20,6 +20,7 @@ from hammingmark import registry
 from hammingmark.assembly.attacks import attack_names, load_attack
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import load_key
 from hammingmark.assembly.parts import PartSpec, load_splitter
 from hammingmark.errors import InputError, KeyMismatch
 from hammingmark.keys import ReferenceKeys
@@ -187,8 +188,6 @@ def test_a_method_by_logits_says_what_it_needs(capsys: pytest.CaptureFixture[str
     assert key.config.delta == 3.0  # type: ignore[attr-defined]
     with pytest.raises(hammingmark.HammingMarkError, match="does not let anybody at its logits"):
         hammingmark.writer(key, backend=load_backend("parrot"))
-    with pytest.raises(InputError, match="marks tokens: say which model's"):
-        hammingmark.new_key(method="green")
     verdict = hammingmark.detector(key, tokenizer=FakeTokenizer()).judge("It rained. " * 9)
     assert verdict.evidence.unit == "token"
     assert verdict.null == "exact binomial"
@@ -227,13 +226,12 @@ def test_a_method_by_logits_marks_a_real_model(
         return capsys.readouterr().out
 
     run("keys", "new", "--method", "green", "--backend", model, "--set", "delta=4", "--name", "g")
-    prompt = ("--prompt", "The lighthouse had been dark for a year.", "--max-tokens", "30")
+    prompt = ("--prompt", "The lighthouse had been dark for a year.", "--max-tokens", "60")
     (tmp_path / "t.txt").write_text(run("generate", *prompt, "--key", "g", "--seed", "3"))
     marked = json.loads(run("detect", "t.txt", "--key", "g", "--json"))
-    # Of some thirty tokens nearly all are green; chance gives half.
+    # Of some sixty tokens nearly all are green; chance gives half.
     assert marked["watermarked"] is True
     assert marked["p_value"] < 1e-4
-    run("keys", "new", "--method", "green", "--backend", model, "--name", "other")
-    wrong = json.loads(run("detect", "t.txt", "--key", "other", "--json"))
-    assert wrong["p_value"] > 1e-4
+    _, other = load_key("g").rotate()
+    assert hammingmark.detect((tmp_path / "t.txt").read_text(), key=other).p_value > 1e-4
     assert "▔" in run("detect", "t.txt", "--key", "g")

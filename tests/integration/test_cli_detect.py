@@ -40,6 +40,7 @@ PROMISED = {
 }
 ALSO = {
     "reason",
+    "repeated",
     "level",
     "keys",
     "references",
@@ -235,15 +236,16 @@ def test_all_keys_finds_the_one_that_marked(
 ) -> None:
     Keyring(tmp_path / "ring").add(new_key("potion", method="hamming"), name="other")
     Keyring(tmp_path / "ring").add(new_key("minilm"), name="third")
-    # The named key, not the oldest of the ring, decides which encoder is meant.
     done = run("detect", "-k", "mine", "--all-keys", "--json", given=marked.encode())
     assert done.returncode == 0
-    assert b"1 key for another encoder or method was left out" in done.stderr
     [row] = rows_of(done)
-    assert row["keys"] == 2
+    assert row["keys"] == 3
     assert row["key_id"] == key.id
     assert row["watermarked"] is True
-    assert row["p_value"] == pytest.approx(2 / (row["references"] + 1))
+    assert row["p_value"] == pytest.approx(3 / (row["references"] + 1))
+    refused = run("detect", "--all-keys", "--statistic", "margin", given=marked.encode())
+    assert refused.returncode == 1
+    assert b"of several methods or encoders" in refused.stderr
 
 
 def test_a_retired_key_still_detects(run: Run, marked: str, key: WatermarkKey) -> None:

@@ -59,10 +59,27 @@ EMPTY = verdict(
 
 @pytest.mark.parametrize(
     ("watermarked", "headline"),
-    [(True, "WATERMARKED. "), (False, "NO WATERMARK FOUND. "), (None, "CANNOT TELL. ")],
+    [
+        (True, "WATERMARKED"),
+        (False, "NO WATERMARK FOUND"),
+        (None, "CANNOT TELL"),
+    ],
 )
-def test_the_text_begins_with_the_verdict(watermarked: bool | None, headline: str) -> None:
-    assert report.as_text(verdict(watermarked=watermarked)).startswith(headline)
+def test_a_verdict_on_the_whole_does_not_contradict_a_passage(
+    watermarked: bool | None, headline: str
+) -> None:
+    plain = verdict(watermarked=watermarked, passages=())
+    assert report.as_text(plain).startswith(f"{headline}. ")
+    assert f">{headline}</strong>" in report.as_html(plain)
+    found = verdict(watermarked=watermarked)
+    of_the_whole = {
+        True: "WATERMARKED",
+        False: "NOT THE WHOLE TEXT",
+        None: "CANNOT TELL ABOUT THE WHOLE TEXT",
+    }[watermarked]
+    assert report.as_text(found).startswith(f"{of_the_whole}. ")
+    assert f">{of_the_whole}</strong>" in report.as_html(found)
+    assert report.as_json(found, source="-")["watermarked"] is watermarked
 
 
 def test_the_text_has_the_figures() -> None:
@@ -208,6 +225,7 @@ def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
         "null",
         "statistics",
         "z",
+        "repeated",
         "key_id",
         "label",
         "keys",
@@ -248,12 +266,72 @@ def tokens() -> Verdict:
 
 def test_tokens_are_marked_where_they_stand() -> None:
     text = report.as_text(tokens())
-    *_, line, marks = text.splitlines()
+    *_, line, marks, brackets = text.splitlines()
     assert line == "The <b>old</b> mill stood"
     assert marks.rstrip() == " " * 3 + "▔" * 11 + " " * 5 + "▔" * 6
+    assert brackets == " " * 3 + "└" + "─" * 20 + "┘"
     assert "exact binomial)" in text
     assert "tokens 2 to 4, p = 0.004" in text
     assert re.search(r"  key +hm-\w+, label 2026-11-16", text)
+
+
+def test_a_passage_is_bracketed_over_several_lines() -> None:
+    lines = report.as_text(tokens(), width=14).splitlines()[-6:]
+    assert lines[:3] == ["The <b>old</b>", " " * 3 + "▔" * 11, " " * 3 + "└" + "─" * 10]
+    assert lines[3:] == [" mill stood", " " * 5 + "▔" * 6, "─" * 10 + "┘"]
+    without = report.as_text(replace(tokens(), passages=()), width=14).splitlines()[-4:]
+    assert without == [*lines[:2], *lines[3:5]]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "marks", "brackets"),
+    [
+        # Two columns for each character.
+        (("水", "车站", "在", "河"), "  ▔▔▔▔  ▔▔", "  └──────┘"),
+        # Half a character each; the whole of it comes with the second.
+        (("水", "", "车", "站"), "  " + "  ▔▔", "  └──┘"),
+        # An accent of its own takes none.
+        (("e", "e\u0301", " x", "!"), " ▔  ▔", " └──┘"),
+    ],
+)
+def test_marks_stand_under_their_characters(
+    pieces: tuple[str, ...], marks: str, brackets: str
+) -> None:
+    *_, line, below, passage = report.as_text(replace(tokens(), pieces=pieces)).splitlines()
+    assert line == "".join(pieces)
+    assert (below, passage) == (marks, brackets)
+
+
+def scored(scores: list[float], *, repeated: int = 0, threshold: float = 0.5625) -> str:
+    made = tuple(UnitScore(each, each >= threshold) for each in scores)
+    evidence = Evidence("token", made, 1, threshold, repeated=repeated)
+    pieces = tuple("abcdefgh"[: len(scores) + 1])
+    return report.as_html(verdict(evidence=evidence, pieces=pieces, passages=()))
+
+
+def test_a_token_says_its_own_score() -> None:
+    page = scored([0.6328125, 0.25])
+    assert "title='score 0.633, at least 0.562 counts as evidence'" in page
+    assert "title='score 0.25, at least 0.562 counts as evidence'" in page
+    assert page.count("title='not scored'") == 1
+    assert "required" not in page
+    assert "repeated" not in page
+
+
+def test_a_token_that_is_not_counted_says_so_where_that_is_known() -> None:
+    page = scored([0.6, 0.0, 0.25], repeated=1)
+    assert page.count("title='repeated, not counted'") == 1
+    assert "; 1 repeated, not counted" in page
+    page = scored([1.0, 0.0, 0.0], repeated=1, threshold=1.0)
+    assert page.count("title='score 0 or repeated, at least 1 counts as evidence'") == 2
+
+
+def test_a_passage_of_tokens_has_a_place_in_the_text() -> None:
+    [passage] = report.as_json(tokens(), source="-")["passages"]  # type: ignore[misc]
+    assert (passage["begin"], passage["end"]) == (1, 4)
+    text = "".join(tokens().pieces)
+    place = slice(passage["begin_character"], passage["end_character"])
+    assert text[place] == " <b>old</b> mill stood"
 
 
 def test_tokens_are_tinted_on_a_page() -> None:

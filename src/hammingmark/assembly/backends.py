@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hammingmark import registry
+from hammingmark.assembly.machine import environment_now
 from hammingmark.assembly.parts import Resolved, build, model_and_url, resolve_name
-from hammingmark.errors import InputError
+from hammingmark.backends.tokenizer import SavedTokenizer, TransformersTokenizer
+from hammingmark.errors import HammingMarkError, InputError
+from hammingmark.method_config import TokenizerId
 from hammingmark.parameters import parameters_of
 from hammingmark.protocols import Backend, Tokenizer
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_GENERATOR
@@ -19,6 +24,7 @@ from hammingmark.store.store import ModelStore
 
 _shared: dict[str, Backend] = {}
 _lock = threading.Lock()
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")  # a key's file may say anything
 
 
 def load_backend(
@@ -92,6 +98,45 @@ def load_tokenizer(
     return tokenizer
 
 
+def tokenizer_of(wanted: TokenizerId) -> Tokenizer:
+    """The tokenizer that a key was made for: as it was kept in a file, or out of its model.
+
+    Out of a model it may turn out to be another one; whoever uses it holds it against the key.
+
+    Raises:
+        InputError: the model tells its tokens to nobody.
+    """
+    if _FINGERPRINT.fullmatch(wanted.fingerprint):
+        for folder in _tokenizer_folders():
+            if (folder / wanted.fingerprint).is_file():
+                return SavedTokenizer(folder / wanted.fingerprint, name=wanted.name)
+    try:
+        tokenizer = load_tokenizer(wanted.name)
+        keep_tokenizer(tokenizer)  # reads it
+    except HammingMarkError as error:
+        raise type(error)(
+            f"{error} Or copy the tokenizer from where the key was made: "
+            f"{_tokenizer_folders()[0] / wanted.fingerprint[:64]}"
+        ) from None
+    return tokenizer
+
+
+def keep_tokenizer(tokenizer: Tokenizer) -> None:
+    """Keep a tokenizer in a file by itself, beside the keys, where that can be done.
+
+    Without it their texts cannot be judged, and a cache may be deleted.
+    """
+    if isinstance(tokenizer, TransformersTokenizer):
+        with suppress(OSError):
+            tokenizer.save(_tokenizer_folders()[0])
+
+
+def _tokenizer_folders() -> tuple[Path, Path]:
+    """Where tokenizers are kept now, and where they were before."""
+    environment = environment_now()
+    return environment.keyring / "tokenizers", environment.cache / "tokenizers"
+
+
 def resolve_tokenizer(text: str) -> Resolved:
     """The registered tokenizer that a user means, and what it is given.
 
@@ -143,6 +188,11 @@ def resolve_backend(text: str) -> Resolved:
 
 def _of_transformers(model: str, text: str) -> Resolved:
     card = CATALOGUE[model].card if model in CATALOGUE else None
+    here = Path(model).expanduser()
+    if card is None and here.exists() and not here.is_absolute():
+        # A key remembers the name, and is used from other folders.
+        model = str(here.absolute())
+        text = f"transformers:{model}"
 
     def arguments(store: ModelStore) -> dict[str, Any]:
         source = store.ensure(model) / card.file if isinstance(card, GeneratorCard) else model

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hammingmark.assembly.backends import load_tokenizer, shared_backend
+from hammingmark.assembly.backends import load_tokenizer, shared_backend, tokenizer_of
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import (
     load_key,
@@ -18,13 +18,34 @@ from hammingmark.assembly.keys import (
 from hammingmark.core.calibration import Calibration
 from hammingmark.errors import CalibrationError, InputError, KeyMismatch
 from hammingmark.keys import WatermarkKey, as_label
-from hammingmark.method_config import SentenceConfig, TokenConfig
+from hammingmark.method_config import (
+    EMBEDDING,
+    ContextConfig,
+    MethodConfig,
+    SentenceConfig,
+    TokenConfig,
+)
 from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
+from hammingmark.pipeline.detector_group import DetectorGroup
 from hammingmark.pipeline.key_search import EveryKey, KeySearch, RankedKeys
-from hammingmark.pipeline.reading import SentenceReader, TextReader, TokenReader
+from hammingmark.pipeline.reading import (
+    ContextReader,
+    SentenceReader,
+    TextReader,
+    TokenReader,
+)
 from hammingmark.pipeline.resampling import SamplingReader
-from hammingmark.protocols import Backend, Encoder, RanksKeys, ReadsSamples, Splitter, Tokenizer
+from hammingmark.protocols import (
+    Backend,
+    Encoder,
+    FollowsContext,
+    RanksKeys,
+    ReadsEdits,
+    ReadsSamples,
+    Splitter,
+    Tokenizer,
+)
 from hammingmark.records import TopicName, Verdict
 
 MOST_TESTED = 8
@@ -38,7 +59,7 @@ def detector(
     *,
     labels: Sequence[str] | None = None,
     encoder: Encoder | str | None = None,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Tokenizer | str | None = None,
     splitter: Splitter | None = None,
     backend: Backend | str | None = None,
     level: float = 0.01,
@@ -56,7 +77,7 @@ def detector(
         keys: keys, their names or their files.
         labels: search the keys that are derived from the one key by these labels.
         encoder: by default the one that the first key was made for.
-        tokenizer: likewise.
+        tokenizer: likewise, or what a user types to get the model whose it is.
         splitter: likewise.
         backend: the language model that wrote the texts, or what a user types to get it, for a
             method that draws every sentence again.
@@ -106,6 +127,42 @@ def detector(
     )
 
 
+def detector_of_all(
+    keys: Sequence[WatermarkKey],
+    *,
+    level: float = 0.01,
+    edits: bool = False,
+    encoders: Callable[[str], Encoder] = load_encoder,
+) -> Detector | DetectorGroup:
+    """A detector for keys of any methods, each with the parts that it wants.
+
+    Args:
+        keys: the keys.
+        level: false-positive rate to keep, over all keys together.
+        edits: whether sentences may have been joined, split or inserted; keys of methods that do
+            not allow for it are then left out.
+        encoders: gives the encoder of a name.
+
+    Raises:
+        InputError: there is no key, none whose method allows for edits, or only such as are judged
+            with a language model.
+    """
+    groups: dict[MethodConfig, list[WatermarkKey]] = {}
+    for key in keys:
+        groups.setdefault(key.config, []).append(key)
+    made = []
+    for config, some in groups.items():
+        mark = method_of(some[0])
+        if isinstance(mark, ReadsSamples) or (edits and not isinstance(mark, ReadsEdits)):
+            continue
+        encoder = encoders(config.encoder.name) if isinstance(config, EMBEDDING) else None
+        made.append(detector(some, level=level, edits=edits, encoder=encoder))
+    if not made:
+        able = "allows for edits" if edits else "is judged without the model that wrote the text"
+        raise InputError(f"None of these keys is of a method that {able}.")
+    return made[0] if len(made) == 1 else DetectorGroup(tuple(made), level)
+
+
 def _search(
     keys: list[WatermarkKey], labels: Sequence[str] | None, options: Mapping[str, object]
 ) -> KeySearch:
@@ -132,7 +189,7 @@ def _reader(
     keys: Sequence[WatermarkKey],
     *,
     encoder: Encoder | str | None,
-    tokenizer: Tokenizer | None,
+    tokenizer: Tokenizer | str | None,
     splitter: Splitter | None,
     backend: Backend | str | None = None,
     edits: bool = False,
@@ -142,22 +199,52 @@ def _reader(
     if isinstance(config, TokenConfig):
         if edits:
             raise InputError(f"The method {config.method!r} does not allow for edits.")
-        tokenizer = tokenizer or load_tokenizer(config.tokenizer.name)
+        if isinstance(tokenizer, str):
+            tokenizer = load_tokenizer(tokenizer)
+        tokenizer = tokenizer or tokenizer_of(config.tokenizer)
         for key in keys:
             require_part(key, "tokenizer", tokenizer)
-        return TokenReader(tokenizer)
+        if not isinstance(config, ContextConfig):
+            return TokenReader(tokenizer)
+        return ContextReader(tokenizer, _encoder(keys, config, encoder), _contexts_of(keys))
     assert isinstance(config, SentenceConfig)
     if count is not None and edits:
         raise InputError(f"The method {config.method!r} does not allow for edits.")
-    if encoder is None or isinstance(encoder, str):
-        encoder = load_encoder(encoder or config.encoder.name)
-    for key in keys:
-        require_part(key, "encoder", encoder)
+    encoder = _encoder(keys, config, encoder)
     splitter = splitter or splitter_of(keys[0])
     if count is None or backend is None:
         return SentenceReader(splitter, encoder, edits=edits)
     model = shared_backend(backend) if isinstance(backend, str) else backend
     return SamplingReader(splitter, encoder, model, count)
+
+
+def _encoder(
+    keys: Sequence[WatermarkKey],
+    config: SentenceConfig | ContextConfig,
+    encoder: Encoder | str | None,
+) -> Encoder:
+    """The encoder that is given, or that of a configuration; it must be every key's."""
+    if encoder is None or isinstance(encoder, str):
+        encoder = load_encoder(encoder or config.encoder.name)
+    for key in keys:
+        require_part(key, "encoder", encoder)
+    return encoder
+
+
+def _contexts_of(keys: Sequence[WatermarkKey]) -> FollowsContext:
+    """What says where contexts change: the same for all keys.
+
+    Raises:
+        InputError: these keys have other parameters than those, on which it may depend.
+    """
+    mark = method_of(keys[0])
+    assert isinstance(mark, FollowsContext), f"{mark.name} follows no context"
+    if len({key.config for key in keys}) > 1:
+        raise InputError(
+            f"These keys of the method {mark.name!r} differ in their parameters. Search those that "
+            "have the same."
+        )
+    return mark
 
 
 def samples_wanted(keys: Sequence[WatermarkKey], *, backend: Backend | str | None) -> int | None:

@@ -14,7 +14,7 @@ from hammingmark.assembly.keys import (
 )
 from hammingmark.errors import KeyMismatch
 from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import SentenceConfig, TokenConfig
+from hammingmark.method_config import EMBEDDING, TokenConfig
 from hammingmark.pipeline.generate import PAPER, GenerationConfig, Writer
 from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import Backend, Encoder, LogitsBackend, Splitter
@@ -61,7 +61,7 @@ def writer(
     if backend is None or isinstance(backend, str):
         backend = shared_backend(backend or default_backend(loaded))
     method_config = loaded.config if loaded else None
-    if loaded and isinstance(method_config, SentenceConfig):
+    if loaded and isinstance(method_config, EMBEDDING):
         if encoder is None or isinstance(encoder, str):
             encoder = load_encoder(encoder or method_config.encoder.name)
         require_part(loaded, "encoder", encoder)

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from inspect import getdoc
 
 from hammingmark import registry
-from hammingmark.method_config import MethodConfig, SentenceConfig, parameters_of_config
+from hammingmark.method_config import (
+    EMBEDDING,
+    MethodConfig,
+    SentenceConfig,
+    parameters_of_config,
+)
 from hammingmark.parameters import Parameter
 
 
@@ -18,6 +23,7 @@ class MethodDescription:
     Attributes:
         brief: in a sentence.
         marks: ``sentences`` or ``tokens``.
+        embeds: whether it needs an encoder.
         presets: named choices of its parameters.
         statistics: by which it can be judged, the default first.
         parameters: what a key of it can be told.
@@ -25,6 +31,7 @@ class MethodDescription:
 
     brief: str
     marks: str
+    embeds: bool
     presets: tuple[str, ...]
     statistics: tuple[str, ...]
     parameters: Mapping[str, Parameter]
@@ -46,6 +53,7 @@ def describe_method(name: str) -> MethodDescription:
     return MethodDescription(
         brief=(getdoc(method) or "").partition("\n")[0],
         marks="sentences" if issubclass(config, SentenceConfig) else "tokens",
+        embeds=issubclass(config, EMBEDDING),
         presets=config.presets,
         statistics=tuple(method.statistics),
         parameters=parameters_of_config(config),

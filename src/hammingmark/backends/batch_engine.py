@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from hammingmark.backends.draws import RowSampling, draw
+from hammingmark.backends.draws import RowSampling, pick, warp
 from hammingmark.backends.gradients import without_gradients
 from hammingmark.backends.masks import attention_masks
 from hammingmark.backends.slot_cache import SlotCache
 from hammingmark.backends.slot_table import SlotTable, common, tier
-from hammingmark.protocols import LogitsProcessor
-from hammingmark.records import Sampling
+from hammingmark.protocols import ConditionedProcessor, LogitsProcessor
+from hammingmark.records import DecodingStep, Sampling
 
 _CHUNK = 512  # tokens of a prompt read at once
 _ROWS = 32  # prompts read at once
@@ -40,12 +40,14 @@ class Continuation:
         seed: decides the draws.
         sampling: how tokens are drawn.
         logits: what is done to the logits before.
+        condition: what that is told about this sequence, (s,).
     """
 
     tokens: Sequence[int]
     seed: int
     sampling: Sampling = _PLAIN
     logits: LogitsProcessor | None = None
+    condition: Any = None
 
 
 class BatchEngine:
@@ -70,6 +72,9 @@ class BatchEngine:
         self._held = [_IDLE] * slots
         self._drawn = [0] * slots
         self._all = torch.arange(slots, device=self._device)
+        self._every_token = torch.arange(self._vocabulary, device=self._device)[None]
+        # The tokens of each slot by their places; idle slots write into the last place.
+        self._read = torch.zeros(slots, length + 1, dtype=torch.long, device=self._device)
         self._plan: _Plan | None = None  # until a slot is begun or ended
         self._recordable = True
         self._graphs: dict[_Recorded, tuple[Any, _Inputs, torch.Tensor]] = {}
@@ -103,6 +108,7 @@ class BatchEngine:
                 slot = self._slots.vacant(source, later={each for each, _ in found[place + 1 :]})
                 if known and slot != source:
                     self._cache.copy(source, slot, known)
+                    self._read[slot, :known] = self._read[source, :known]
                 self._slots.take(slot, tokens[:known])
                 self._wanted[slot] = tokens
                 self._to_feed[slot] = tokens[known:]
@@ -187,11 +193,13 @@ class BatchEngine:
                 places[row, :size] = torch.arange(begin, begin + size)
             span = max(begins) + longest
             positions = places.to(self._device)
+            fed = fed.to(self._device)
             self._cache.rows = torch.tensor([slot for slot, _ in group], device=self._device)
+            self._read[self._cache.rows[:, None], positions] = fed
             self._cache.positions = positions
             self._cache.leading = False
             self._cache.span = min(span, self._length)
-            self._call(fed.to(self._device), positions)
+            self._call(fed, positions)
             rest = []
             for slot, tokens in group:
                 self._slots.add(slot, tokens[:longest])
@@ -210,17 +218,7 @@ class BatchEngine:
             fed.append(self._to_feed[slot][0] if is_busy else 0)
             places.append(len(self._slots.read[slot]) if is_busy else self._length)
         counts = [self._drawn[slot] for slot in lanes]
-        width = max((each.width for each in plan.processors), default=0)
-        contexts = [self._context(slot, width) for slot in lanes] if width else []
-        rows = [
-            fed,
-            places,
-            plan.seeds,
-            counts,
-            plan.top_k,
-            plan.processed,
-            *zip(*contexts, strict=True),
-        ]
+        rows = [fed, places, plan.seeds, counts, plan.top_k, plan.processed]
         return _Inputs(torch.tensor(rows, dtype=torch.long), plan)
 
     def _make_plan(self, lanes: Sequence[int]) -> _Plan:
@@ -240,33 +238,27 @@ class BatchEngine:
             top_k=top_k,
             processed=[1 + processors.index(each.logits) if each.logits else 0 for each in held],
             parts=torch.tensor(parts, dtype=torch.float32),
+            conditions=_conditions(held, processors).to(self._device),
             kept=min(self._vocabulary, max(_FEWEST_KEPT, 1 << (most - 1).bit_length())),
             processors=processors,
             asks_top_p=min(parts[1]) < 1.0,
             asks_min_p=max(parts[2]) > 0.0,
         )
 
-    def _context(self, slot: int, width: int) -> list[int]:
-        """The last ``width`` tokens of a slot, the one that is fed included; -1 before them."""
-        known = [*self._slots.read[slot][-width:], *self._to_feed[slot][:1]][-width:]
-        return [-1] * (width - len(known)) + known
-
     @without_gradients
     def _forward(
         self, inputs: _Inputs, rows: torch.Tensor, span: int, *, leading: bool
     ) -> torch.Tensor:
         """Feed one token to each row and draw the next: (rows,)."""
-        tokens, places, seeds, counts, top_k, processed = inputs.whole[:6]
-        contexts = inputs.whole[6:].T
+        tokens, places, seeds, counts, top_k, _ = inputs.whole
         self._cache.rows = rows
         self._cache.positions = places[:, None]
         self._cache.leading = leading
         self._cache.span = span
+        self._read[rows, places] = tokens
         logits = self._call(tokens[:, None], places[:, None])
+        logits = self._process("logits", logits, self._every_token, inputs, rows)
         plan = inputs.plan
-        for number, processor in enumerate(plan.processors, start=1):
-            changed = processor.process(logits, contexts[:, contexts.shape[1] - processor.width :])
-            logits = torch.where((processed == number)[:, None], changed, logits)
         temperature, top_p, min_p = plan.parts
         rule = RowSampling(
             temperature,
@@ -274,7 +266,35 @@ class BatchEngine:
             top_p if plan.asks_top_p else None,
             min_p if plan.asks_min_p else None,
         )
-        return draw(logits, seeds, counts, rule, kept=plan.kept)
+        values, likeliest = warp(logits, rule, kept=plan.kept)
+        values = self._process("distribution", values, likeliest, inputs, rows)
+        return pick(values, likeliest, seeds, counts)
+
+    def _process(
+        self,
+        stage: str,
+        scores: torch.Tensor,
+        tokens: torch.Tensor,
+        inputs: _Inputs,
+        rows: torch.Tensor,
+    ) -> torch.Tensor:
+        """What the watermarks of a stage make of scores (rows, k), each of its own rows."""
+        _, places, _, _, _, processed = inputs.whole
+        plan = inputs.plan
+        for number, processor in enumerate(plan.processors, start=1):
+            if processor.stage != stage:
+                continue
+            contexts = self._contexts(rows, places, processor.width)
+            conditions = plan.conditions[:, : _condition_size(processor)]
+            changed = processor.process(scores, DecodingStep(tokens, contexts, conditions))
+            scores = torch.where((processed == number)[:, None], changed, scores)
+        return scores
+
+    def _contexts(self, rows: torch.Tensor, places: torch.Tensor, width: int) -> torch.Tensor:
+        """The last ``width`` tokens of each row, the one that is fed included; -1 before them."""
+        wanted = places[:, None] + torch.arange(1 - width, 1, device=self._device)
+        known = self._read[rows[:, None], wanted.clamp(min=0)]
+        return known.masked_fill(wanted < 0, -1)
 
     def _call(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Feed tokens (rows, q) to the rows that the cache is set to: logits (rows, V)."""
@@ -310,6 +330,7 @@ class BatchEngine:
         graph, static, drawn = self._graphs[known]
         static.whole.copy_(inputs.whole)
         static.plan.parts.copy_(inputs.plan.parts)
+        static.plan.conditions.copy_(inputs.plan.conditions)
         graph.replay()
         return drawn
 
@@ -346,6 +367,7 @@ class _Plan:
         top_k: likewise.
         processed: the number of each row's processor of logits, or 0.
         parts: temperature, top-p and min-p, float32, (3, rows).
+        conditions: what each row's processor is told, float32, (rows, s).
         kept: how many of the likeliest tokens are looked at.
         processors: of the logits, numbered from 1.
         asks_top_p: whether any row asks for top-p.
@@ -356,6 +378,7 @@ class _Plan:
     top_k: list[int]
     processed: list[int]
     parts: torch.Tensor
+    conditions: torch.Tensor
     kept: int
     processors: tuple[LogitsProcessor, ...]
     asks_top_p: bool
@@ -367,8 +390,7 @@ class _Inputs:
     """What one step is told of its rows.
 
     Attributes:
-        whole: token, place, seed, count, top-k, number of the processor, and the context: long,
-            (6 + width, rows).
+        whole: token, place, seed, count, top-k and number of the processor: long, (6, rows).
         plan: the rest.
     """
 
@@ -383,4 +405,24 @@ class _Inputs:
 
     def to(self, device: torch.device) -> _Inputs:
         """The same on a device."""
-        return _Inputs(self.whole.to(device), replace(self.plan, parts=self.plan.parts.to(device)))
+        parts, conditions = self.plan.parts.to(device), self.plan.conditions.clone()
+        return _Inputs(
+            self.whole.to(device), replace(self.plan, parts=parts, conditions=conditions)
+        )
+
+
+def _conditions(
+    held: Sequence[Continuation], processors: Sequence[LogitsProcessor]
+) -> torch.Tensor:
+    """What each row's processor is told: (rows, s), s the most that any wants to know."""
+    size = max((_condition_size(each) for each in processors), default=0)
+    found = torch.zeros(len(held), size)
+    for row, each in enumerate(held):
+        if each.condition is not None:
+            told = torch.as_tensor(each.condition)
+            found[row, : len(told)] = told
+    return found
+
+
+def _condition_size(processor: LogitsProcessor) -> int:
+    return processor.condition_size if isinstance(processor, ConditionedProcessor) else 0

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from hammingmark.core.mixing import mix
+
 _IGNORED = float("-inf")
 
 
@@ -22,28 +24,13 @@ class RowSampling:
     min_p: torch.Tensor | None = None
 
 
-def draw(
-    logits: torch.Tensor,
-    seeds: torch.Tensor,
-    counts: torch.Tensor,
-    sampling: RowSampling,
-    *,
-    kept: int,
-) -> torch.Tensor:
-    """One token for each row, decided by its seed and by how many it has drawn.
+def warp(
+    logits: torch.Tensor, sampling: RowSampling, *, kept: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What each row is drawn from: the logits of its likeliest tokens, and these: (rows, kept).
 
-    The Gumbel trick on noise that is a hash of (seed, count, token): no generator is kept, and a
-    row's draw does not depend on its neighbours.
-
-    Args:
-        logits: (rows, V).
-        seeds: (rows,).
-        counts: (rows,).
-        sampling: temperature, top-k, top-p and min-p, in this order.
-        kept: at least every top-k; V if one of them is 0.
-
-    Returns:
-        (rows,).
+    Both are sorted. Logits are divided by the temperature, and -inf where top-k, top-p or min-p
+    leave a token out.
     """
     values, tokens = logits.topk(kept, dim=-1)
     values = values / sampling.temperature[:, None]
@@ -58,16 +45,19 @@ def draw(
     if sampling.min_p is not None:
         least = values[:, :1] + torch.log(sampling.min_p)[:, None]
         values = values.masked_fill(values < least, _IGNORED)
-    noise = _mix(_mix(seeds * 0x9E3779B1 + counts)[:, None] + tokens)
+    return values, tokens
+
+
+def pick(
+    values: torch.Tensor, tokens: torch.Tensor, seeds: torch.Tensor, counts: torch.Tensor
+) -> torch.Tensor:
+    """One of the tokens (rows, k) with logits (rows, k) for each row: (rows,).
+
+    The Gumbel trick on noise that is a hash of (seed, count, token): no generator is kept, and a
+    row's draw does not depend on its neighbours.
+    """
+    noise = mix(mix(seeds * 0x9E3779B1 + counts)[:, None] + tokens)
     uniform = ((noise >> 11) & ((1 << 52) - 1)).double() * 2.0**-52 + 2.0**-54
     gumbel = -torch.log(-torch.log(uniform))
     best = (values.double() + gumbel).argmax(dim=-1, keepdim=True)
     return tokens.gather(-1, best)[:, 0]
-
-
-def _mix(words: torch.Tensor) -> torch.Tensor:
-    """A finaliser of 64-bit words: every bit of the input moves every bit of the output."""
-    words = words + 0x1E3779B97F4A7C15
-    words = (words ^ (words >> 30)) * -0x40A7B892E31B1A47
-    words = (words ^ (words >> 27)) * -0x6B2FB644ECCEEE15
-    return words ^ (words >> 31)

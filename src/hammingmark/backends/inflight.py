@@ -30,6 +30,8 @@ class Draw:
         over: whether it needs nothing more: ended, long enough, or given up.
         told: whether the caller has got it.
         trouble: why the model could not go on, if it could not.
+        read_tokens: of its prompt, where the server tells.
+        failed: whether that is the server's fault.
     """
 
     request: Request
@@ -39,17 +41,25 @@ class Draw:
     over: bool = False
     told: bool = False
     trouble: str | None = None
+    read_tokens: int | None = None
+    failed: bool = False
 
     def begin_again(self) -> None:
         """Forget what came in a try that failed."""
         if not self.over:
             self.pieces, self.reason, self.begun = [], None, False
 
+    def fail(self, trouble: str) -> None:
+        """End it with what went wrong; what had come of it is of no use."""
+        self.pieces, self.reason = [], None
+        self.trouble, self.failed, self.over = trouble, True, True
+
     def take(self, piece: Piece) -> None:
         """One more piece."""
         text, reason = piece.text, piece.reason
         self.begun = True
         self.reason = reason
+        self.read_tokens = piece.read or self.read_tokens
         if reason == "length" and piece.drawn is not None and piece.drawn < self.request.max_tokens:
             self.trouble = _FULL
         if text:
@@ -66,6 +76,8 @@ class Draw:
             finished=self.reason == "stop",
             cut=self.reason == "length",
             trouble=self.trouble,
+            read_tokens=self.read_tokens,
+            failed=self.failed,
         )
 
 

@@ -6,6 +6,7 @@ All candidates of a step are decoded together, and a prompt that several share i
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import weakref
@@ -26,6 +27,8 @@ from hammingmark.records import Candidate, Prompt, Request
 DEFAULT_CONTEXT = 4096
 """Tokens, as far as the model goes. Each costs memory four times over, once for each lane."""
 
+_PENALTIES = frozenset({"presence_penalty", "frequency_penalty", "repeat_penalty"})
+_FURTHER = _PENALTIES | {"logit_bias"}
 _STEP = 256  # tokens; llama.cpp takes no other sizes
 
 
@@ -127,7 +130,8 @@ class LlamaCppSession:
         self._context = context
         self._trained = trained
         self._asked: SimpleQueue[Request | None] = SimpleQueue()
-        self._done: SimpleQueue[Candidate | BackendError] = SimpleQueue()
+        self._done: SimpleQueue[Candidate | BackendError | None] = SimpleQueue()
+        self._under_way: set[int] = set()
         self._cancelled: set[int] = set()
         self._closed = False
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
@@ -136,21 +140,31 @@ class LlamaCppSession:
 
     def submit(self, request: Request) -> None:
         """Ask for one candidate."""
+        self._under_way.add(request.number)
         self._asked.put(request)
 
     def cancel(self, number: int) -> None:
         """Give up on one candidate."""
-        self._cancelled.add(number)
+        if number in self._under_way:
+            self._cancelled.add(number)
+
+    def wake(self) -> None:
+        """Have `wait` return soon."""
+        self._done.put(None)
 
     def wait(self) -> list[Candidate]:
-        """Every candidate that has finished, at least one."""
+        """Every candidate that has finished, at least one unless it is woken."""
         found = [self._done.get()]
         while not self._done.empty():
             found.append(self._done.get())
         for each in found:
             if isinstance(each, BackendError):
                 raise each
-        return [each for each in found if isinstance(each, Candidate)]
+        candidates = [each for each in found if isinstance(each, Candidate)]
+        numbers = {each.number for each in candidates}
+        self._under_way -= numbers
+        self._cancelled -= numbers
+        return candidates
 
     def close(self) -> None:
         """Give up on all candidates and end the threads; may be called twice."""
@@ -175,14 +189,16 @@ class LlamaCppSession:
         pieces: list[str] = []
         reason: str | None = None
         drawn = 0
+        read: int | None = None
 
         def is_given_up() -> bool:
             return self._closed or request.number in self._cancelled
 
         def receive(piece: dict[str, Any]) -> bool:
-            nonlocal reason, drawn
+            nonlocal reason, drawn, read
             reason = piece["reason"] or reason
             drawn = piece["drawn"] or drawn
+            read = piece["read"] or read
             if piece["text"]:
                 pieces.append(piece["text"])
                 if request.enough("".join(pieces)):
@@ -212,6 +228,7 @@ class LlamaCppSession:
             finished=reason == "stop",
             cut=reason == "length",
             trouble=say_full(context=self._context, trained=self._trained) if full else None,
+            read_tokens=read,
         )
 
     def _words(self, failure: Any) -> str:
@@ -234,8 +251,13 @@ def body_of(request: Request) -> dict[str, Any]:
         # In the order of transformers and vLLM; llama.cpp's own has the temperature last.
         "samplers": ["temperature", "top_k", "top_p", "min_p"],
         "stream": True,
+        "timings_per_token": True,  # they tell how many tokens the prompt has
         "cache_prompt": True,
     }
+    further = {name: json.loads(value) for name, value in sampling.further if name in _FURTHER}
+    if further.keys() & _PENALTIES:
+        body["samplers"] = ["penalties", *body["samplers"]]
+    body |= further
     if request.prompt.messages:
         body["messages"] = messages_of(request.prompt, request.written)
     else:

@@ -4,8 +4,8 @@ Both ways a line is one JSON object. The first line in says how to load the mode
 by ``{"ready": true}`` or ``{"failed": "…"}``. Then each lane draws one candidate at a time:
 
 - in: ``{"lane": 0, "chat": false, "body": {…}}`` asks for a candidate;
-- out: ``{"lane": 0, "text": "…", "reason": null, "drawn": null}`` is a piece of it, which is
-  answered by ``{"lane": 0, "stop": false}``;
+- out: ``{"lane": 0, "text": "…", "reason": null, "drawn": 1, "read": 8}`` is a piece of it, which
+  is answered by ``{"lane": 0, "stop": false}``;
 - out: ``{"lane": 0, "over": true, "error": null}`` ends it.
 
 The process ends with its standard input.
@@ -106,8 +106,14 @@ def _piece(chunk: Mapping[str, Any]) -> dict[str, Any]:
     text = choice.get("text")
     if text is None:
         text = (choice.get("delta") or {}).get("content") or ""
-    drawn = (chunk.get("timings") or {}).get("predicted_n")
-    return {"text": text, "reason": choice.get("finish_reason"), "drawn": drawn}
+    timings = chunk.get("timings") or {}
+    read = timings["prompt_n"] + timings.get("cache_n", 0) if "prompt_n" in timings else None
+    return {
+        "text": text,
+        "reason": choice.get("finish_reason"),
+        "drawn": timings.get("predicted_n"),
+        "read": read,
+    }
 
 
 def _words(error: Any) -> Any:

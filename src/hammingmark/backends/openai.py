@@ -177,7 +177,7 @@ class OpenAISession:
         self._own_limit = WeightedSemaphore(backend.parallel)
         self._unsent: list[Request] = []
         self._tasks: dict[asyncio.Task[None], Sequence[Draw]] = {}
-        self._done: SimpleQueue[Candidate | BaseException] = SimpleQueue()
+        self._done: SimpleQueue[Candidate | BaseException | None] = SimpleQueue()
         self._failure: BaseException | None = None
 
     def submit(self, request: Request) -> None:
@@ -192,8 +192,12 @@ class OpenAISession:
         with suppress(LoopClosed):
             self._loop.start(self._give_up(number))
 
+    def wake(self) -> None:
+        """Have `wait` return soon."""
+        self._done.put(None)
+
     def wait(self) -> list[Candidate]:
-        """Every candidate that has finished, at least one."""
+        """Every candidate that has finished, at least one unless it is woken."""
         self._send()
         if self._failure is not None:
             raise self._failure
@@ -269,8 +273,16 @@ class OpenAISession:
     def _finish(self, task: asyncio.Task[None]) -> None:
         draws = self._tasks.pop(task)
         error = BackendError(_CLOSED) if task.cancelled() else task.exception()
-        if error is not None and not all(draw.over for draw in draws):
+        if error is None or all(draw.over for draw in draws):
+            return
+        if task.cancelled() or not isinstance(error, BackendError):
             self._done.put(error)
+            return
+        # A request that failed is the trouble of those who asked for it, and of nobody else.
+        for draw in draws:
+            if not draw.over:
+                draw.fail(str(error))
+                self._tell(draw)
 
     def _tell(self, draw: Draw) -> None:
         if draw.over and not draw.told:

@@ -29,12 +29,14 @@ class Piece:
         text: what it adds, perhaps nothing.
         reason: why the choice ends with it: ``stop``, ``length`` or another; None if it goes on.
         drawn: tokens of the whole choice, where a server tells with the last of them.
+        read: tokens of the prompt, where a server tells.
     """
 
     index: int
     text: str
     reason: str | None
     drawn: int | None = None
+    read: int | None = None
 
 
 def path_of(prompt: Prompt) -> str:
@@ -67,7 +69,10 @@ def body_of(request: Request, *, model: str, count: int, without: frozenset[str]
         body["n"] = count
     if "max_tokens" in without:
         body[_NEWER] = request.max_tokens
-    return {name: value for name, value in body.items() if name not in without}
+    kept = {name: value for name, value in body.items() if name not in without}
+    further = {name: json.loads(value) for name, value in sampling.further}
+    named = {"model": further["model"]} if "model" in further else {}
+    return further | kept | named
 
 
 def to_drop(body: Mapping[str, Any], reason: str) -> frozenset[str]:
@@ -171,12 +176,24 @@ def _choices(answer: dict[str, Any], where: str) -> list[Piece]:
         choices = answer["choices"] or ()
         # llama.cpp tells in its timings. What a server says of several choices is their sum.
         drawn = (answer.get("timings") or {}).get("predicted_n") if len(choices) == 1 else None
+        read = _read_tokens(answer)
         return [
-            Piece(int(each.get("index", place)), _text(each), each.get("finish_reason"), drawn)
+            Piece(
+                int(each.get("index", place)), _text(each), each.get("finish_reason"), drawn, read
+            )
             for place, each in enumerate(choices)
         ]
     except (LookupError, TypeError, ValueError, AttributeError):
         raise BackendError(_stranger(where)) from None
+
+
+def _read_tokens(answer: Mapping[str, Any]) -> int | None:
+    """The tokens of the prompt, which some servers tell with every step."""
+    told = (answer.get("usage") or {}).get("prompt_tokens")
+    timings = answer.get("timings") or {}
+    if told is None and "prompt_n" in timings:
+        told = timings["prompt_n"] + timings.get("cache_n", 0)
+    return told if isinstance(told, int) else None
 
 
 def _text(choice: Mapping[str, Any]) -> str:

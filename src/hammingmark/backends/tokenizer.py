@@ -1,14 +1,23 @@
-"""The tokenizer of a transformers model, which detection needs without the model."""
+"""The tokenizer of a transformers model, which detection needs without the model.
+
+It is kept in a file by itself when it was read once, because getting it out of a model's files
+takes many times as long, and the transformers library. The file's SHA-256 is its fingerprint.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import tokenizers
+
+from hammingmark.errors import InputError
 from hammingmark.libraries import require_libraries
 from hammingmark.pretrained import LIBRARIES, read
 
@@ -32,11 +41,9 @@ class TransformersTokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all that decides a token."""
-        backend = getattr(self._tokenizer, "backend_tokenizer", None)
-        what = (
-            backend.to_str() if backend else json.dumps(self._tokenizer.get_vocab(), sort_keys=True)
-        )
-        return hashlib.sha256(f"{self.size}\n{what}".encode()).hexdigest()
+        whole = _whole(self.loaded)
+        what = whole.to_str() if whole else json.dumps(self.loaded.get_vocab(), sort_keys=True)
+        return hashlib.sha256(_as_bytes(self.size, what)).hexdigest()
 
     @cached_property
     def size(self) -> int:
@@ -45,22 +52,105 @@ class TransformersTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, without any that only begin or end one."""
-        tokens: list[int] = self._tokenizer(text, add_special_tokens=False).input_ids
+        tokens: list[int] = self.loaded(
+            _without_surrogates(text), add_special_tokens=False, padding=False, truncation=False
+        ).input_ids
         return tokens
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """What each token adds to the text; one in the middle of a character adds nothing."""
-        found: list[str] = []
-        told = 0
-        for count in range(1, len(tokens) + 1):
-            piece = added_text(self._tokenizer, tokens[:count], told=told)
-            found.append(piece or "")
-            told = told if piece is None else count
-        return found
+        return _pieces(self.loaded, tokens)
+
+    def save(self, folder: Path) -> None:
+        """Keep it in a file of its own, for `SavedTokenizer`; one that has no such form is not."""
+        whole = _whole(self.loaded)
+        file = folder / self.fingerprint
+        if whole is None or file.exists():
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as fresh:
+            fresh.write(_as_bytes(self.size, whole.to_str()))
+        Path(fresh.name).replace(file)
 
     @cached_property
-    def _tokenizer(self) -> Any:
+    def loaded(self) -> Any:
+        """That of the library."""
         return read("AutoTokenizer", self._model)
+
+
+class SavedTokenizer:
+    """The same from a file that `TransformersTokenizer.save` wrote, without that library.
+
+    Args:
+        file: its name is the fingerprint.
+        name: what a user types to get it.
+
+    Raises:
+        InputError: the file is not what its name says.
+    """
+
+    def __init__(self, file: Path, *, name: str) -> None:
+        self.name = name
+        self.fingerprint = file.name
+        data = file.read_bytes()
+        if hashlib.sha256(data).hexdigest() != file.name:
+            raise InputError(f"The tokenizer in {file} is damaged. Delete the file.")
+        size, _, what = data.decode().partition("\n")
+        self.size = int(size)
+        self._tokenizer = _Decoding(tokenizers.Tokenizer.from_str(what))
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without any that only begin or end one."""
+        whole = _without_surrogates(text)
+        return list(self._tokenizer.tokenizer.encode(whole, add_special_tokens=False).ids)
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """What each token adds to the text; one in the middle of a character adds nothing."""
+        return _pieces(self._tokenizer, tokens)
+
+
+@dataclass(frozen=True)
+class _Decoding:
+    """Decodes as the transformers library does."""
+
+    tokenizer: tokenizers.Tokenizer
+
+    def decode(self, tokens: list[int], *, clean_up_tokenization_spaces: bool) -> str:
+        assert not clean_up_tokenization_spaces
+        return self.tokenizer.decode(tokens, skip_special_tokens=False)
+
+
+def _whole(loaded: Any) -> tokenizers.Tokenizer | None:
+    """A tokenizer that cuts nothing off and adds nothing, whatever its model's file says.
+
+    None if it is none of the library ``tokenizers``.
+    """
+    backend = getattr(loaded, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    whole = tokenizers.Tokenizer.from_str(backend.to_str())
+    whole.no_truncation()
+    whole.no_padding()
+    return whole
+
+
+def _without_surrogates(text: str) -> str:
+    """A text that can be written as UTF-8: half of a pair becomes the replacement character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _pieces(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
+    found: list[str] = []
+    told = 0
+    for count in range(1, len(tokens) + 1):
+        piece = added_text(tokenizer, tokens[:count], told=told)
+        found.append(piece or "")
+        told = told if piece is None else count
+    return found
+
+
+def _as_bytes(size: int, what: str) -> bytes:
+    return f"{size}\n{what}".encode()
 
 
 def added_text(

@@ -72,6 +72,7 @@ class TransformersBackend(Closing):
         self.width = width or (16 if on_cuda else 1)
         self._may_shrink = on_cuda and parallel is None
         self._model_name = model
+        self._words = TransformersTokenizer(model, name=self.name)
         self._context = context
         self._default_context = 2048 if on_cuda else 4096
         self._dtype = dtype or ("bfloat16" if on_cuda else "float32")
@@ -108,7 +109,7 @@ class TransformersBackend(Closing):
 
     def load_tokenizer(self) -> TransformersTokenizer:
         """What makes tokens of texts for this model."""
-        return TransformersTokenizer(self._model_name, name=self.name)
+        return self._words
 
     def close(self) -> None:
         """Forget the model, so that its memory comes back; may be called twice."""
@@ -127,7 +128,11 @@ class TransformersBackend(Closing):
         if self._threads is not None:
             torch.set_num_threads(self._threads)
         loaded = load(
-            "AutoModelForCausalLM", self._model_name, device=self.device, dtype=self._dtype
+            "AutoModelForCausalLM",
+            self._model_name,
+            words=self._words.loaded,
+            device=self.device,
+            dtype=self._dtype,
         )
         require_equal_logits(loaded.model, name=self.name)
         return loaded
@@ -155,6 +160,7 @@ class TransformersSession:
         self._engine = engine
         self._done: deque[Candidate] = deque()
         self._lanes: dict[int, _Lane] = {}
+        self._woken = False
 
     def submit(self, request: Request) -> None:
         """Ask for one candidate; one whose prompt does not fit comes back with that trouble."""
@@ -175,17 +181,22 @@ class TransformersSession:
             if lane is not None:
                 self._engine.drop(lane)
 
+    def wake(self) -> None:
+        """Have `wait` return after the step that is being taken."""
+        self._woken = True
+
     def wait(self) -> list[Candidate]:
-        """Every candidate that has finished, at least one.
+        """Every candidate that has finished, at least one unless it is woken.
 
         Where many are under way it waits for one in sixteen, so that sentences come to be embedded
         in groups.
         """
         group = max(1, len(self._lanes) // 16)
-        while len(self._done) < group:
+        while len(self._done) < group and not self._woken:
             with self._engine.lock:
                 if len(self._done) < group:
                     self._engine.step()
+        self._woken = False
         found = list(self._done)
         self._done.clear()
         for candidate in found:
@@ -217,12 +228,14 @@ class _Lane:
         from hammingmark.backends.batch_engine import Continuation
 
         asked = self.request
-        return Continuation(self.tokens, asked.seed, asked.sampling, asked.logits)
+        return Continuation(self.tokens, asked.seed, asked.sampling, asked.logits, asked.condition)
 
     def finish(self, *, finished: bool, cut: bool, trouble: str | None = None) -> None:
         """Hand the candidate over."""
-        number, pieces = self.request.number, tuple(self.pieces)
-        self.done.append(Candidate(number, pieces, finished=finished, cut=cut, trouble=trouble))
+        number, pieces, read = self.request.number, tuple(self.pieces), len(self.tokens)
+        self.done.append(
+            Candidate(number, pieces, finished=finished, cut=cut, trouble=trouble, read_tokens=read)
+        )
 
 
 class _Engine:

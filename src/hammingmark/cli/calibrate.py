@@ -20,7 +20,7 @@ from hammingmark.cli.options import field_option, keys_language_option, keys_spl
 from hammingmark.cli.outputs import check_output, is_stdout, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.core.calibration import Calibration
-from hammingmark.method_config import SentenceConfig
+from hammingmark.method_config import EMBEDDING, ContextConfig
 from hammingmark.report import counted
 
 
@@ -68,8 +68,11 @@ def calibrate(
     texts = read_texts(files, field=field)
     digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "replace")).hexdigest()
     config = loaded.config
-    encoder = fetch_encoder(config.encoder.name) if isinstance(config, SentenceConfig) else None
-    with counting("sentences embedded", shown=sys.stderr.isatty()) as tick:
+    encoder = None
+    if isinstance(config, EMBEDDING):
+        encoder = fetch_encoder(config.encoder.name)
+    what = "contexts" if isinstance(config, ContextConfig) else "sentences"
+    with counting(f"{what} embedded", shown=sys.stderr.isatty()) as tick:
         fitted = calibrate_key(
             texts,
             key=loaded,

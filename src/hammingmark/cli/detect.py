@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from hammingmark import report
-from hammingmark.assembly.detection import detector, samples_wanted
+from hammingmark.assembly.detection import detector, detector_of_all, samples_wanted
 from hammingmark.assembly.keys import load_key, splitter_of
 from hammingmark.assembly.machine import environment_now
 from hammingmark.cli.completion import key_names
@@ -26,10 +26,12 @@ from hammingmark.core.calibration import Calibration
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keyring import Keyring
 from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import PARTS, SentenceConfig
-from hammingmark.pipeline.detect import REFERENCES
+from hammingmark.method_config import EMBEDDING, PARTS
+from hammingmark.pipeline.detect import REFERENCES, Detector
+from hammingmark.pipeline.detector_group import DetectorGroup
+from hammingmark.protocols import Encoder
 from hammingmark.records import TOPICS, TopicName, Verdict
-from hammingmark.report import printable
+from hammingmark.report import counted, printable
 
 _UNREADABLE = 1
 _CODES = {True: 0, False: 3, None: 4}
@@ -46,7 +48,9 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
     help="Key file, name or id; repeatable.",
     shell_complete=key_names,
 )
-@click.option("--all-keys", is_flag=True, help="Search every key of the keyring.")
+@click.option(
+    "--all-keys", is_flag=True, help="Search every key of the keyring, of whatever method."
+)
 @click.option(
     "--master",
     help="Key whose derived keys to search, by --labels or --dates.",
@@ -135,11 +139,23 @@ def detect(
     if master is not None and (names or all_keys):
         raise InputError("Give --master or --key, not both.")
     keys = [load_key(master)] if master else _chosen_keys(names, all_keys=all_keys)
-    samples_wanted(keys, backend=backend)  # before anything is fetched
-    config = keys[0].config
-    embedding = None
-    if isinstance(config, SentenceConfig):
-        embedding = fetch_encoder(encoder or config.encoder.name)
+    alike = len({_ties(key) for key in keys}) == 1
+    if not alike:
+        one_kind = (statistic, topic, calibration, threshold, encoder, backend, splitter, language)
+        _require_nothing_of_one_kind(*one_kind)
+    else:
+        samples_wanted(keys, backend=backend)  # before anything is fetched
+    fetched: dict[str, Encoder] = {}
+
+    def fetch(name: str) -> Encoder:
+        if name not in fetched:
+            fetched[name] = fetch_encoder(name)
+        return fetched[name]
+
+    for key in keys:
+        if isinstance(key.config, EMBEDDING):
+            fetch(encoder or key.config.encoder.name)
+    embedding = next(iter(fetched.values()), None)
     waiting: deque[Source] = deque()
     found: set[int] = set()
 
@@ -150,20 +166,31 @@ def detect(
                 yield source.text
 
     with counting("sentences embedded", shown=not sys.stdout.isatty()) as tick:
-        judge = detector(
-            keys,
-            labels=wanted,
-            encoder=CountedEncoder(embedding, tick) if embedding else None,
-            splitter=splitter_of(keys[0], name=splitter, language=language),
-            backend=fetch_backend(backend) if backend else None,
-            level=level,
-            statistic=statistic,
-            topic=topic,
-            edits=edits,
-            references=references,
-            calibration=_read_calibration(calibration) if calibration else None,
-            threshold=threshold,
-        )
+        judge: Detector | DetectorGroup
+        if alike:
+            judge = detector(
+                keys,
+                labels=wanted,
+                encoder=CountedEncoder(embedding, tick) if embedding else None,
+                splitter=splitter_of(keys[0], name=splitter, language=language),
+                backend=fetch_backend(backend) if backend else None,
+                level=level,
+                statistic=statistic,
+                topic=topic,
+                edits=edits,
+                references=references,
+                calibration=_read_calibration(calibration) if calibration else None,
+                threshold=threshold,
+            )
+        else:
+            judge = detector_of_all(
+                keys,
+                level=level,
+                edits=edits,
+                encoders=lambda name: CountedEncoder(fetch(name), tick),
+            )
+            if left := len(keys) - judge.keys:
+                click.echo(f"{counted(left, 'key')} cannot be searched so, and left out.", err=True)
         for verdict in judge.judge_many(texts()):
             found |= _show_errors(waiting, as_json=as_json)
             source = waiting.popleft()
@@ -183,22 +210,27 @@ def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey
         entries, wrong = ring.survey()
         for error in wrong:
             click.echo(f"Left out: {printable(str(error))}", err=True)
-        every = [entry.key for entry in entries]
-        alike = [key for key in every if _ties(key) == _ties((chosen or every)[0])]
-        chosen += alike
-        if left := len(every) - len(alike):
-            were = (
-                "1 key for another encoder or method was"
-                if left == 1
-                else f"{left} keys for other encoders or methods were"
-            )
-            click.echo(f"{were} left out.", err=True)
+        chosen += [entry.key for entry in entries]
     if not chosen:
         raise InputError(
             "Name a key with --key, or --all-keys to search the keyring; "
             "`hammingmark keys new` makes one."
         )
-    return chosen
+    return list({(key.id, key.config): key for key in chosen}.values())
+
+
+def _require_nothing_of_one_kind(*given: object) -> None:
+    """Refuse options that mean something for keys of one method alone.
+
+    Raises:
+        InputError: one is given.
+    """
+    if any(each not in (None, "") for each in given):
+        raise InputError(
+            "These keys are of several methods or encoders, and --statistic, --topic, "
+            "--calibration, --threshold, --encoder, --backend, --splitter and --language are for "
+            "keys of one. Leave them out, or name fewer keys."
+        )
 
 
 def _ties(key: WatermarkKey) -> tuple[object, ...]:

@@ -11,16 +11,18 @@ from typing import Any
 
 import click
 
-from hammingmark.assembly.keys import load_key, splitter_of
+from hammingmark.assembly.keys import load_key, option_error, splitter_of
 from hammingmark.assembly.marking import PROCEDURES, default_backend, writer
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import read_text
 from hammingmark.cli.options import keys_language_option, keys_splitter_option, seed_option
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.errors import InputError
-from hammingmark.method_config import SentenceConfig
+from hammingmark.keys import WatermarkKey
+from hammingmark.method_config import EMBEDDING, TokenConfig
 from hammingmark.pipeline.generate import Writer
 from hammingmark.prompts import CHAT, as_prompt
+from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Generation, Prompt
 from hammingmark.report import counted
 from hammingmark.store.catalogue import DEFAULT_GENERATOR
@@ -89,7 +91,11 @@ from hammingmark.store.catalogue import DEFAULT_GENERATOR
     type=float,
     help="Sample from tokens with at least this share of the top probability.",
 )
-@click.option("--no-watermark", is_flag=True, help="Write text without the watermark.")
+@click.option(
+    "--no-watermark",
+    is_flag=True,
+    help="Write text without the watermark; with --key, by the language model of that key.",
+)
 @keys_splitter_option
 @keys_language_option
 @click.option("--json", "as_json", is_flag=True, help="Print the text and its cost as JSON.")
@@ -125,17 +131,26 @@ def generate(
     chosen = PROCEDURES[procedure]
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     told: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    loaded = None if no_watermark or key is None else load_key(key)
+    named = None if key is None else load_key(key)
+    loaded = None if no_watermark else named
     if label is not None:
         if loaded is None:
             raise InputError("A label goes with a key that marks; there is none.")
         loaded = loaded.derive(label)
+    if loaded:
+        _require_candidates(loaded, budget=budget, stage_tokens=stage_tokens, procedure=procedure)
+    # Where sentences are counted, they must be found, whatever is marked.
+    by_key = loaded if max_sentences is None or not _marks_tokens(loaded) else None
+    cutter = splitter_of(by_key, name=splitter, language=language)
     method = loaded.config if loaded else None
+    encoder = None
+    if isinstance(method, EMBEDDING):
+        encoder = fetch_encoder(method.encoder.name)
     made = writer(
         loaded,
-        backend=fetch_backend(backend or default_backend(loaded), width=width, context=context),
-        encoder=fetch_encoder(method.encoder.name) if isinstance(method, SentenceConfig) else None,
-        splitter=splitter_of(loaded, name=splitter, language=language),
+        backend=fetch_backend(backend or default_backend(named), width=width, context=context),
+        encoder=encoder,
+        splitter=cutter,
         config=replace(
             chosen,
             max_tokens=max_tokens,
@@ -156,18 +171,43 @@ def generate(
             click.echo(f"Warning: the server does not take {', '.join(ignored)}.", err=True)
 
 
+def _marks_tokens(key: WatermarkKey | None) -> bool:
+    return key is not None and isinstance(key.config, TokenConfig)
+
+
+def _require_candidates(
+    key: WatermarkKey, *, budget: int | None, stage_tokens: int | None, procedure: str
+) -> None:
+    """Refuse options of rejection sampling for a key whose method draws one token at a time.
+
+    Raises:
+        InputError: one is given.
+    """
+    if not _marks_tokens(key):
+        return
+    for option, given, has_no in (
+        ("budget", budget is not None, "budget of candidates"),
+        ("stage-tokens", stage_tokens is not None, "stages"),
+        ("procedure", procedure != "default", "rejection sampling"),
+    ):
+        if given:
+            raise option_error(key.config.method, option, has_no=has_no)
+
+
 def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None:
     run = made.stream(asked, seed=seed)
     # On a terminal the text itself shows that something happens.
     hidden = as_json or not sys.stdout.isatty()
-    with counting("sentences", shown=hidden and sys.stderr.isatty()) as advance:
+    by_sentence = _by_sentence(made)
+    what = "sentences" if by_sentence else "tokens"
+    with counting(what, shown=hidden and sys.stderr.isatty()) as advance:
         for step in run:
-            advance(1)
+            advance(1 if by_sentence else step.tokens)
             if not as_json:
                 click.echo(step.text, nl=False)
     (generation,) = run.generations()
     if as_json:
-        click.echo(json.dumps(as_record(generation)))
+        click.echo(json.dumps(as_record(generation, by_sentence=by_sentence)))
     else:
         click.echo()
         click.echo(_summary(generation), err=True)
@@ -183,7 +223,8 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
         for first in range(0, len(asked), part):
             generations = made.write_many(asked[first : first + part], seed=seed, first=first)
             for number, generation in enumerate(generations, start=first):
-                click.echo(json.dumps({"prompt": number, **as_record(generation)}))
+                record = as_record(generation, by_sentence=_by_sentence(made))
+                click.echo(json.dumps({"prompt": number, **record}))
                 failed += generation.error is not None
             advance(len(generations))
             if generations and all(
@@ -194,8 +235,18 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
         raise InputError(f"{failed} of {counted(len(asked), 'text')} failed; their lines say why.")
 
 
-def as_record(generation: Generation) -> dict[str, object]:
-    """A generation as plain data."""
+def _by_sentence(made: Writer) -> bool:
+    """Whether candidates are drawn for each sentence, rather than the text as a whole."""
+    return isinstance(made.watermark, SentenceWatermark)
+
+
+def as_record(generation: Generation, *, by_sentence: bool = True) -> dict[str, object]:
+    """A generation as plain data.
+
+    Args:
+        generation: what was written.
+        by_sentence: whether candidates were drawn for each sentence.
+    """
     cost = generation.cost
     sentences = max(1, len(generation.sentences))
     return {
@@ -204,7 +255,7 @@ def as_record(generation: Generation) -> dict[str, object]:
         "tokens": cost.tokens,
         "drawn_tokens": cost.drawn_tokens,
         "candidates": cost.candidates,
-        "samples_per_sentence": cost.candidates / sentences,
+        "samples_per_sentence": cost.candidates / sentences if by_sentence else None,
         "tokens_per_sentence": cost.drawn_tokens / sentences,
         "fallbacks": cost.fallbacks,
         "acceptance": cost.passed / cost.tried if cost.tried else None,

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from hammingmark.assembly.keys import DEFAULT_METHOD, method_with, new_key
+from hammingmark.assembly.keys import (
+    DEFAULT_METHOD,
+    check_key,
+    method_with,
+    new_key,
+    option_error,
+    require_parts_of_options,
+)
 from hammingmark.assembly.machine import environment_now
 from hammingmark.assembly.methods import describe_method
 from hammingmark.cli.completion import key_names
@@ -17,9 +26,10 @@ from hammingmark.cli.options import language_option, read_pairs, splitter_option
 from hammingmark.cli.progress import fetch_encoder
 from hammingmark.cli.tables import echo_table
 from hammingmark.core.deviates import acceptance_for
-from hammingmark.keyring import Entry, Keyring, save, to_json
+from hammingmark.errors import KeyFileError
+from hammingmark.keyring import _NAME, Entry, Keyring, save, to_json
 from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import SentenceConfig, TokenConfig
+from hammingmark.method_config import EncoderId, SentenceConfig, TokenConfig
 from hammingmark.pipeline.generation_config import SENTENCE_TOKENS
 from hammingmark.report import on_one_line, printable
 from hammingmark.store.catalogue import DEFAULT_ENCODER
@@ -108,7 +118,9 @@ def keys() -> None:
     "--set residual=.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the key's description as JSON.")
+@click.pass_context
 def new(
+    context: click.Context,
     name: str | None,
     out: Path | None,
     note: str,
@@ -130,14 +142,22 @@ def new(
     """Make a key for a method, and for the encoder or the tokenizer that it is tied to."""
     if name and out:
         raise click.UsageError("Give --name or --out, not both.")
+    options = {each for each in context.params if _is_typed(context, each)}
+    by_length = sorted(options & {"length", "evidence"})
+    if method and by_length and "acceptance" not in describe_method(method).parameters:
+        raise option_error(method, by_length[-1], has_no="acceptance rate")
     short = {"bits": bits, "threshold": threshold, "softness": softness, "residual": residual}
     given: dict[str, Any] = {key: value for key, value in short.items() if value is not None}
     if length is not None:
         given["acceptance"] = acceptance_for(evidence, max(1, length // SENTENCE_TOKENS))
     given |= read_pairs(pairs, given)
     method = method or method_with(preset, given)
+    # All that can be refused is refused before anything is loaded.
+    _require_free(name, out)
+    require_parts_of_options(method, options)
+    check_key(method, preset=preset, parameters=given, tokenizer=backend)
     key = new_key(
-        fetch_encoder(encoder) if describe_method(method).marks == "sentences" else encoder,
+        fetch_encoder(encoder) if describe_method(method).embeds else encoder,
         method=method,
         tokenizer=backend,
         splitter=splitter,
@@ -170,6 +190,29 @@ def derive(master: str, label: str, name: str | None, out: Path | None, as_json:
     if name and out:
         raise click.UsageError("Give --name or --out, not both.")
     _store(_ring().find(master).key.derive(label), name=name, out=out, as_json=as_json)
+
+
+def _is_typed(context: click.Context, option: str) -> bool:
+    """Whether a user gave an option, perhaps with the value that it has anyway."""
+    return context.get_parameter_source(option) is ParameterSource.COMMANDLINE
+
+
+def _require_free(name: str | None, out: Path | None) -> None:
+    """Refuse a name that no key can have, or one that a key has.
+
+    Raises:
+        KeyFileError: saying which.
+    """
+    if name and not _NAME.fullmatch(name):
+        raise KeyFileError(f"{name!r} cannot name a key: use letters, digits, '.', '_' and '-'.")
+    path = _ring().folder / f"{name}.json" if name else out
+    taken = False
+    with suppress(OSError):  # then it cannot be written either, which is told in its turn
+        taken = path is not None and path.exists()
+    if taken:
+        raise KeyFileError(
+            f"{path} exists; choose another name, since a lost key cannot be made again."
+        )
 
 
 def _store(key: WatermarkKey, *, name: str | None, out: Path | None, as_json: bool) -> None:
@@ -299,14 +342,15 @@ def _tied_to(key: WatermarkKey) -> str:
 def _parts(key: WatermarkKey) -> dict[str, str]:
     """The parts that a key is tied to, in words."""
     config = key.config
+    found: dict[str, str] = {}
     if isinstance(config, TokenConfig):
         words = config.tokenizer
-        return {"tokens": f"of {words.name} ({words.size:,} tokens, {words.fingerprint[:16]}…)"}
-    if not isinstance(config, SentenceConfig):
-        return {}
-    part, splitter = config.encoder, config.splitter
-    split = f"{splitter.name}, language {splitter.language}" if splitter else "not recorded"
-    return {
-        "encoder": f"{part.name} ({part.dimension} dimensions, {part.fingerprint[:16]}…)",
-        "splitter": split,
-    }
+        found["tokens"] = f"of {words.name} ({words.size:,} tokens, {words.fingerprint[:16]}…)"
+    encoder: EncoderId | None = getattr(config, "encoder", None)
+    if encoder is not None:
+        size = f"{encoder.dimension} dimensions"
+        found["encoder"] = f"{encoder.name} ({size}, {encoder.fingerprint[:16]}…)"
+    if isinstance(config, SentenceConfig):
+        cut = config.splitter
+        found["splitter"] = f"{cut.name}, language {cut.language}" if cut else "not recorded"
+    return found

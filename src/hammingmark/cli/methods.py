@@ -6,8 +6,11 @@ import json
 
 import click
 
+from hammingmark.assembly.keys import explain_parameters
 from hammingmark.assembly.methods import describe_method, method_names
 from hammingmark.parameters import REQUIRED
+
+_INDENT = " " * 6
 
 
 @click.command()
@@ -16,6 +19,7 @@ from hammingmark.parameters import REQUIRED
 def methods(name: str | None, as_json: bool) -> None:
     """List the watermarking methods, or describe NAME with its presets and parameters."""
     found = {each: describe_method(each) for each in ([name] if name else method_names())}
+    explained = {each: explain_parameters(each) for each in found}
     if as_json:
         records = [
             {
@@ -27,9 +31,11 @@ def methods(name: str | None, as_json: bool) -> None:
                 "parameters": {
                     key: {
                         "takes": parameter.words,
-                        "default": None if parameter.default is REQUIRED else parameter.default,
+                        "default": None if default is REQUIRED else default,
+                        "meaning": meaning,
                     }
                     for key, parameter in method.parameters.items()
+                    for default, meaning in [explained[each][key]]
                 },
             }
             for each, method in found.items()
@@ -43,4 +49,15 @@ def methods(name: str | None, as_json: bool) -> None:
             click.echo(f"  presets: {', '.join(method.presets)}")
             click.echo(f"  statistics: {', '.join(method.statistics)}")
             for parameter in method.parameters.values():
-                click.echo(f"  {parameter.name}: {parameter.words}")
+                default, meaning = explained[each][parameter.name]
+                click.echo(f"  {parameter.name}: {parameter.words}{_otherwise(default)}")
+                if meaning:
+                    click.echo(click.wrap_text(meaning, 100, _INDENT, _INDENT))
+
+
+def _otherwise(default: object) -> str:
+    """What a parameter is where nobody gives it, as a user would type it; nothing if not known."""
+    if default is REQUIRED or default == "":
+        return ""
+    shown = f"{default:g}" if isinstance(default, float) else str(default)
+    return f"; by default {shown.lower() if isinstance(default, bool) else shown}"

@@ -52,12 +52,12 @@ class CountedText:
 
     @property
     def evidence(self) -> Evidence:
-        """Scores, their mean counts, and the z of the first statistic."""
+        """Scores, their mean counts, and the z of each statistic."""
         if not len(self.scores):
             return Evidence(self.unit, (), self.scale, self.threshold)
         enough = self.scores >= np.float32(self.threshold)
         means = {name: float(counts.mean()) for name, counts in self.counts.items()}
-        first = next(iter(self.counts.values()))
+        weight = self.weight
         return Evidence(
             self.unit,
             tuple(
@@ -68,7 +68,7 @@ class CountedText:
             self.threshold,
             means=means,
             rests_on=self.rests_on,
-            z=z_score(first, self.expected, weight=self.weight),
+            z={n: z_score(c, self.expected, weight=weight) for n, c in self.counts.items()},
         )
 
     def test(self, statistic: str) -> TextTest:

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from hammingmark.core.marked_scores import MarkedScores, passage_log_ratio
 from hammingmark.core.normal import DEEPEST
-from hammingmark.core.nulls import SMALLEST
 from hammingmark.core.passages import scan_along
+from hammingmark.core.sums import SMALLEST
 from hammingmark.keys import Secret
 
 DoubleArray = NDArray[np.float64]

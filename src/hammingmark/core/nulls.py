@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import count
+from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.sums import Increments
+from hammingmark.core.lattice_null import LatticeNull
+from hammingmark.core.sums import SMALLEST, Increments
 from hammingmark.keys import Secret
 
-SMALLEST = 1e-300
-"""No p-value below this is told."""
-
-_BLOCK = 1000
-_CHUNK = 256  # units at a time, so that memory does not grow with the text
-_VOTE = 16  # steps of the lattice in one vote
+_PARTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class KeyRandomization:
         return self.draws()
 
 
-class BinomialNull:
+class BinomialNull(LatticeNull):
     """Units that are valid independently of each other with one probability, as green tokens are.
 
     The increments are 1 for a valid unit and 0 for any other. A unit that comes again is valid
@@ -58,56 +54,16 @@ class BinomialNull:
         secret: of the key, for draws.
     """
 
-    words = "exact binomial"
-    draws = 0
-
     def __init__(self, counted: NDArray[np.bool_], probability: float, secret: Secret) -> None:
-        self.counted = counted
-        self._probability = probability
-        self._secret = secret
-        self._votes = _votes(probability)
-        # The middle between the mean of unmarked text and 1, on the lattice.
-        self._centre = round((1.0 + probability) / 2.0 * _VOTE) / _VOTE
-
-    @cached_property
-    def centre(self) -> NDArray[np.float64]:
-        """What to take off each increment before windows are compared, (u,)."""
-        return np.where(self.counted, self._centre, 0.0)
-
-    @cached_property
-    def best(self) -> NDArray[np.float64]:
-        """The most that any key could give each unit, (u,)."""
-        return self.counted.astype(np.float64)
-
-    @property
-    def attainable(self) -> float:
-        """The p-value of the best."""
-        return self.p_value(self.best)
-
-    def p_value(self, own: NDArray[np.float64]) -> float:
-        """The probability of a sum as large as that of these increments, (u,)."""
-        return max(SMALLEST, self._votes.survival(int(self.counted.sum()), float(own.sum())))
-
-    def window_p_value(self, own: NDArray[np.float64], window: slice) -> float:
-        """The probability that any window has a sum as large as this one."""
-        score = float((own - self.centre)[window].sum())
-        units = int(self.counted.sum())
-        return max(SMALLEST, self._votes.scan_survival(units, score, centre=self._centre))
-
-    def power(self, level: float) -> float | None:
-        """None: votes are no likelihood ratios."""
-        return None
-
-    def blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
-        """Independent draws, whose numbers come from the secret."""
-        return (self._draw(block) for block in count())
-
-    def _draw(self, block: int) -> Iterator[NDArray[np.float64]]:
-        for part, first in enumerate(range(0, len(self.counted), _CHUNK)):
-            counted = self.counted[first : first + _CHUNK, None]
-            index = (block << 32) | part
-            uniform = self._secret.uniforms("null", len(counted) * _BLOCK, index=index)
-            yield (counted & (uniform.reshape(-1, _BLOCK) < self._probability)).astype(np.float64)
+        # The middle between the mean of unmarked text and 1, to a sixteenth.
+        centre = Fraction(round((1.0 + probability) / 2.0 * _PARTS), _PARTS)
+        super().__init__(
+            counted,
+            _votes(probability, centre.denominator),
+            centre=float(centre),
+            secret=secret,
+            words="exact binomial",
+        )
 
 
 class NormalApproximation:
@@ -178,7 +134,8 @@ class NormalApproximation:
 
 
 @lru_cache(maxsize=64)
-def _votes(probability: float) -> Increments:
-    mass = np.zeros(_VOTE + 1)
+def _votes(probability: float, steps: int) -> Increments:
+    """A vote is so many steps of the lattice."""
+    mass = np.zeros(steps + 1)
     mass[0], mass[-1] = 1.0 - probability, probability
-    return Increments(0, mass, step=1.0 / _VOTE)
+    return Increments(0, mass, step=1.0 / steps)

@@ -2,10 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import nlargest
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hammingmark.core.passages import scan_along
+
+
+class BestKeys:
+    """The keys, of very many, under which a text and a passage of it do best.
+
+    Args:
+        wholes: how many to keep for the whole of the text.
+        windows: how many for a passage.
+    """
+
+    def __init__(self, *, wholes: int = 3, windows: int = 1) -> None:
+        self._most = wholes, windows
+        self._wholes: list[tuple[float, int]] = []
+        self._windows: list[tuple[float, int]] = []
+
+    @property
+    def keys(self) -> list[int]:
+        """Their numbers; the first for a text without any unit."""
+        return list(dict.fromkeys(-place for _, place in self._wholes + self._windows)) or [0]
+
+    def update(
+        self,
+        chunks: Iterable[NDArray[np.float64]],
+        first: int,
+        *,
+        centre: NDArray[np.float64],
+    ) -> None:
+        """Look at more keys.
+
+        Args:
+            chunks: the increments of the text under them, chunk by chunk along it, (c, k).
+            first: the number of the first of these keys.
+            centre: what to take off each increment before windows are compared, (u,).
+        """
+        if not len(centre):
+            return
+        wholes, windows = scan_along(chunks, centre)
+        self._wholes = keep_best(self._wholes, wholes, first, most=self._most[0])
+        self._windows = keep_best(self._windows, windows, first, most=self._most[1])
 
 
 def keep_best(

@@ -51,7 +51,7 @@ class AcceptedText:
     def __init__(self, prompt: Prompt, splitter: Splitter) -> None:
         self.prompt = prompt
         self.written = ""
-        self.sentences: tuple[str, ...] = ()
+        self._sentences: tuple[str, ...] = ()
         self._splitter = splitter
         # Several questions are asked of one candidate.
         self._split_whole = lru_cache(maxsize=_KEPT)(splitter.split)
@@ -60,6 +60,11 @@ class AcceptedText:
         self._joints: tuple[tuple[int, int], ...] = ()  # characters and units before additions
         self._seen: set[tuple[str, ...]] = _grams(_asked(prompt))
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Those that can carry a mark."""
+        return self._sentences
+
     def enough(self) -> Callable[[str], bool]:
         """A function that says whether a growing candidate has its sentence, or no place here."""
         known = len(self._units)
@@ -67,7 +72,7 @@ class AcceptedText:
         def complete(text: str) -> bool:
             if self._touches(text):
                 return True
-            if not _MAY_END.search(text):
+            if not may_end(text):
                 return False
             fresh = self._split(self.spaced(text))[known:]
             return any(unit.carries for unit in fresh[:-1])
@@ -96,7 +101,7 @@ class AcceptedText:
             return None
         end = next((i for i, unit in enumerate(fresh) if unit.carries), None)
         if end is None:
-            tokens = _tokens(candidate, len(text))
+            tokens = tokens_of(candidate, len(text))
             return Addition(text.rstrip(), fresh, "", tokens, candidate.finished, cut)
         last = end == len(fresh) - 1
         if last and not (candidate.finished or cut):
@@ -105,7 +110,7 @@ class AcceptedText:
         raw = text.rstrip() if last else self._raw(text, kept)
         if raw is None:
             return None
-        tokens = _tokens(candidate, len(raw))
+        tokens = tokens_of(candidate, len(raw))
         ended = last and candidate.finished
         return Addition(raw, kept, kept[-1].text, tokens, ended, last and cut)
 
@@ -138,7 +143,7 @@ class AcceptedText:
         """A function that says whether a growing text has so many sentences; None for any."""
 
         def complete(text: str) -> bool:
-            if most is None or not _MAY_END.search(text):
+            if most is None or not may_end(text):
                 return False
             return sum(unit.carries for unit in self._split(text)[len(self._units) : -1]) >= most
 
@@ -153,7 +158,7 @@ class AcceptedText:
             kept = units[: places[most - 1] + 1]
             raw = self._raw(text, kept)
             if raw is not None:
-                return Addition(raw, kept, "", _tokens(candidate, len(raw)), ends=False)
+                return Addition(raw, kept, "", tokens_of(candidate, len(raw)), ends=False)
         ends = candidate.finished
         return Addition(text, units, "", len(candidate.pieces), ends, cut=not ends)
 
@@ -167,7 +172,7 @@ class AcceptedText:
         page = copy(self)
         raw = addition.raw if self.written else addition.raw.lstrip()
         page.written += raw
-        page.sentences += tuple(unit.text for unit in addition.units if unit.carries)
+        page._sentences += tuple(unit.text for unit in addition.units if unit.carries)
         page._seen = self._seen | _grams(addition.raw)
         page._recent += raw
         page._units += addition.units
@@ -225,6 +230,11 @@ def last_sentence(prompt: Prompt, splitter: Splitter) -> str | None:
     return units[-1].text if _is_ended(units[-1].text) else None
 
 
+def may_end(text: str) -> bool:
+    """Whether a growing text may just have shown that a sentence has ended."""
+    return bool(_MAY_END.search(text))
+
+
 def _is_ended(text: str) -> bool:
     """Whether a text ends as a sentence does."""
     return bool(_END.search(text))
@@ -238,7 +248,7 @@ def _same(units: tuple[Unit, ...], others: tuple[Unit, ...]) -> bool:
     )
 
 
-def _tokens(candidate: Candidate, length: int) -> int:
+def tokens_of(candidate: Candidate, length: int) -> int:
     """How many of a candidate's tokens its first ``length`` characters took."""
     count = covered = 0
     for piece in candidate.pieces:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hammingmark.core.calibration import Calibration
+from hammingmark.errors import CalibrationError
 from hammingmark.pipeline.reading import TextReader
 from hammingmark.protocols import Watermark
 
@@ -30,6 +32,13 @@ def fit_calibration(
             scored = watermark.read(read.values)
             if scored.evidence.scores:
                 increments.append(scored.test(statistic).own)
+    needed = math.ceil(1.0 / level) - 1 if 0.0 < level < 1.0 else 0  # `fit` refuses other levels
+    if len(increments) < needed:
+        raise CalibrationError(
+            f"A threshold at {level:g} needs at least {needed:,} unmarked texts that are long "
+            f"enough to be scored; these are too few: {len(increments):,} of {len(texts):,} are. "
+            "Add texts or raise the level."
+        )
     return Calibration(
         statistic=statistic,
         level=level,

@@ -24,6 +24,7 @@ from hammingmark.records import TOPICS, Evidence, Passage, TopicName, Verdict
 from hammingmark.report import counted
 
 REFERENCES = 4000
+SMALLEST_LEVEL = 1e-6
 _DEPTH = 4  # reference keys for each that a p-value at the level needs at least
 _STOP_AFTER = 100  # reference keys that reach a score before its test stops
 _STOP_SOON_AFTER = 20  # the same where many more are drawn because many keys are searched
@@ -62,7 +63,7 @@ class Detector:
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
             raise InputError(f"The level must lie between 0 and 1, not {self.level}.")
-        if self.level < 1e-6:
+        if self.level < SMALLEST_LEVEL:
             raise InputError("A level below 1e-6 would take too many reference keys to show.")
         known = self.search.first.statistics
         if not self.statistic:
@@ -181,10 +182,20 @@ class Detector:
     def _too_short(self, evidence: Evidence, text: ReadText) -> Verdict:
         held = f"one {self.reader.piece}" if text.pieces else f"no {self.reader.piece}"
         wanted = "; at least two are needed" if text.pieces else ""
+        reason = f"The text has {held} that can carry the watermark{wanted}."
+        if len(text.pieces) > 1:
+            held = counted(len(text.pieces), self.reader.piece)
+            reason = f"The text has {held}, too few: each is judged by those before it."
+        if text.pieces and self.reader.piece == "token":
+            held = counted(len(text.pieces), "token")
+            reason = (
+                f"The text has {held}, of which none is scored: a token is judged by the tokens or "
+                "words before it, and there are too few."
+            )
         return Verdict(
             watermarked=None,
             p_value=None,
-            reason=f"The text has {held} that can carry the watermark{wanted}.",
+            reason=reason,
             level=self.level,
             statistic=self.statistic,
             evidence=evidence,
@@ -225,11 +236,7 @@ class Detector:
             reason = f"p = {p_value:.2g} is at most the level {self.level:g}."
         elif attainable > self.level:
             watermarked = None
-            held = counted(len(evidence.scores), evidence.unit)
-            reason = (
-                f"Too short to tell: with {held} of this similarity no mark "
-                f"gives p below {attainable:.2g}."
-            )
+            reason = f"{_too_little(evidence)} no mark gives p below {attainable:.2g}."
         elif found.power is not None and found.power < _LEAST_POWER:
             watermarked = None
             reason = (
@@ -261,6 +268,15 @@ class Detector:
             else min(1.0, self.keys * found.tail_estimate),
             passages=passages,
         )
+
+
+def _too_little(evidence: Evidence) -> str:
+    """Why no key could reach the level: the beginning of a sentence."""
+    held = counted(len(evidence.scores) - evidence.repeated, evidence.unit)
+    if evidence.unit != "token":
+        return f"Too short to tell: with {held} of this similarity"
+    again = f" ({evidence.repeated:,} more are repeated, not counted)" if evidence.repeated else ""
+    return f"Too little to tell: with {held}{again}"
 
 
 def _by_threshold(verdict: Verdict, value: float, threshold: float) -> Verdict:

@@ -1,40 +1,34 @@
-"""Prompt to marked text: the only rejection loop.
-
-Several documents are written at once, each at its own pace, over one session of the backend.
-Where the backend has lanes to spare, the next sentence is begun on a guess: the first candidate
-that satisfies the rule is continued while those drawn before it are still being written. A wrong
-guess costs lanes and nothing else; the text is the same as if candidates were drawn one by one.
-"""
+"""Prompt to marked text: several texts at once, each at its own pace (`generation_loop`)."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
 
 from hammingmark.core.stopping import Stages
 from hammingmark.errors import BackendError, InputError
 from hammingmark.pipeline.accepted_text import AcceptedText, last_sentence
 from hammingmark.pipeline.generation_config import PAPER, GenerationConfig
-from hammingmark.pipeline.generation_state import Cancel, GenerationState
-from hammingmark.pipeline.sentence_candidates import SentenceCandidates
+from hammingmark.pipeline.generation_loop import GenerationLoop
+from hammingmark.pipeline.generation_state import GenerationState
+from hammingmark.pipeline.text_in_parts import TextInParts
 from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import (
     Backend,
     ContinuesText,
     Encoder,
+    FollowsContext,
     ForetellsScores,
     LogitsBackend,
     ReadsSamples,
     SentenceWatermark,
-    Session,
     Splitter,
     TokenWatermark,
     Watermark,
 )
-from hammingmark.records import Candidate, Generation, GenerationStep, Prompt
+from hammingmark.records import Generation, GenerationStep, Prompt
 
 __all__ = ["PAPER", "GenerationConfig", "Run", "Writer"]
 
@@ -71,6 +65,11 @@ class Writer:
             raise BackendError(
                 f"The method {self.watermark.name!r} marks tokens, and {self.backend.name} does "
                 "not let anybody at its logits. Use a model like transformers:smollm2."
+            )
+        if isinstance(self.watermark, FollowsContext) and self.encoder is None:
+            raise InputError(
+                f"The method {self.watermark.name!r} follows the meaning of the text before a "
+                "token; give the writer the encoder that the key was made for."
             )
 
     def __repr__(self) -> str:
@@ -114,25 +113,23 @@ class Run:
         prompts = [each if isinstance(each, Prompt) else as_prompt(each) for each in given]
         self._writer = writer
         self._documents = [
-            _begin(writer, number, prompt, seed=seed)
+            begin_text(writer, prompt, number=number, seed=seed)
             for number, prompt in enumerate(prompts, start=first)
         ]
-        self._numbers = count()
-        self._asked: dict[int, tuple[GenerationState, SentenceCandidates]] = {}
-        self._given_up: dict[int, GenerationState] = {}
         self._error: str | None = None
-        self._tried = 0
-        self._passed = 0
 
     def __iter__(self) -> Generator[GenerationStep, None, None]:
-        session = self._writer.backend.open()
+        backend = self._writer.backend
+        session = backend.open()
         try:
-            yield from self._settle(session, self._active())
-            while self._asked:
+            loop = GenerationLoop(backend, session)
+            for _, step in loop.add(self._documents):
+                yield step
+            while loop.is_waiting:
                 began = time.perf_counter()
                 arrived = session.wait()
-                waited = time.perf_counter() - began
-                yield from self._settle(session, self._receive(arrived, waited))
+                for _, step in loop.receive(arrived, time.perf_counter() - began):
+                    yield step
         except BackendError as error:
             self._error = str(error)
         finally:
@@ -153,91 +150,16 @@ class Run:
         """What has been written, finished or not."""
         return [document.generation(self._error) for document in self._documents]
 
-    @property
-    def acceptance(self) -> float:
-        """The share of candidates accepted so far, starting from the theory's third."""
-        return (self._passed + 1.0) / (self._tried + 3.0)
 
-    def _receive(self, arrived: Sequence[Candidate], waited: float) -> list[GenerationState]:
-        """Hand candidates to their sentences_ahead, and embed what has to be embedded in one go.
+def begin_text(writer: Writer, prompt: Prompt, *, number: int, seed: int) -> GenerationState:
+    """A text that is about to be written.
 
-        Returns:
-            The texts that got any.
-        """
-        touched: dict[GenerationState, None] = {}
-        sentences: list[str] = []
-        homes: list[tuple[GenerationState, SentenceCandidates, int]] = []
-        active = self._active()
-        for document in active:
-            document.spend(model_seconds=waited / len(active))
-        for candidate in arrived:
-            if candidate.number in self._given_up:
-                wasted = len(candidate.pieces)
-                self._given_up.pop(candidate.number).spend(spare=1, spare_tokens=wasted)
-            if candidate.number not in self._asked:
-                continue
-            document, candidates = self._asked.pop(candidate.number)
-            touched[document] = None
-            draw, sentence = candidates.receive(candidate)
-            if sentence is not None:
-                sentences.append(sentence)
-                homes.append((document, candidates, draw))
-        if not sentences:
-            return list(touched)
-        began = time.perf_counter()
-        assert self._writer.encoder is not None
-        embeddings = self._writer.encoder.encode(sentences)
-        share = (time.perf_counter() - began) / len(sentences)
-        for (document, candidates, draw), embedding in zip(homes, embeddings, strict=True):
-            candidates.place_embedding(draw, embedding)
-            document.spend(encoder_seconds=share)
-        return list(touched)
-
-    def _settle(
-        self, session: Session, touched: Sequence[GenerationState]
-    ) -> Iterator[GenerationStep]:
-        """Judge what can be judged, emit what is decided, and ask for what is needed next.
-
-        Args:
-            session: where to ask.
-            touched: the texts for which anything has changed; the others need not be looked at.
-        """
-        for document in touched:
-            for step, took in document.settle(self._cancel(session, document)):
-                self._tried += took.tried
-                self._passed += took.passed
-                if step.text:
-                    yield step
-        active = self._active()
-        changed = set(touched)
-        for document in active:
-            if document not in changed and document.is_asked:
-                continue
-            document.look_ahead(self._cancel(session, document))
-            lanes = min(
-                self._writer.backend.width,
-                max(1, self._writer.backend.parallel // len(active)),
-            )
-            for candidates, request in document.requests(lanes, self._numbers, self.acceptance):
-                self._asked[request.number] = (document, candidates)
-                session.submit(request)
-
-    def _cancel(self, session: Session, document: GenerationState) -> Cancel:
-        def cancel(numbers: Sequence[int]) -> None:
-            for number in numbers:
-                session.cancel(number)
-                del self._asked[number]
-                self._given_up[number] = document
-
-        return cancel
-
-    def _active(self) -> list[GenerationState]:
-        """The texts in hand: no more than the backend draws at once and can keep in mind."""
-        unfinished = (document for document in self._documents if not document.ended)
-        return list(islice(unfinished, self._writer.backend.parallel))
-
-
-def _begin(writer: Writer, number: int, prompt: Prompt, *, seed: int) -> GenerationState:
+    Args:
+        writer: says how.
+        prompt: what to answer.
+        number: of the prompt among those of one call.
+        seed: decides every draw, together with the number.
+    """
     watermark = writer.watermark
     chooses = watermark if isinstance(watermark, SentenceWatermark) else None
     previous = None
@@ -248,14 +170,16 @@ def _begin(writer: Writer, number: int, prompt: Prompt, *, seed: int) -> Generat
         assert writer.encoder is not None
         sentence = last_sentence(prompt, writer.splitter)
         previous = None if sentence is None else writer.encoder.encode([sentence])[0]
+    text = TextInParts if isinstance(watermark, FollowsContext) else AcceptedText
     return GenerationState(
-        AcceptedText(prompt, writer.splitter),
+        text(prompt, writer.splitter),
         previous,
         watermark=chooses,
         logits=watermark if isinstance(watermark, TokenWatermark) else None,
         config=writer.config,
         number=number,
         seed=seed,
+        encoder=writer.encoder,
         stages=_stages(writer, prompt),
     )
 

@@ -39,6 +39,7 @@ class GenerationConfig:
             said before; 1 never refuses.
         stage_tokens: a sentence is drawn so many tokens at a time, and its beginning judged, where
             method and model allow it; 0 draws every candidate whole.
+        stop: the text ends before the first of these strings.
         max_sentence_tokens: a candidate that is longer without an end is refused.
         text_sampling: how the model draws where it continues a text.
         chat_sampling: how it draws where it answers a chat.
@@ -51,6 +52,7 @@ class GenerationConfig:
     first: Literal["prompt", "free"] = "prompt"
     most_repeated: float = 0.3
     stage_tokens: int = 3
+    stop: tuple[str, ...] = ()
     max_sentence_tokens: int = 128
     text_sampling: Sampling = TEXT_SAMPLING
     chat_sampling: Sampling = CHAT_SAMPLING
@@ -64,6 +66,8 @@ class GenerationConfig:
             raise InputError(f"stage_tokens must be at least 0, not {self.stage_tokens}.")
         if self.max_sentences is not None and self.max_sentences < 1:
             raise InputError(f"max_sentences must be at least 1, not {self.max_sentences}.")
+        if "" in self.stop:
+            raise InputError("A string to stop at is empty; leave it out.")
         if not 0.0 <= self.most_repeated <= 1.0:
             raise InputError(f"most_repeated is a share, not {self.most_repeated}.")
 

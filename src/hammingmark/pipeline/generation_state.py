@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from hammingmark.pipeline.accepted_text import AcceptedText
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.pipeline.sentence_candidates import Outcome, Place, SentenceCandidates
 from hammingmark.pipeline.staged_candidates import StagedCandidates
-from hammingmark.protocols import LogitsProcessor, SentenceWatermark
+from hammingmark.protocols import Encoder, LogitsProcessor, SentenceWatermark
 from hammingmark.records import Cost, Generation, GenerationStep, Request
 
 _DEEPEST = 6  # sentences ahead on a guess
@@ -30,11 +30,13 @@ class GenerationState:
     Args:
         accepted: empty but for its prompt.
         previous: embedding (d,) on which the first sentence is centred, or None.
-        watermark: judges the candidates; None draws the text in one go.
+        watermark: judges the candidates; None draws the text in one go, or in parts where what is
+            done to the logits follows a context.
         logits: what is done to the logits of each step.
         config: limits and habits.
         number: of the prompt.
         seed: decides every draw, together with its place.
+        encoder: embeds what its candidates need to have embedded.
         stages: where beginnings of sentences are judged; None draws every sentence whole.
     """
 
@@ -48,11 +50,16 @@ class GenerationState:
         config: GenerationConfig,
         number: int,
         seed: int,
+        encoder: Encoder | None = None,
         stages: Stages | None = None,
     ) -> None:
         self._stages = stages
+        self.encoder = encoder
+        self.stop = config.stop
         self.ended: str | None = None
+        self.prompt_tokens: int | None = None
         self._trouble: str | None = None
+        self.fault: Literal["model", "encoder"] | None = None
         self._watermark = watermark
         self._logits = logits
         self._config = config
@@ -71,7 +78,6 @@ class GenerationState:
 
     def settle(self, cancel: Cancel) -> Iterator[tuple[GenerationStep, Cost]]:
         """Every step that has been decided, with what it took."""
-        self._began = self._began or time.perf_counter()
         while not self.ended:
             candidates = self._ahead[0]
             outcome, took = candidates.decide()
@@ -88,7 +94,7 @@ class GenerationState:
             self._trouble = outcome.trouble
             self._accepted = following.accepted
             self._ahead = kept or [following]
-        self._drop(self._ahead, cancel)
+        self.abandon(cancel)
 
     def look_ahead(self, cancel: Cancel) -> None:
         """Begin the next sentence on the guess that what is under way will be refused."""
@@ -113,6 +119,7 @@ class GenerationState:
         self, lanes: int, numbers: Iterator[int], acceptance: float
     ) -> Iterator[tuple[SentenceCandidates, Request]]:
         """What to ask for, so that no more than ``lanes`` candidates are under way."""
+        self._began = self._began or time.perf_counter()
         free = lanes - sum(len(candidates.under_way) for candidates in self._ahead)
         for candidates in self._ahead:
             if free <= 0:
@@ -127,6 +134,14 @@ class GenerationState:
         """Add to the account."""
         for name, value in more.items():
             self._spent[name] += value
+
+    def fail(self, trouble: str) -> None:
+        """End the text with what the encoder failed with, as a sentence."""
+        self.ended, self._trouble, self.fault = "error", trouble, "encoder"
+
+    def abandon(self, cancel: Cancel) -> None:
+        """Give up on all candidates."""
+        self._drop(self._ahead, cancel)
 
     def close(self) -> None:
         """Count what the last, undecided sentence took, and stop the clock."""
@@ -151,6 +166,8 @@ class GenerationState:
             cost=Cost(**self._spent),
             stopped=self.ended or "error",
             error=trouble,
+            prompt_tokens=self.prompt_tokens,
+            fault="model" if trouble and self.ended is None else self.fault,
         )
 
     def _candidates(
@@ -191,7 +208,7 @@ class GenerationState:
         ended = None
         if outcome.trouble:
             ended = "error"
-        elif addition.ends or not addition.raw.strip():
+        elif addition.ends or not (addition.raw.strip() or addition.units):
             ended = "end"
         elif addition.cut or following.left <= 0:
             ended = "tokens"

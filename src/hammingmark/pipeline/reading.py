@@ -1,18 +1,20 @@
-"""Texts to what a watermark scores: the embeddings of sentences, or tokens."""
+"""Texts to what a watermark scores: the embeddings of sentences, tokens, or tokens in contexts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.core.context_tokens import with_contexts
 from hammingmark.errors import InputError
 from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
 from hammingmark.pipeline.embedding import embed_texts
-from hammingmark.protocols import Encoder, FloatArray, Splitter, Tokenizer
+from hammingmark.protocols import Encoder, FloatArray, FollowsContext, Splitter, Tokenizer
 from hammingmark.records import EditHypotheses
 
 _BATCH_SENTENCES = 4096
@@ -25,8 +27,8 @@ class ReadText:
 
     Attributes:
         pieces: its sentences or tokens, as they stand.
-        values: their embeddings (n, d), or their numbers (n,); with ``edits``, the embeddings of
-            all that the sentences may have been, (N, d).
+        values: their embeddings (n, d), or their numbers (n,), perhaps with contexts; with
+            ``edits``, the embeddings of all that the sentences may have been, (N, d).
         edits: what they may have been, if that is asked.
         samples: for each sentence but the first, the embeddings (k, d) of what a model drew in its
             place, if that is asked.
@@ -120,9 +122,76 @@ class TokenReader:
     def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
         """Read texts one by one."""
         for text in require_texts(texts):
-            tokens = self.tokenizer.encode(text)
+            tokens = self.tokenizer.encode(text.rstrip())  # what a file ends with was not drawn
             pieces = tuple(self.tokenizer.pieces(tokens))
             yield [ReadText(pieces, np.array(tokens, dtype=np.int64))]
+
+
+@dataclass(frozen=True)
+class ContextReader:
+    """Makes tokens of texts, and embeds the text before each as far as it counts.
+
+    Attributes:
+        tokenizer: must be that of the model that wrote them.
+        encoder: must be the one that marking used.
+        watermark: says what the context of a token is; under any key of its configuration.
+    """
+
+    tokenizer: Tokenizer
+    encoder: Encoder
+    watermark: FollowsContext
+    piece = "token"
+    edits = False
+
+    @property
+    def fingerprint(self) -> str:
+        """The tokenizer's and the encoder's."""
+        return f"{self.tokenizer.fingerprint}+{self.encoder.fingerprint}"
+
+    def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
+        """Read texts in order, embedding the contexts of many at a time."""
+        batch: list[_InContexts] = []
+        held = 0
+        for text in require_texts(texts):
+            batch.append(self._cut(text))
+            held += len(batch[-1].contexts)
+            if held >= _BATCH_SENTENCES or len(batch) >= _BATCH_TEXTS:
+                yield self._embed(batch)
+                batch, held = [], 0
+        if batch:
+            yield self._embed(batch)
+
+    def _cut(self, text: str) -> _InContexts:
+        tokens = self.tokenizer.encode(text.rstrip())
+        pieces = tuple(self.tokenizer.pieces(tokens))
+        # The text that the tokens make: what stood before a token when it was drawn.
+        places = [0, *accumulate(len(piece) for piece in pieces)][:-1]
+        contexts, which = self.watermark.contexts("".join(pieces), places)
+        # The last context may be that of a token that does not come any more.
+        asked = contexts[: int(which.max(initial=-1)) + 1]
+        return _InContexts(np.array(tokens, np.int64), pieces, asked, which)
+
+    def _embed(self, batch: Sequence[_InContexts]) -> list[ReadText]:
+        rows = embed_texts([each.contexts for each in batch], self._encode)
+        return [
+            ReadText(each.pieces, with_contexts(each.tokens, embeddings, each.which))
+            for each, embeddings in zip(batch, rows, strict=True)
+        ]
+
+    def _encode(self, contexts: list[str]) -> FloatArray:
+        if not contexts:
+            return np.empty((0, self.encoder.dimension), np.float32)
+        return self.encoder.encode(contexts)
+
+
+@dataclass(frozen=True, slots=True)
+class _InContexts:
+    """A text in tokens (n,), its contexts, and the number of each token's, (n,)."""
+
+    tokens: NDArray[np.int64]
+    pieces: tuple[str, ...]
+    contexts: list[str]
+    which: NDArray[np.int64]
 
 
 def require_texts(texts: Iterable[str]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hammingmark.pipeline.accepted_text import AcceptedText, Addition
 from hammingmark.pipeline.generation_config import BUDGET, GenerationConfig
 from hammingmark.protocols import (
+    FollowsContext,
     KnowsPlaces,
     LimitsTrials,
     LogitsProcessor,
@@ -48,7 +49,7 @@ class Outcome:
     Attributes:
         draw: number of the candidate that is kept.
         addition: what it adds; None if there is nothing to keep and the text is over.
-        embedding: of its sentence, (d,), if it has one that anybody asked for.
+        embedding: of its sentence, or of the context after it, (d,), if anybody asked for it.
         accepted: whether it satisfies the rule; None if nothing was asked of it.
         score: how far it does.
         fallback: whether the budget was spent in vain.
@@ -84,9 +85,11 @@ class SentenceCandidates:
 
     Args:
         accepted: the text before it.
-        previous: embedding of the sentence before it, (d,), or None at the beginning of a text.
+        previous: embedding of the sentence before it, (d,), or None at the beginning of a text;
+            where ``logits`` follow a context, that of the context.
         watermark: judges the candidates; None takes the first whole.
-        logits: what is done to the logits of each step.
+        logits: what is done to the logits of each step. Where they follow a context, a candidate
+            ends as soon as that is another.
         config: limits and habits.
         place: where the sentence stands.
         after: number of the draw that this candidates follows, if that is still a guess.
@@ -172,6 +175,11 @@ class SentenceCandidates:
         free = self._watermark is None
         limit = self._config.max_sentences
         enough = self.accepted.enough_sentences(limit) if free else self.accepted.enough()
+        condition = None
+        if isinstance(self._logits, FollowsContext):
+            enough = _either(enough, self._logits.context_changes(self.accepted.written))
+            if self.previous is not None:
+                condition = self._logits.condition(self.previous[None])[0]
         longest = self.left if free else min(self.left, self._config.max_sentence_tokens)
         while len(self._under_way) < width and self._drawn < self.budget:
             request = Request(
@@ -183,19 +191,23 @@ class SentenceCandidates:
                 enough=enough,
                 sampling=self._sampling,
                 logits=self._logits,
+                condition=condition,
             )
             self._under_way[request.number] = self._drawn
             yield request
             self._drawn += 1
 
     def receive(self, candidate: Candidate) -> tuple[Any, str | None]:
-        """Take a candidate that has finished: its draw, and the sentence to embed, if any."""
+        """Take a candidate that has finished: its draw, and the text to embed, if any."""
         draw = self._under_way.pop(candidate.number)
         tokens = len(candidate.pieces)
         if self._watermark is None:
             whole = self.accepted.read_all(candidate, most=self._config.max_sentences)
-            self._draws[draw] = _Draw(tokens, whole, silent=False, trouble=candidate.trouble)
-            return draw, None
+            read = _Draw(tokens, whole, silent=False, trouble=candidate.trouble)
+            self._draws[draw] = read
+            context = self._context_after(whole)
+            read.waits = context is not None
+            return draw, context
         cut = candidate.cut and self.left <= self._config.max_sentence_tokens
         addition = self.accepted.read(candidate, cut=cut)
         silent = not candidate.text.strip()
@@ -206,6 +218,14 @@ class SentenceCandidates:
         read.waits = True
         read.repeated = self.accepted.repeats(addition.sentence) > self._config.most_repeated
         return draw, addition.sentence
+
+    def _context_after(self, addition: Addition) -> str | None:
+        """The context of what follows an addition, if it is another and anything may follow."""
+        if not isinstance(self._logits, FollowsContext) or addition.ends or addition.cut:
+            return None
+        if not self._logits.context_changes(self.accepted.written)(addition.raw):
+            return None
+        return self._logits.context(self.accepted.with_addition(addition).written)
 
     def place_embedding(self, draw: Any, embedding: NDArray[np.float32]) -> None:
         """Tell the embedding (d,) of a draw's sentence."""
@@ -272,7 +292,7 @@ class SentenceCandidates:
                 continue
             if not addition.sentence or self._watermark is None:
                 trouble = draw.trouble if self._watermark is None else None
-                outcome = Outcome(place, addition, trouble=trouble)
+                outcome = Outcome(place, addition, draw.embedding, trouble=trouble)
                 break
             prose = True
             if draw.repeated:
@@ -354,3 +374,8 @@ class SentenceCandidates:
                 fallback=True,
             )
         return Outcome(self.budget - 1, None, silent=silent)
+
+
+def _either(first: Callable[[str], bool], second: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Whether one of two functions says so."""
+    return lambda text: first(text) or second(text)

@@ -121,6 +121,9 @@ class FakeSession:
         self._asked.pop(number, None)
         self._under_way.pop(number, None)
 
+    def wake(self) -> None:
+        """Nothing is waited for."""
+
     def wait(self) -> list[Candidate]:
         """The candidates that finish next.
 

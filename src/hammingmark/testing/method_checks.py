@@ -2,7 +2,8 @@
 
 A method supplies its own examples: a class method ``examples`` gives configurations by name. Each
 check is run on each of them, on texts that are made here: random embeddings at some similarity for
-a method that marks sentences, random tokens for one that marks tokens.
+a method that marks sentences, random tokens for one that marks tokens, and these under contexts
+that wander for one that follows them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,20 @@ from numpy.typing import NDArray
 
 from hammingmark import method_config
 from hammingmark.core.compare import TextTest, compare
+from hammingmark.core.context_tokens import with_contexts
 from hammingmark.errors import InputError
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId, MethodConfig, SentenceConfig, TokenizerId
+from hammingmark.method_config import (
+    ContextConfig,
+    EncoderId,
+    MethodConfig,
+    SentenceConfig,
+    TokenizerId,
+)
 from hammingmark.protocols import (
+    ConditionedProcessor,
     ConditionsOnTopic,
+    FollowsContext,
     KnowsPlaces,
     MayBeKeyless,
     ReadsSamples,
@@ -33,11 +43,12 @@ from hammingmark.protocols import (
     TokenWatermark,
     Watermark,
 )
-from hammingmark.records import Choice
+from hammingmark.records import Choice, DecodingStep
 
 DIMENSION = 48
 VOCABULARY = 400
 LEVELS = (0.01, 0.05, 0.1, 0.2, 0.5)
+CONTEXT = 4  # tokens after which a context is another
 REFERENCES = 99  # with 99 or 999, a level of 1 % is met exactly
 
 Check = Callable[[type[Any], MethodConfig], None]
@@ -61,11 +72,13 @@ def method_checks(method: type[Any]) -> list[tuple[str, Callable[[], None]]]:
 
 def examples_of(method: type[Any]) -> dict[str, MethodConfig]:
     """The configurations that a method supplies, for parts that do not exist."""
+    encoder = EncoderId("test", "ab" * 32, DIMENSION)
+    tokenizer = TokenizerId("test", "ab" * 32, VOCABULARY)
     if issubclass(method.Config, SentenceConfig):
-        part: EncoderId | TokenizerId = EncoderId("test", "ab" * 32, DIMENSION)
-    else:
-        part = TokenizerId("test", "ab" * 32, VOCABULARY)
-    return dict(method.examples(part))
+        return dict(method.examples(encoder))
+    if issubclass(method.Config, ContextConfig):
+        return dict(method.examples(tokenizer, encoder))
+    return dict(method.examples(tokenizer))
 
 
 def _checks(config: MethodConfig) -> list[Check]:
@@ -92,12 +105,25 @@ def keyless(watermark: Watermark) -> bool:
 def unmarked(config: MethodConfig, n: int, rng: np.random.Generator) -> NDArray[Any]:
     """A text of n pieces that knows no key."""
     if isinstance(config, SentenceConfig):
-        rho = float(rng.uniform(-0.2, 0.9))
-        rows = [_near(np.zeros(DIMENSION), 0.0, 1, rng)[0]]
-        while len(rows) < n:
-            rows.append(_near(rows[-1], rho, 1, rng)[0])
-        return np.array(rows[:n], np.float32).reshape(n, DIMENSION)
-    return rng.integers(VOCABULARY, size=n)
+        return _wander(n, rng)
+    # Some texts say the same again and again.
+    tokens = rng.integers(VOCABULARY if rng.uniform() < 0.7 else 4, size=n)
+    return in_contexts(tokens, rng) if isinstance(config, ContextConfig) else tokens
+
+
+def in_contexts(tokens: NDArray[np.int64], rng: np.random.Generator) -> NDArray[Any]:
+    """Tokens with contexts that wander; the first two have none."""
+    which = (np.arange(len(tokens)) - 2) // CONTEXT
+    return with_contexts(tokens, _wander(len(tokens), rng), np.maximum(which, -1))
+
+
+def _wander(n: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Unit rows (n, d), each at the same similarity to the one before."""
+    rho = float(rng.uniform(-0.2, 0.9))
+    rows = [_near(np.zeros(DIMENSION), 0.0, 1, rng)[0]]
+    while len(rows) < n:
+        rows.append(_near(rows[-1], rho, 1, rng)[0])
+    return np.array(rows[:n], np.float32).reshape(n, DIMENSION)
 
 
 def marked(watermark: Watermark, n: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -105,16 +131,57 @@ def marked(watermark: Watermark, n: int, rng: np.random.Generator) -> NDArray[An
     if isinstance(watermark, SentenceWatermark):
         return _accepted(watermark, n, rng)
     assert isinstance(watermark, TokenWatermark), "it marks neither sentences nor tokens"
-    import torch
-
+    around: NDArray[Any] | None = None
+    if isinstance(watermark, FollowsContext):
+        around = in_contexts(np.zeros(n, np.int64), rng)
     tokens: list[int] = []
     while len(tokens) < n:
         context = ([-1] * watermark.width + tokens)[len(tokens) :]
-        logits = torch.from_numpy(rng.standard_normal((1, VOCABULARY)).astype(np.float32))
-        scores = watermark.process(logits, torch.tensor([context]))[0].numpy()
+        logits = rng.standard_normal((1, VOCABULARY)).astype(np.float32)
+        told = None
+        if isinstance(watermark, FollowsContext) and around is not None:
+            row = around["context"][len(tokens)]
+            told = watermark.condition(row[None]) if row.any() else None
+        scores = processed(watermark, logits, np.array([context]), told)[0]
         shares = np.exp(scores - scores.max(), dtype=np.float64)
         tokens.append(int(rng.choice(VOCABULARY, p=shares / shares.sum())))
-    return np.array(tokens)
+    if around is None:
+        return np.array(tokens)
+    around["token"] = np.array(tokens)
+    return around
+
+
+def processed(
+    watermark: TokenWatermark,
+    logits: NDArray[np.float32],
+    contexts: NDArray[np.int64],
+    conditions: NDArray[np.float32] | None = None,
+) -> NDArray[np.float32]:
+    """What a method makes of the logits of all tokens: (B, V) and (B, width) to (B, V).
+
+    One that works on the distribution is handed them sorted, as when a token is drawn. One that is
+    told something is told ``conditions`` (B, s), or zeros.
+    """
+    import torch
+
+    order = np.argsort(-logits, axis=1, kind="stable")
+    sorts = watermark.stage == "distribution"
+    tokens = order if sorts else np.arange(logits.shape[1])[None]
+    scores = np.take_along_axis(logits, order, axis=1) if sorts else logits
+    size = watermark.condition_size if isinstance(watermark, ConditionedProcessor) else 0
+    told = np.zeros((len(logits), size), np.float32) if conditions is None else conditions
+    step = DecodingStep(
+        torch.from_numpy(tokens),
+        torch.from_numpy(contexts.reshape(len(logits), watermark.width)),
+        torch.from_numpy(told),
+    )
+    found: NDArray[np.float32] = watermark.process(torch.from_numpy(scores), step).numpy()
+    assert found.shape == scores.shape, "logits come back in another shape"
+    if sorts:
+        unsorted = np.empty_like(found)
+        np.put_along_axis(unsorted, order, found, axis=1)
+        return unsorted
+    return found
 
 
 def _accepted(
@@ -221,9 +288,12 @@ def check_evidence_and_tests_tell_one_story(method: type[Any], config: MethodCon
         assert len(own) == len(evidence.scores), f"{statistic} has other units than the evidence"
         shown = evidence.means.get(statistic, evidence.sums.get(statistic))
         assert shown is not None, f"{statistic} is not in the evidence"
-        value = own.mean() if statistic in evidence.means else own.sum()
+        # A unit that came before counts nothing, and no key could give it anything.
+        counted = np.count_nonzero(read.test(statistic).best)
+        value = own.sum() / counted if statistic in evidence.means else own.sum()
         assert np.isclose(value, shown), f"{statistic} is reported as {shown} and is {value}"
-        assert np.isclose(evidence.mean(statistic), own.mean()), f"the mean of {statistic} is wrong"
+        mean = shown if statistic in evidence.means else own.mean()
+        assert np.isclose(evidence.mean(statistic), mean), f"the mean of {statistic} is wrong"
     assert evidence.valid == sum(each.valid for each in evidence.scores)
     for each in evidence.scores:
         most = np.inf if evidence.scale is None else evidence.scale + 1e-6
@@ -238,7 +308,7 @@ def check_tests_keep_their_shapes_and_their_ceiling(
 ) -> None:
     """Increments are finite, and no key does better than the best."""
     rng = np.random.default_rng(8)
-    for n in (2 if isinstance(config, SentenceConfig) else 3, 60, 600):  # below and above d
+    for n in (2 if isinstance(config, SentenceConfig) else 8, 60, 600):  # below and above d
         watermark = under(method, config, rng)
         read = score(watermark, unmarked(config, n, rng))
         units = len(read.evidence.scores)
@@ -438,19 +508,28 @@ def check_sentences_at_the_beginning(method: type[Any], config: MethodConfig) ->
 
 def check_tokens_are_processed_row_by_row(method: type[Any], config: MethodConfig) -> None:
     """The logits of a text do not depend on the texts beside it."""
-    import torch
-
     rng = np.random.default_rng(15)
     watermark = under(method, config, rng)
     assert isinstance(watermark, TokenWatermark)
-    logits = torch.from_numpy(rng.standard_normal((5, VOCABULARY)).astype(np.float32))
-    contexts = torch.from_numpy(rng.integers(VOCABULARY, size=(5, watermark.width)))
+    logits = rng.standard_normal((5, VOCABULARY)).astype(np.float32)
+    contexts = rng.integers(VOCABULARY, size=(5, watermark.width))
     contexts[0] = -1
-    together = watermark.process(logits, contexts)
-    assert together.shape == logits.shape, "logits come back in another shape"
+    told = None
+    if isinstance(watermark, FollowsContext):
+        told = watermark.condition(_wander(5, rng))
+        assert told.shape == (5, watermark.condition_size), "it tells of contexts in another shape"
+        told[0] = 0.0
+        untouched = processed(watermark, logits, contexts)
+        np.testing.assert_array_equal(untouched, logits, "it marks what has no context")
+    together = processed(watermark, logits, contexts, told)
     for row in range(5):
-        alone = watermark.process(logits[row : row + 1], contexts[row : row + 1])
-        assert torch.allclose(alone[0], together[row]), "a text's logits depend on its neighbours"
+        here = slice(row, row + 1)
+        alone = processed(
+            watermark, logits[here], contexts[here], None if told is None else told[here]
+        )
+        np.testing.assert_allclose(
+            alone[0], together[row], atol=1e-5, err_msg="a text's logits depend on its neighbours"
+        )
 
 
 def _p_values(test: SignificanceTest, references: int) -> tuple[float, float]:

@@ -8,8 +8,10 @@ from typing import Any
 
 from tests.unit.backends.openai_server import KEY
 
+from hammingmark import testing
 from hammingmark.backends.openai import OpenAIBackend
-from hammingmark.records import Prompt, Request
+from hammingmark.protocols import Backend
+from hammingmark.records import Candidate, Prompt, Request
 
 PROMPT = Prompt("Once upon a time.")
 
@@ -37,3 +39,11 @@ def ask(
     enough: Callable[[str], bool] = lambda text: False,
 ) -> Request:
     return Request(number, prompt, written, seed or 10 * number, max_tokens, enough)
+
+
+def draw(backend: Backend, *requests: Request, **named: Any) -> dict[int, Candidate]:
+    """What a backend draws; a request that failed raises what it failed with."""
+    found = testing.draw(backend, *requests, **named)
+    for candidate in found.values():
+        candidate.require_text()
+    return found

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
+from typing import Literal
 
 import numpy as np
 import pytest
 
-from hammingmark.records import Sampling
+from hammingmark.records import DecodingStep, Sampling
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from hammingmark.backends.batch_engine import BatchEngine, Continuation  # noqa: E402
-from hammingmark.backends.draws import RowSampling, draw  # noqa: E402
+from hammingmark.backends.draws import RowSampling, pick, warp  # noqa: E402
 
 GREEDY = Sampling(temperature=0.0)
 on_cuda = pytest.param(
@@ -147,13 +148,14 @@ def test_each_sequence_is_drawn_by_its_own_sampling(model: object, device: str) 
 class Forbid:
     """Forbids all tokens but those above the sum of the last two, and notes what it was shown."""
 
+    stage: Literal["logits", "distribution"] = "logits"
     width = 2
 
-    def process(self, scores: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
-        assert contexts.shape == (len(scores), 2)
-        least = contexts.sum(dim=1, keepdim=True) % 200
-        tokens = torch.arange(scores.shape[1], device=scores.device)
-        return scores.masked_fill(tokens != least + 3, -1e9)
+    def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
+        assert step.contexts.shape == (len(scores), 2)
+        assert step.tokens.shape == (1, scores.shape[1])
+        least = step.contexts.sum(dim=1, keepdim=True) % 200
+        return scores.masked_fill(step.tokens != least + 3, -1e9)
 
 
 @pytest.mark.parametrize("device", ["cpu", on_cuda])
@@ -180,6 +182,18 @@ def test_logits_are_processed_for_those_that_ask(model: object, device: str) -> 
     assert device == "cpu" or slots._graphs, "logits are processed inside the graph"
     assert ruled == expected(tokens)
     assert short == expected(tokens[:1])
+
+
+def draw(
+    logits: torch.Tensor,
+    seeds: torch.Tensor,
+    counts: torch.Tensor,
+    sampling: RowSampling,
+    *,
+    kept: int,
+) -> torch.Tensor:
+    values, tokens = warp(logits, sampling, kept=kept)
+    return pick(values, tokens, seeds, counts)
 
 
 def in_rows(sampling: Sampling, count: int) -> RowSampling:
@@ -288,12 +302,12 @@ def test_what_others_go_on_from_is_overwritten_last(model: object) -> None:
 class Favour:
     """Looks at no token before the next, and lets one token pass."""
 
+    stage: Literal["logits", "distribution"] = "logits"
     width = 0
 
-    def process(self, scores: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
-        assert contexts.shape == (len(scores), 0)
-        tokens = torch.arange(scores.shape[1], device=scores.device)
-        return scores.masked_fill(tokens != 77, float("-inf"))
+    def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
+        assert step.contexts.shape == (len(scores), 0)
+        return scores.masked_fill(step.tokens != 77, float("-inf"))
 
 
 @pytest.mark.parametrize("device", ["cpu", on_cuda])
@@ -302,6 +316,81 @@ def test_a_processor_need_not_look_back(model: object, device: str) -> None:
     slots = BatchEngine(model, slots=1, length=60)
     numbers = slots.begin([Continuation(prompt(5, 1), 1, Sampling(), Favour())])
     assert finish(slots, numbers, 6) == [[77] * 6]
+
+
+class TakeRank:
+    """Of the tokens that may be drawn, lets the one pass whose rank the request names."""
+
+    stage: Literal["logits", "distribution"] = "distribution"
+    width = 40
+    condition_size = 2
+
+    def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
+        assert step.tokens.shape == scores.shape
+        assert step.contexts.shape == (len(scores), 40)
+        rank = torch.arange(scores.shape[1], device=scores.device)
+        # The second number counts tokens from the front of all that was read.
+        begun = (step.contexts >= 0).sum(dim=1) >= step.conditions[:, 1]
+        wanted = torch.where(begun, step.conditions[:, 0], 0.0)
+        left = scores.masked_fill(rank != wanted[:, None], float("-inf"))
+        return torch.where(torch.isfinite(left).any(dim=1, keepdim=True), left, scores)
+
+
+@pytest.mark.parametrize("device", ["cpu", on_cuda])
+def test_a_distribution_is_processed_after_sampling_as_each_request_says(
+    model: object, device: str
+) -> None:
+    model = copy.deepcopy(model).to(device)  # type: ignore[attr-defined]
+    slots = BatchEngine(model, slots=4, length=100)
+    tokens, rule = prompt(9, 31), TakeRank()
+    few = Sampling(top_k=5)
+    conditions: list[tuple[int, int] | None] = [(1, 0), (2, 12), None, (5, 0)]
+    asked = [
+        Continuation(tokens, 1, few, rule, None if each is None else np.array(each, np.float32))
+        for each in conditions
+    ]
+    numbers = slots.begin(asked)
+    drawn = finish(slots, numbers, 6)
+
+    def ranked(known: list[int]) -> list[int]:
+        ids = torch.tensor([known], device=device)
+        with torch.no_grad():
+            return model(input_ids=ids).logits[0, -1].topk(6).indices.tolist()  # type: ignore
+
+    for row, (rank, least) in enumerate([(1, 0), (2, 12), (0, 0)]):
+        known = list(tokens)
+        for token in drawn[row]:
+            wanted = rank if len(known) >= least else 0
+            assert token == ranked(known)[wanted]
+            known.append(token)
+    # Of five tokens that top-k leaves none is the sixth: the row is drawn as it is.
+    assert drawn[3][0] in ranked(list(tokens))[:5]
+
+
+def test_contexts_follow_a_sequence_into_another_slot(model: object) -> None:
+    """What was read in one slot, copied to another and gone on from there is all in view."""
+    slots = BatchEngine(model, slots=3, length=100)
+    start = prompt(20, 5)
+    seen: list[list[list[int]]] = []
+
+    class Watch(Favour):
+        width = 24
+
+        def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
+            seen.append(step.contexts.tolist())
+            return scores
+
+    rule = Watch()
+    (number,) = slots.begin([Continuation(start, 1, GREEDY, rule)])
+    (drawn,) = finish(slots, [number], 3)
+    slots.end(number)
+    for ending in ([7, 8], [9]):
+        slots.begin([Continuation([*start, *drawn, *ending], 1, GREEDY, rule)])
+    for _ in range(6):
+        slots.step()
+        busy = sorted(slots._slots.busy)
+        assert len(busy) == 2
+        assert seen[-1] == [([-1] * 24 + slots._slots.read[slot])[-24:] for slot in busy]
 
 
 def test_what_no_step_changes_is_packed_once(

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.unit.backends.openai_client import PROMPT, Maker, ask
+from tests.unit.backends.openai_client import PROMPT, Maker, ask, draw
 from tests.unit.backends.openai_server import (
     KEY,
     Server,
@@ -33,7 +33,6 @@ from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Backend
 from hammingmark.records import Candidate, Message, Prompt, Sampling
-from hammingmark.testing import draw
 
 CHAT = Prompt(messages=(Message("system", "Be brief."), Message("user", "Tell me.")))
 

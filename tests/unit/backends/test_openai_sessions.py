@@ -268,7 +268,29 @@ def test_a_failure_comes_after_what_was_finished(server: Server, make: Maker) ->
     session.submit(ask(1))
     session.submit(ask(2, written=" Other."))
     assert [each.number for each in session.wait()] == [1]
-    for _ in range(2):
-        with pytest.raises(BackendError, match="401"):
-            session.wait()
+    (failed,) = session.wait()
+    assert failed.number == 2
+    assert not failed.pieces
+    assert "401" in (failed.trouble or "")
+    session.close()
+
+
+def test_a_request_that_fails_is_nobody_elses_trouble(server: Server, make: Maker) -> None:
+    session = make(parallel=2).open()
+    server.script = [status(401), honest]
+    session.submit(ask(1))
+    session.submit(ask(2, written=" Other."))
+    found = {each.number: each for _ in range(2) for each in session.wait()}
+    assert sorted(bool(each.trouble) for each in found.values()) == [False, True]
+    session.submit(ask(3))
+    assert session.wait()[0].finished
+    session.close()
+
+
+def test_a_session_that_waits_is_woken(server: Server, make: Maker) -> None:
+    server.always = stall_midway
+    session = make().open()
+    session.submit(ask(1))
+    threading.Timer(0.05, session.wake).start()
+    assert session.wait() == []
     session.close()

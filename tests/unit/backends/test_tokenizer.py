@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hammingmark
+from hammingmark.errors import BackendError, InputError, KeyMismatch
+
 pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
-from transformers import PreTrainedTokenizerFast  # noqa: E402
+from transformers import LlamaConfig, PreTrainedTokenizerFast  # noqa: E402
 
-from hammingmark.backends.tokenizer import added_text  # noqa: E402
+from hammingmark.backends.tokenizer import (  # noqa: E402
+    SavedTokenizer,
+    TransformersTokenizer,
+    added_text,
+)
 
 
 @pytest.fixture
@@ -40,3 +49,105 @@ def test_the_pieces_of_stages_are_those_of_one_draw(tokenizer: Any) -> None:
             added_text(tokenizer, tokens[place : place + 1], told=0, behind=tokens[:place]) or ""
         )
     assert text == whole
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A folder with a tokenizer by bytes, and the configuration of its model."""
+    pieces = ["The", "Ġsea", "Ġslept", "Ã", "©", "âĢ", "Ŀ", "Ċ", "Ġ", "3"]
+    alphabet = sorted({*tokenizers.pre_tokenizers.ByteLevel.alphabet(), *pieces})
+    made = tokenizers.Tokenizer(
+        tokenizers.models.BPE({each: i for i, each in enumerate(alphabet)}, merges=[])
+    )
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    folder = tmp_path / "model"
+    fast = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", bos_token="<begin>")
+    fast.save_pretrained(folder)
+    LlamaConfig(vocab_size=300).save_pretrained(folder)
+    return folder
+
+
+def test_a_saved_tokenizer_is_the_same_without_the_library(model: Path, tmp_path: Path) -> None:
+    first = TransformersTokenizer(model, name="transformers:here")
+    first.save(tmp_path / "kept" / "deeper")
+    (file,) = (tmp_path / "kept" / "deeper").iterdir()
+    saved = SavedTokenizer(file, name="transformers:here")
+    assert saved.name == first.name
+    assert saved.fingerprint == first.fingerprint == file.name
+    assert saved.size == first.size == 300
+    for text in ("", "The sea slept.\n\nThe café — “3”  <end> x", " 三 nights"):
+        tokens = first.encode(text)
+        assert saved.encode(text) == tokens
+        assert saved.pieces(tokens) == first.pieces(tokens)
+        assert "".join(saved.pieces(tokens)) == text
+    assert first.encode("The sea")[0] != first.encode("sea")[0]
+
+
+def test_a_damaged_file_is_refused(model: Path, tmp_path: Path) -> None:
+    first = TransformersTokenizer(model)
+    first.save(tmp_path / "kept")
+    file = tmp_path / "kept" / first.fingerprint
+    file.write_bytes(file.read_bytes().replace(b"300", b"301", 1))
+    with pytest.raises(InputError, match=r"is damaged\. Delete the file"):
+        SavedTokenizer(file, name="x")
+    first.save(tmp_path / "kept")  # what is there is left alone
+
+
+def test_a_key_finds_its_tokenizer_again_when_the_model_is_gone(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAMMINGMARK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
+    monkeypatch.chdir(model.parent)
+    key = hammingmark.new_key(method="kgw", tokenizer=f"transformers:{model.name}")
+    monkeypatch.chdir(tmp_path.parent)  # a key is used from other folders, too
+    assert key.config.tokenizer.name == f"transformers:{model}"  # type: ignore[attr-defined]
+    model.rename(tmp_path / "elsewhere")
+    text = "The sea slept and the sea rose again, three times over."
+    verdict = hammingmark.detect(text, key=key)
+    assert verdict.evidence.unit == "token"
+    assert "".join(verdict.pieces) == text
+    (file,) = (tmp_path / "ring" / "tokenizers").iterdir()
+    (tmp_path / "cache" / "tokenizers").mkdir(parents=True)
+    file = file.rename(tmp_path / "cache" / "tokenizers" / file.name)  # where it was kept before
+    assert hammingmark.detect(text, key=key).p_value == verdict.p_value
+    file.unlink()
+    with pytest.raises(BackendError, match=r"there is no such folder\. Or copy the tokenizer from"):
+        hammingmark.detect(text, key=key)
+
+
+def test_a_key_refuses_another_tokenizer_by_name(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
+    key = hammingmark.new_key(method="kgw", tokenizer=f"transformers:{model}")
+    LlamaConfig(vocab_size=301).save_pretrained(model)
+    other = TransformersTokenizer(model, name="transformers:other")
+    with pytest.raises(KeyMismatch, match=r"made for the tokenizer .*transformers:other"):
+        hammingmark.detector(key, tokenizer=other)
+
+
+@pytest.mark.parametrize("text", ["half \ud800 a pair", "\udfff", "a 😀 whole one"])
+def test_half_of_a_surrogate_pair_is_replaced(model: Path, tmp_path: Path, text: str) -> None:
+    tokenizer = TransformersTokenizer(model)
+    tokenizer.save(tmp_path)
+    saved = SavedTokenizer(tmp_path / tokenizer.fingerprint, name="x")
+    assert saved.encode(text) == tokenizer.encode(text)
+
+
+def test_what_a_models_file_says_of_lengths_is_not_obeyed(model: Path, tmp_path: Path) -> None:
+    """Some models are saved as they were trained: cutting texts off, and filling them up."""
+    plain = TransformersTokenizer(model)
+    copy = tmp_path.parent / f"{tmp_path.name}-copy"
+    shutil.copytree(model, copy)
+    file = copy / "tokenizer.json"
+    changed = tokenizers.Tokenizer.from_file(str(file))
+    changed.enable_truncation(4)
+    changed.enable_padding(length=4)
+    changed.save(str(file))
+    cutting = TransformersTokenizer(copy)
+    cutting.save(tmp_path)
+    saved = SavedTokenizer(tmp_path / cutting.fingerprint, name="x")
+    for text in ("one", "one two three four five six seven eight nine ten"):
+        assert cutting.encode(text) == saved.encode(text) == plain.encode(text)

@@ -12,11 +12,11 @@ from scipy import stats
 
 from hammingmark.core.compare import TextTest, compare
 from hammingmark.core.nulls import (
-    SMALLEST,
     BinomialNull,
     KeyRandomization,
     NormalApproximation,
 )
+from hammingmark.core.sums import SMALLEST
 from hammingmark.keys import Secret
 
 

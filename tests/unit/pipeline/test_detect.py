@@ -11,11 +11,15 @@ import pytest
 from hammingmark.core.calibration import Calibration
 from hammingmark.core.statistics import STATISTICS
 from hammingmark.errors import CalibrationError, InputError
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.method_config import TokenizerId
 from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import Detector
 from hammingmark.pipeline.key_search import EveryKey
-from hammingmark.pipeline.reading import ReadText
+from hammingmark.pipeline.reading import ReadText, TokenReader
 from hammingmark.records import Verdict
+from hammingmark.testing.tokenizer import FakeTokenizer
+from hammingmark.watermarks.kgw import KGW, KGWConfig
 
 
 def judge_rows(detector: Detector, sentences: list[str], rows: np.ndarray) -> Verdict:
@@ -88,6 +92,36 @@ def test_where_no_key_could_reach_the_level_the_reason_names_what_it_could(
     assert f"no mark gives p below {verdict.attainable:.2g}" in verdict.reason
 
 
+def judge_tokens(text: str, **parameters: object) -> Verdict:
+    tokenizer = FakeTokenizer()
+    wanted = TokenizerId(tokenizer.name, tokenizer.fingerprint, tokenizer.size)
+    config = KGWConfig(tokenizer=wanted, **parameters)  # type: ignore[arg-type]
+    key = WatermarkKey(Secret(bytes(32)), config)
+    return Detector(TokenReader(tokenizer), EveryKey([KGW(key)])).judge(text)
+
+
+def test_tokens_that_cannot_be_scored_are_not_called_sentences() -> None:
+    for text, prefix, held in (("a", 1, "1 token"), ("abc", 4, "3 tokens")):
+        verdict = judge_tokens(text, prefix_length=prefix)
+        assert verdict.p_value is None
+        assert verdict.reason == (
+            f"The text has {held}, of which none is scored: a token is judged by the tokens or "
+            "words before it, and there are too few."
+        )
+    assert judge_tokens("").reason == "The text has no token that can carry the watermark."
+
+
+def test_a_long_text_of_the_same_tokens_is_not_called_short() -> None:
+    verdict = judge_tokens("a" * 3001)
+    assert verdict.watermarked is None
+    assert verdict.reason == (
+        "Too little to tell: with 1 token (2,999 more are repeated, not counted) no mark gives p "
+        "below 0.5."
+    )
+    short = judge_tokens("abc")
+    assert short.reason == "Too little to tell: with 2 tokens no mark gives p below 0.25."
+
+
 def test_a_fixed_threshold_decides_instead_of_the_p_value(make: SimpleNamespace) -> None:
     mark = make.watermark(4)
     text = make.text(make.plain(12, seed=4))
@@ -126,7 +160,7 @@ def test_a_calibration_keeps_its_rate_and_finds_the_mark(make: SimpleNamespace) 
 
 def test_too_few_texts_cannot_be_calibrated(make: SimpleNamespace) -> None:
     detector = make.detector()
-    with pytest.raises(CalibrationError, match="too few"):
+    with pytest.raises(CalibrationError, match=r"99 unmarked texts .* too few: 1 of 2 are"):
         fit_calibration(
             ["One. Two. Three.", ""],
             reader=detector.reader,

@@ -335,9 +335,10 @@ class Tokens(LongestOf):
     """A method that marks tokens."""
 
     choose = property()  # type: ignore[assignment]  # it has none
+    stage = "logits"
     width = 1
 
-    def process(self, scores: object, contexts: object) -> object:
+    def process(self, scores: object, step: object) -> object:
         return scores
 
 

@@ -37,7 +37,7 @@ def test_votes_are_those_of_the_definition() -> None:
     assert [each.valid for each in read.evidence.scores] == expected
     assert read.evidence.means["share"] == np.mean(expected)
     z = (sum(expected) - 0.3 * 59) / math.sqrt(59 * 0.3 * 0.7)
-    assert read.evidence.z == pytest.approx(z)
+    assert read.evidence.z["share"] == pytest.approx(z)
     p_value = compare(read.test("share"), limit=99).p_value
     assert p_value == pytest.approx(0.5 * math.erfc(z / math.sqrt(2)))
 

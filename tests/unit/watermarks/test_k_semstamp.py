@@ -49,7 +49,7 @@ def test_votes_are_those_of_the_definition() -> None:
     evidence = mark.read(rows).evidence
     assert [each.valid for each in evidence.scores] == expected
     h, n = sum(expected), 39
-    assert evidence.z == pytest.approx((h - n / 4) / math.sqrt(n * 3 / 16))
+    assert evidence.z["share"] == pytest.approx((h - n / 4) / math.sqrt(n * 3 / 16))
     assert evidence.means["share"] == pytest.approx(h / n)
 
 

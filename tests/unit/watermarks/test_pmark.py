@@ -116,7 +116,7 @@ def test_offline_counts_are_those_of_the_definition() -> None:
     assert [each.valid for each in evidence.scores] == [all(right) for right in rights]
     assert evidence.means["soft"] == pytest.approx(np.mean(softs))
     assert evidence.means["hard"] == pytest.approx(np.mean(rights))
-    assert evidence.z == pytest.approx((np.mean(softs) - 0.5) / math.sqrt(0.25 / (40 * 4)))
+    assert evidence.z["soft"] == pytest.approx((np.mean(softs) - 0.5) / math.sqrt(0.25 / (40 * 4)))
     np.testing.assert_allclose(mark.read(rows).test("soft").own, softs)
 
 

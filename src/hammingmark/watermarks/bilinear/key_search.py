@@ -10,13 +10,10 @@ from numpy.typing import NDArray
 
 from hammingmark.core.bilinear import as_directions, transition_scores
 from hammingmark.core.hashing import project
-from hammingmark.core.passages import scan_along
-from hammingmark.core.ranking import keep_best
+from hammingmark.core.ranking import BestKeys
 from hammingmark.core.sums import NormalIncrements
 
 _TOGETHER = 64  # keys that are looked at side by side
-_WHOLES = 3  # keys that are kept for the whole of a text
-_WINDOWS = 1  # and for a passage of it
 
 
 def best_keys(
@@ -37,8 +34,7 @@ def best_keys(
     Returns:
         Numbers of keys, at most four for each text.
     """
-    wholes: list[list[tuple[float, int]]] = [[] for _ in texts]
-    windows: list[list[tuple[float, int]]] = [[] for _ in texts]
+    found = [BestKeys() for _ in texts]
     waiting = iter(keys)
     first = 0
     while some := list(islice(waiting, _TOGETHER)):
@@ -46,17 +42,12 @@ def best_keys(
         before = np.ascontiguousarray(np.concatenate([R for R, _, _ in some]).T)
         after = np.ascontiguousarray(np.concatenate([S for _, S, _ in some]).T)
         beginnings = np.concatenate([u for _, _, u in some])[None]
-        for number, text in enumerate(texts):
+        for text, best in zip(texts, found, strict=True):
             seen = as_directions(project(text[:-1], before, bits=m).astype(np.float64))
             directions = np.concatenate([beginnings, seen])
             following = project(text, after, bits=m).astype(np.float64)
             scores = transition_scores(directions, following).astype(np.float64)
             added = increments.of(scores)
-            whole, window = scan_along([added], np.zeros(len(added)))
-            wholes[number] = keep_best(wholes[number], whole, first, most=_WHOLES)
-            windows[number] = keep_best(windows[number], window, first, most=_WINDOWS)
+            best.update([added], first, centre=np.zeros(len(added)))
         first += len(some)
-    return [
-        list(dict.fromkeys(-place for _, place in one + other))
-        for one, other in zip(wholes, windows, strict=True)
-    ]
+    return [best.keys for best in found]

@@ -8,15 +8,13 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.passages import scan_along
-from hammingmark.core.ranking import keep_best
+from hammingmark.core.ranking import BestKeys
 from hammingmark.core.references import without_topic
 from hammingmark.core.statistics import Rule, Statistic, cosines, grid_steps
 from hammingmark.watermarks.hamming.increments import along, projected
 
 _TOGETHER = 256  # keys that are looked at side by side
-_WHOLES = 4  # keys that are kept for the whole of a text
-_WINDOWS = 1  # and for a passage of it
+_WHOLES = 4  # keys that are kept for the whole of a text, beside one for a passage
 
 
 def best_keys(
@@ -64,18 +62,15 @@ class _Look:
         self._rule = rule
         self._similarity = cosines(rows)
         self._centre = statistic.centre(grid_steps(self._similarity, rule=rule))
-        self._wholes: list[tuple[float, int]] = []
-        self._windows: list[tuple[float, int]] = []
+        self._best = BestKeys(wholes=_WHOLES)
 
     @property
     def keys(self) -> list[int]:
         """Their numbers."""
-        return [-place for _, place in self._wholes + self._windows]
+        return self._best.keys
 
     def update(self, stacked: NDArray[np.float32], first: int) -> None:
         """Look at more keys, numbered from ``first``: their planes side by side, (d, k m)."""
         view = projected(self._rows, stacked, bits=self._rule.bits)
         parts = along(view, self._similarity, statistic=self._statistic, rule=self._rule)
-        wholes, windows = scan_along(parts, self._centre)
-        self._wholes = keep_best(self._wholes, wholes, first, most=_WHOLES)
-        self._windows = keep_best(self._windows, windows, first, most=_WINDOWS)
+        self._best.update(parts, first, centre=self._centre)

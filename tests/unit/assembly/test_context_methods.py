@@ -1,0 +1,95 @@
+"""Keys that have a tokenizer and an encoder: made, held against both, and shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.command import run_here
+
+from hammingmark import keyring
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.marking import default_backend, writer
+from hammingmark.assembly.methods import describe_method
+from hammingmark.errors import InputError, KeyMismatch
+from hammingmark.keys import WatermarkKey
+from hammingmark.pipeline.reading import ContextReader
+from hammingmark.testing import FakeBackend, FakeEncoder
+from hammingmark.testing.grammar import paragraph
+from hammingmark.testing.tokenizer import FakeTokenizer
+
+
+@dataclass
+class FakeLogitsBackend(FakeBackend):
+    """The same, with a tokenizer; logits are left alone."""
+
+    tokenizer: FakeTokenizer = FakeTokenizer()  # noqa: RUF009 - it is frozen
+
+    def load_tokenizer(self) -> FakeTokenizer:
+        return self.tokenizer
+
+
+def key(**parameters: object) -> WatermarkKey:
+    return new_key(
+        FakeEncoder(),
+        method="sir",
+        tokenizer=FakeTokenizer(),
+        parameters={"network": "projection", **parameters},
+    )
+
+
+def test_a_key_has_both_parts_and_survives_its_file() -> None:
+    made = key(delta=2.0)
+    assert made.config.encoder.name == "fake"  # type: ignore[attr-defined]
+    assert made.config.tokenizer.name == "fake"  # type: ignore[attr-defined]
+    again = keyring.from_json(keyring.to_json(made, with_secret=True))
+    assert again == made
+    assert default_backend(made) == "fake"
+    described = describe_method("sir")
+    assert (described.marks, described.embeds) == ("tokens", True)
+
+
+def test_an_encoder_without_a_network_is_refused() -> None:
+    with pytest.raises(InputError, match="network=projection"):
+        new_key(FakeEncoder(), method="sir", tokenizer=FakeTokenizer())
+
+
+def test_both_parts_are_held_against_the_key() -> None:
+    made, text = key(), paragraph(Random(1))
+    other, words = FakeEncoder(seed=1), FakeTokenizer(words=("a", "b"))
+    with pytest.raises(KeyMismatch, match="made for the encoder"):
+        writer(made, backend=FakeLogitsBackend(), encoder=other)
+    with pytest.raises(KeyMismatch, match="made for the tokenizer"):
+        writer(made, backend=FakeLogitsBackend(tokenizer=words), encoder=FakeEncoder())
+    with pytest.raises(KeyMismatch, match="made for the encoder"):
+        detector(made, encoder=other, tokenizer=FakeTokenizer())
+    with pytest.raises(KeyMismatch, match="made for the tokenizer"):
+        detector(made, encoder=FakeEncoder(), tokenizer=words)
+    found = detector(made, encoder=FakeEncoder(), tokenizer=FakeTokenizer())
+    assert isinstance(found.reader, ContextReader)
+    assert found.judge(text).p_value is not None
+    assert writer(made, backend=FakeLogitsBackend(), encoder=FakeEncoder()).write("It.", seed=1)
+
+
+def test_keys_of_other_parameters_are_searched_apart() -> None:
+    made = key()
+    other = replace(key(), config=replace(made.config, chunk_length=5))  # type: ignore[call-arg]
+    with pytest.raises(InputError, match="differ in their parameters"):
+        detector([made, other], encoder=FakeEncoder(), tokenizer=FakeTokenizer())
+    with pytest.raises(InputError, match="edits"):
+        detector(made, encoder=FakeEncoder(), tokenizer=FakeTokenizer(), edits=True)
+    both = detector([made, key()], encoder=FakeEncoder(), tokenizer=FakeTokenizer())
+    assert both.keys == 2
+
+
+def test_a_key_is_shown_with_both_parts(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(keyring.to_json(key(), with_secret=True)))
+    file.chmod(0o600)
+    shown = run_here("keys", "show", str(file), folder=tmp_path).stdout.decode()
+    assert "encoder  fake (64 dimensions" in shown
+    assert "tokens   of fake (" in shown

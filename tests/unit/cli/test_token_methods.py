@@ -1,0 +1,251 @@
+"""Commands with keys of methods that mark tokens: what they take, refuse and say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Run
+
+from hammingmark.cli import calibrate as calibrate_module
+from hammingmark.cli import generate as generate_module
+from hammingmark.cli import keys as keys_module
+from hammingmark.store.catalogue import DEFAULT_GENERATOR
+from hammingmark.testing import FakeBackend, FakeEncoder
+from hammingmark.testing.tokenizer import FakeTokenizer
+
+SIR = ("--method", "sir", "--set", "network=projection")
+
+
+@dataclass
+class FakeLogitsBackend(FakeBackend):
+    """The same, with a tokenizer; logits are left alone."""
+
+    def load_tokenizer(self) -> FakeTokenizer:
+        return FakeTokenizer()
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, command: Run, asked: list[str]) -> Run:
+    """Runs commands on fakes, with a key of each kind."""
+
+    def fetch_encoder(spec: str) -> FakeEncoder:
+        asked.append(spec)
+        return FakeEncoder()
+
+    def fetch_backend(spec: str, **options: object) -> FakeLogitsBackend:
+        asked.append(spec)
+        return FakeLogitsBackend()
+
+    def load_tokenizer(spec: str) -> FakeTokenizer:
+        asked.append(spec)
+        return FakeTokenizer()
+
+    for module in (calibrate_module, generate_module, keys_module):
+        monkeypatch.setattr(module, "fetch_encoder", fetch_encoder)
+    monkeypatch.setattr(generate_module, "fetch_backend", fetch_backend)
+    monkeypatch.setattr("hammingmark.assembly.keys.load_tokenizer", load_tokenizer)
+    monkeypatch.setattr(
+        "hammingmark.assembly.detection.tokenizer_of", lambda wanted: FakeTokenizer()
+    )
+    for name, words in {
+        "green": ("--method", "kgw"),
+        "meaning": SIR,
+        "plain": ("--language", "de", "--splitter", "punkt"),
+    }.items():
+        code, _, trouble = command("keys", "new", "--name", name, *words)
+        assert code == 0, trouble
+    model = f"transformers:{DEFAULT_GENERATOR}"
+    assert asked == [model, "minilm-mark", model, "minilm-mark"]
+    asked.clear()
+    return command
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("kgw", "--encoder", "minilm-mark"), "has no encoder; leave --encoder out."),
+        (("kgw", "--splitter", "sentencex"), "has no splitter; leave --splitter out."),
+        (("kgw", "--language", "en"), "has no language; leave --language out."),
+        (("kgw", "--length", "20"), "has no acceptance rate; leave --length out."),
+        (("kgw", "--evidence", "20"), "has no acceptance rate; leave --evidence out."),
+        (("semstamp", "--length", "200"), "has no acceptance rate; leave --length out."),
+        (("sir", "--splitter", "punkt"), "has no splitter; leave --splitter out."),
+        (("bilinear", "--backend", "x"), "marks sentences and has no tokenizer; leave --backend"),
+        (("kgw", "--backend", "smollm2"), "Write transformers:smollm2."),
+        (("kgw", "--backend", "my.gguf"), "Write transformers:my.gguf."),
+        (("kgw", "--backend", "transformers"), "Write transformers:MODEL, where MODEL is"),
+        (("kgw", "--backend", "transformers:"), "Write transformers:MODEL, where MODEL is"),
+        (("kgw", "--set", "gamma=2"), "gamma lies between"),
+        (("kgw", "--set", "gama=2"), "Did you mean 'gamma'?"),
+        (("kgw", "--set", "prefix_length=many"), "takes a whole number"),
+        (("kgw", "--preset", "cheap"), "no preset 'cheap'"),
+        (("sir", "--preset", "cheap"), "no preset 'cheap'"),
+        (("kgw", "--name", "green"), "exists; choose another name"),
+        (("kgw", "--name", "../a"), "cannot name a key"),
+        (("kgw", "--out", "there.json"), "exists; choose another name"),
+    ],
+)
+def test_a_key_that_cannot_be_made_is_refused_before_any_work(
+    run: Run, tmp_path: Path, asked: list[str], words: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "there.json").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    code, out, trouble = run("keys", "new", "--method", *words)
+    assert (code, out) == (1, "")
+    assert trouble.startswith("Error: ")
+    assert trouble.count("\n") == 1
+    assert told in trouble
+    assert asked == []
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_parameters_out_of_their_range_are_refused_before_the_tokenizer(
+    run: Run, asked: list[str]
+) -> None:
+    code, _, trouble = run("keys", "new", *SIR, "--set", "delta=-1")
+    assert code == 1
+    assert "delta lies above 0" in trouble
+    assert asked == ["minilm-mark"]
+
+
+def test_what_a_method_has_can_be_chosen(run: Run, asked: list[str]) -> None:
+    words = ("keys", "new", *SIR, "--encoder", "minilm", "--backend", "transformers:my.gguf")
+    code, _, trouble = run(*words)
+    assert code == 0, trouble
+    assert asked == ["minilm", "transformers:my.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--budget", "4"), "has no budget of candidates; leave --budget out."),
+        (("--stage-tokens", "0"), "has no stages; leave --stage-tokens out."),
+        (("--procedure", "paper"), "has no rejection sampling; leave --procedure out."),
+        (("--language", "en"), "has no language; leave --language out."),
+        (("--splitter", "sentencex"), "has no splitter; leave --splitter out."),
+    ],
+)
+@pytest.mark.parametrize("name", ["green", "meaning"])
+def test_options_for_sentences_are_refused_for_tokens(
+    run: Run, asked: list[str], name: str, words: tuple[str, ...], told: str
+) -> None:
+    code, out, trouble = run("generate", "-k", name, "--prompt", "It rained.", *words)
+    assert (code, out) == (1, "")
+    assert "marks tokens and " + told in trouble
+    assert trouble.count("\n") == 1
+    assert asked == []
+
+
+def test_the_same_options_are_for_sentences(run: Run) -> None:
+    words = ("--budget", "4", "--stage-tokens", "0", "--procedure", "paper", "--language", "de")
+    code, out, trouble = run("generate", "-k", "plain", "--prompt", "It rained.", *words)
+    assert code == 0, trouble
+    assert out.strip()
+
+
+def test_sentences_that_are_counted_have_a_language(run: Run) -> None:
+    words = ("--language", "de", "--splitter", "punkt", "--max-sentences", "2", "--json")
+    code, out, trouble = run("generate", "-k", "green", "--prompt", "It rained.", *words)
+    assert code == 0, trouble
+    record = json.loads(out)
+    assert (record["sentences"], record["stopped"]) == (2, "sentences")
+
+
+@pytest.mark.parametrize(
+    ("name", "model"), [("green", "fake"), ("meaning", "fake"), ("plain", DEFAULT_GENERATOR)]
+)
+def test_without_the_watermark_the_model_is_that_of_the_key(
+    run: Run, asked: list[str], name: str, model: str
+) -> None:
+    written = ("generate", "-k", name, "--prompt", "It rained.", "--max-tokens", "20")
+    code, _, trouble = run(*written, "--no-watermark")
+    assert code == 0, trouble
+    assert asked == [model]
+    asked.clear()
+    assert run(*written, "--no-watermark", "--backend", "another")[0] == 0
+    assert asked == ["another"]
+
+
+@pytest.mark.parametrize(
+    ("words", "by_sentence"),
+    [(("-k", "green"), False), (("-k", "green", "--no-watermark"), False), (("-k", "plain"), True)],
+)
+def test_samples_per_sentence_are_told_where_sentences_are_sampled(
+    run: Run, tmp_path: Path, words: tuple[str, ...], by_sentence: bool
+) -> None:
+    (tmp_path / "p.jsonl").write_text('{"text": "It rained."}\n')
+    limits = ("--max-tokens", "40", "--json")
+    alone = json.loads(run("generate", *words, "--prompt", "It rained.", *limits)[1])
+    many = json.loads(run("generate", *words, "--prompts", "p.jsonl", *limits)[1])
+    for record in (alone, many):
+        assert record["tokens_per_sentence"] > 0
+        assert (record["samples_per_sentence"] is not None) == by_sentence
+
+
+def counts(monkeypatch: pytest.MonkeyPatch, module: object) -> dict[str, int]:
+    """What a command counts while it works."""
+    found: dict[str, int] = {}
+
+    @contextmanager
+    def counting(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
+        yield lambda steps: found.update({what: found.get(what, 0) + steps})
+
+    monkeypatch.setattr(module, "counting", counting)
+    return found
+
+
+@pytest.mark.parametrize(("name", "what"), [("green", "tokens"), ("plain", "sentences")])
+def test_what_is_written_is_counted_by_its_name(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, what: str
+) -> None:
+    found = counts(monkeypatch, generate_module)
+    words = ("generate", "-k", name, "--prompt", "It rained.", "--max-tokens", "30", "--json")
+    assert found == {what: json.loads(run(*words)[1])[what]}
+
+
+def test_thresholds_for_tokens_speak_of_no_sentences(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"text": "The old mill stood by the river " * 5}, {"text": ""}]
+    (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = counts(monkeypatch, calibrate_module)
+    for name in ("green", "meaning"):
+        code, _, trouble = run("calibrate", "few.jsonl", "-k", name, "--out", "c.json")
+        assert code == 1
+        assert "99 unmarked texts that are long enough to be scored" in trouble
+        assert "1 of 2" in trouble
+        assert "sentence" not in trouble
+    assert [*found] == ["contexts embedded"]
+    code, _, trouble = run(
+        "calibrate", "few.jsonl", "-k", "green", "--out", "c.json", "--language", "de"
+    )
+    assert code == 1
+    assert "leave --language out" in trouble
+
+
+def test_a_method_is_shown_with_what_its_parameters_are_and_mean(run: Run) -> None:
+    lines = run("methods", "kgw")[1].splitlines()
+    place = lines.index("  gamma: a number; by default 0.5")
+    assert lines[place + 1] == "      γ, the share of the vocabulary that is green."
+    assert "  delta: a number; by default 2" in lines
+    assert all(len(line) <= 100 for line in lines)
+    assert "``" not in "".join(lines)
+    [record] = json.loads(run("methods", "kgw", "--json")[1])
+    assert record["parameters"]["prefix_length"] == {
+        "takes": "a whole number",
+        "default": 1,
+        "meaning": "h, tokens before a token that decide its list.",
+    }
+
+
+def test_the_default_is_that_of_the_preset_where_it_is_known(run: Run) -> None:
+    hamming = run("methods", "hamming")[1]
+    assert "  threshold: a number; by default 4.17\n" in hamming
+    assert "  residual: true or false; by default true\n" in hamming
+    assert "  gamma: a number\n" in run("methods", "simmark")[1]  # it is in the encoder's profile
+    assert "  digest: a text\n" in run("methods", "sir")[1]  # empty until a key is made
