@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A worker for each core; a file's tests stay together and share what they have made.
+PARALLEL := -n auto --dist loadfile
 
 .PHONY: demo test verify check format lint types contracts fast clean
 
@@ -15,7 +17,7 @@ demo: $(STAMP)
 	$(BIN)/hammingmark demo
 
 test: check
-	$(BIN)/python -m pytest -m "slow and not study"
+	$(BIN)/python -m pytest $(PARALLEL) -m "slow and not study"
 
 # Before a release: what `make test` does, and the studies, which take long.
 verify: test
@@ -38,7 +40,7 @@ contracts: $(STAMP)
 	$(BIN)/lint-imports
 
 fast: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -15,6 +16,7 @@ from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.machine import model_store
 from hammingmark.cli import cli
 from hammingmark.keyring import Keyring
+from tests.serving import serve
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -25,6 +27,7 @@ _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)[^)]*\)")
 _COMMAND = re.compile(r"^(?:\$ )?(hammingmark .*)$", re.MULTILINE)
 _INLINE = re.compile(r"(?<!`)`(hammingmark [^`]+)`")
 _FOLDER = re.compile(r"path/to/([\w-]+)")  # stands for the folder of the model of that name
+_SERVICE = "http://127.0.0.1:8080"  # a service that the reader is supposed to have started
 _KEY = re.compile(r'load_key\("([\w-]+)"\)')  # a key that the reader is supposed to have made
 
 
@@ -38,7 +41,7 @@ def python_blocks(page: Path) -> list[str]:
 def needs_models(page: Path) -> bool:
     code = "".join(python_blocks(page))
     marked = "<!-- needs models -->" in page.read_text("utf-8")
-    return marked or bool(_FOLDER.search(code) or _KEY.search(code))
+    return marked or _SERVICE in code or bool(_FOLDER.search(code) or _KEY.search(code))
 
 
 def relative(path: Path) -> str:
@@ -55,6 +58,13 @@ def run_examples(text: str, name: str, names: dict[str, object]) -> None:
     assert not result.failed, report.getvalue()
 
 
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a service runs with the embedded models."""
+    with serve(tmp_path_factory.mktemp("service"), "--set", "max_tokens=60") as served:
+        yield served.root
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -66,7 +76,7 @@ def run_examples(text: str, name: str, names: dict[str, object]) -> None:
     ],
 )
 def test_the_python_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path))
     names: dict[str, object] = {"__name__": "__main__"}
@@ -74,6 +84,8 @@ def test_the_python_of_a_page_runs(
         for name in set(_KEY.findall(block)):
             Keyring(tmp_path).add(new_key(), name=name)
         code = _FOLDER.sub(lambda found: model_store().ensure(found[1]).as_posix(), block)
+        if _SERVICE in code:
+            code = code.replace(_SERVICE, request.getfixturevalue("service"))
         if ">>> " in code:
             run_examples(code, relative(page), names)
         else:

@@ -17,6 +17,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("hammingmark.cli.demo:demo", "See it work: write, detect, compare."),
     "generate": ("hammingmark.cli.generate:generate", "Write marked text."),
     "detect": ("hammingmark.cli.detect:detect", "Judge texts: is the mark there, and where?"),
+    "serve": ("hammingmark.cli.serve:serve", "Serve a marking proxy, and a page to judge texts."),
+    "api-keys": (
+        "hammingmark.cli.api_keys:api_keys",
+        "Make, list and remove API keys of the service.",
+    ),
     "attack": ("hammingmark.cli.attack:attack", "Change texts and see how far they stay the same."),
     "methods": ("hammingmark.cli.methods:methods", "List the watermarking methods."),
     "keys": ("hammingmark.cli.keys:keys", "Make, derive, show, list and rotate secret keys."),

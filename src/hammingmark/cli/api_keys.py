@@ -1,0 +1,79 @@
+"""``hammingmark api-keys``: who may use the service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from hammingmark.libraries import require_libraries
+
+_file = click.option(
+    "--file", "path", type=click.Path(path_type=Path), required=True,
+    help="File of API keys, as in `serve --api-keys`.",
+)  # fmt: skip
+
+
+@click.group("api-keys")
+def api_keys() -> None:
+    """Make, list and remove API keys of the service."""
+    require_libraries(("fastapi",), part="The service", get="hammingmark[server]")
+
+
+@api_keys.command()
+@click.argument("name")
+@_file
+@click.option(
+    "--scope", "scopes", multiple=True, required=True,
+    type=click.Choice(["generate", "detect", "admin"]), help="May be repeated.",
+)  # fmt: skip
+@click.option("--rate", type=float, help="Requests per minute.")
+@click.option("--may-switch-off", is_flag=True, help="May ask for unmarked text.")
+def new(
+    name: str, path: Path, scopes: tuple[str, ...], rate: float | None, may_switch_off: bool
+) -> None:
+    """Make an API key, print it, and add what proves it to the file.
+
+    It is shown this once: the file holds its hash alone.
+    """
+    from hammingmark.server.authorization import add_to_file, new_api_key
+
+    token, key = new_api_key(name, scopes=scopes, rate=rate, may_switch_off=may_switch_off)
+    add_to_file(path, key)
+    click.echo(token)
+    click.echo(f"Added {name} to {path}. The key is shown this once.", err=True)
+
+
+@api_keys.command("list")
+@_file
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+def list_(path: Path, as_json: bool) -> None:
+    """List API keys by their names."""
+    from hammingmark.server.authorization import SCOPES, read_api_keys
+
+    for key in read_api_keys(path):
+        scopes = [scope for scope in SCOPES if scope in key.scopes]
+        if as_json:
+            row = {
+                "name": key.name,
+                "scopes": scopes,
+                "rate": key.rate,
+                "may_switch_off": key.may_switch_off,
+            }
+            click.echo(json.dumps(row))
+        else:
+            rate = "" if key.rate is None else f"  {key.rate:g} per minute"
+            off = "  may switch off" if key.may_switch_off else ""
+            click.echo(f"{key.name}  {', '.join(scopes)}{rate}{off}")
+
+
+@api_keys.command()
+@click.argument("name")
+@_file
+def remove(name: str, path: Path) -> None:
+    """Withdraw an API key; a service that runs refuses it from then on."""
+    from hammingmark.server.authorization import remove_from_file
+
+    remove_from_file(path, name)
+    click.echo(f"Removed {name} from {path}.", err=True)

@@ -1,0 +1,101 @@
+"""``hammingmark serve``: the marking proxy and its page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.machine import environment_now
+from hammingmark.cli.options import read_pairs
+from hammingmark.errors import KeyFileError
+from hammingmark.keyring import Keyring
+from hammingmark.libraries import require_libraries
+
+_LIBRARIES = ("fastapi", "uvicorn", "prometheus_client")
+
+
+@click.command()
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Settings in TOML.")
+@click.option("--upstream", help="URL of the OpenAI-compatible endpoint to stand in front of.")
+@click.option("--upstream-model", help="Model to ask it for; by default the only one it offers.")
+@click.option("--backend", help="Language model, where there is no upstream.")
+@click.option("--key", help="Key of the keyring that marks.  [default: default]")
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port to listen on.  [default: 8080]")
+@click.option("--api-keys", type=click.Path(path_type=Path), help="File of API keys.")
+@click.option("--open", "is_open", is_flag=True, default=None, help="Let everybody in.")
+@click.option("--audit-log", type=click.Path(path_type=Path), help="File to record answers in.")
+@click.option(
+    "--set", "pairs", multiple=True, metavar="NAME=VALUE",
+    help="Any other setting, such as policy.switch_off=allowed.",
+)  # fmt: skip
+@click.option("--check", is_flag=True, help="Check the settings, print them, and stop.")
+def serve(
+    file: Path | None,
+    upstream: str | None,
+    upstream_model: str | None,
+    backend: str | None,
+    key: str | None,
+    host: str | None,
+    port: int | None,
+    api_keys: Path | None,
+    is_open: bool | None,
+    audit_log: Path | None,
+    pairs: tuple[str, ...],
+    check: bool,
+) -> None:
+    """Serve a marking proxy with OpenAI's interface, and a page to judge texts.
+
+    Without --upstream the embedded model writes. Settings come from flags, environment variables
+    (HAMMINGMARK_SERVE_PORT) and a file, in this order; --check lists them all with where each came
+    from. On the first start a key is made.
+    """
+    require_libraries(_LIBRARIES, part="The service", get="hammingmark[server]")
+    from hammingmark.server.config import describe, read_config
+    from hammingmark.server.logs import setup
+    from hammingmark.server.run import run
+
+    given: dict[str, object] = {
+        "upstream.url": upstream,
+        "upstream.model": upstream_model,
+        "backend": backend,
+        "key": key,
+        "host": host,
+        "port": port,
+        "api_keys": api_keys,
+        "open": is_open,
+        "audit.file": audit_log,
+    }
+    flags = read_pairs(pairs, {name: value for name, value in given.items() if value is not None})
+    config = read_config(file, environ=os.environ, flags=flags)
+    if check:
+        rows = describe(config)
+        width = max(len(row.name) for row in rows)
+        for row in rows:
+            click.echo(f"{row.name:<{width}}  {row.value}  ({row.source})")
+            click.echo(f"{'':<{width}}  {row.meaning}")
+        return
+    keyring = Keyring(environment_now().keyring)
+    _ensure_key(keyring, config.key)
+    setup(config.log.level, format=config.log.format)
+    scheme = f"http://{config.host}:{config.port}"
+    click.echo(f"Serving at {scheme}/ (the page) and {scheme}/v1 (OpenAI's interface).", err=True)
+    run(config)
+
+
+def _ensure_key(keyring: Keyring, name: str) -> None:
+    """Make the key on the first start; one that is there but unreadable is not replaced."""
+    if (keyring.folder / f"{name}.json").exists() or Path(name).suffix == ".json":
+        return
+    try:
+        keyring.find(name)
+    except KeyFileError:
+        entry = keyring.add(new_key(note="made by hammingmark serve"), name=name)
+        click.echo(
+            f"Made the key {entry.key.id} ({entry.key.config.method}), which marks from now on. It "
+            f"lies in {entry.path}: keep a copy, since without it no text can be judged.",
+            err=True,
+        )

@@ -1,0 +1,1 @@
+"""The service ``hammingmark serve``: marked text and verdicts over HTTP."""

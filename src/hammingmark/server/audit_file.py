@@ -1,0 +1,247 @@
+"""The file of an audit log: whole lines only, each with the hash of the line before.
+
+A line is a JSON object that begins with ``previous``, the SHA-256 of the line before. The first
+line of a file has the event ``file``, and as ``previous`` the last line of the file that was moved
+away before, if any. Who can write the file can also compute new hashes for all of it: the chain
+shows accidents and careless changes, and any change to those who keep `AuditFile.head` elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hammingmark.errors import AuditError
+from hammingmark.server.private_files import sync_folder
+
+Row = dict[str, Any]
+
+FORMAT = "hammingmark-audit-1"
+_BEGINNING = b'{"previous": '
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
+_FLAGS |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is not waited for
+
+
+class AuditFile:
+    """One open file, to whose end lines are written; for one thread of one process.
+
+    A last line that was never finished is moved to ``FILE.torn``.
+
+    Attributes:
+        head: SHA-256 of the last line, in hex; None before the first.
+        torn: bytes of the line that was not finished when the file was opened.
+
+    Raises:
+        AuditError: there is such a file, and it is no audit log.
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.head: str | None = None
+        self.torn = 0
+        self._size = 0
+        self._is_dirty = False
+        self._handle = self._open()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file has no line, so that a line of the event ``file`` must be next."""
+        return self._size == 0
+
+    def rows(self) -> Iterator[Row]:
+        """The records of the file; lines that are none are left out."""
+        for line in _lines(self._handle):
+            if (row := _row_of(line)) is not None:
+                yield row
+
+    def prepare(self) -> None:
+        """Open the file that is at the path now: the old one may have been moved or emptied.
+
+        Raises:
+            AuditError: the new one is no audit log.
+            OSError: a half-written line could not be cut off, or the file cannot be opened.
+        """
+        if self._is_dirty:
+            self._cut_back()
+        if not self._is_current():
+            handle = self._open()
+            os.close(self._handle)
+            self._handle = handle
+
+    def append(self, payloads: Iterable[bytes]) -> None:
+        """Write records, and see them to the disk: all of them or, after an error, none.
+
+        Args:
+            payloads: JSON objects, of one field at least, without ``previous``.
+
+        Raises:
+            OSError: the disk does not take them.
+        """
+        content, head = bytearray(), self.head
+        for payload in payloads:
+            line = b"%s%s, %s" % (_BEGINNING, json.dumps(head).encode(), payload[1:])
+            head = _hash_of(line)
+            content += line + b"\n"
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(self._handle, rest) :]
+            os.fsync(self._handle)
+        except OSError:
+            # What a failed fsync leaves on the disk is not known, so it is cut off as well.
+            self._is_dirty = True
+            with suppress(OSError):
+                self._cut_back()
+            raise
+        self._size += len(content)
+        self.head = head
+
+    def close(self) -> None:
+        """Give the file back."""
+        os.close(self._handle)
+
+    def _open(self) -> int:
+        is_new = not self.path.exists()
+        handle = os.open(self.path, _FLAGS, 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise AuditError(f"The audit log {self.path} is not a file; name another.")
+            if is_new:
+                sync_folder(self.path.parent)
+            self._read_to_the_end(handle)
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle
+
+    def _read_to_the_end(self, handle: int) -> None:
+        size, last, torn = 0, b"", b""
+        for line in _lines(handle):
+            if size == 0 and not _may_begin(line):
+                raise AuditError(
+                    f"{self.path} is there and is no audit log; name another file, or move it away."
+                )
+            if not line.endswith(b"\n"):
+                torn = line
+                break
+            size += len(line)
+            last = line[:-1]
+        if torn:
+            self._set_aside(torn)
+            os.ftruncate(handle, size)
+            os.fsync(handle)
+        self.torn = len(torn)
+        self._size = size
+        if size and self.head is None:  # later, what others did to the file must not look right
+            self.head = _hash_of(last)
+
+    def _set_aside(self, torn: bytes) -> None:
+        aside = os.open(f"{self.path}.torn", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(aside, "ab") as file:
+            file.write(torn + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(self.path.parent)
+
+    def _cut_back(self) -> None:
+        os.ftruncate(self._handle, self._size)
+        self._is_dirty = False
+
+    def _is_current(self) -> bool:
+        ours = os.fstat(self._handle)
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(ours, there) and ours.st_size == self._size
+
+
+def verify(path: Path, *, earlier: Sequence[Path] = ()) -> list[str]:
+    """What is wrong with an audit log: lines that were changed, removed, added or not finished.
+
+    That lines are missing at the end shows only if something was written after them.
+
+    Args:
+        path: the file.
+        earlier: files that were moved away before it, oldest first.
+
+    Raises:
+        AuditError: a file cannot be read.
+    """
+    problems: list[str] = []
+    head: str | None = None
+    before: Path | None = None
+    for each in [*earlier, path]:
+        try:
+            with each.open("rb") as file:
+                found, head = _verify_one(each, file, before=before, head=head)
+        except OSError as error:
+            raise AuditError(f"Cannot read the audit log {each}: {error.strerror}.") from None
+        problems += found
+        before = each
+    return problems
+
+
+def _verify_one(
+    path: Path, lines: Iterable[bytes], *, before: Path | None, head: str | None
+) -> tuple[list[str], str | None]:
+    """What is wrong with one file, and the hash of its last line."""
+    problems = []
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        where = f"{path}:{number}"
+        row = _row_of(line)
+        if not line.endswith(b"\n"):
+            problems.append(f"{where} was never finished.")
+        elif row is None or "previous" not in row:
+            problems.append(f"{where} is no record.")
+        elif number == 1 and not _begins(row):
+            problems.append(f"{where} does not begin an audit log: lines before it were removed.")
+        elif number == 1 and before is not None and row["previous"] != head:
+            problems.append(f"{where} does not follow the last line of {before}.")
+        elif number > 1 and row["previous"] != head:
+            problems.append(
+                f"{where} does not follow the line before it: one of them was changed, or lines "
+                "between them were removed or added."
+            )
+        head = _hash_of(line.removesuffix(b"\n"))
+    if number == 0:
+        problems.append(f"{path} holds no record.")
+    return problems, head
+
+
+def _lines(handle: int) -> Iterator[bytes]:
+    with os.fdopen(os.dup(handle), "rb") as file:
+        file.seek(0)
+        yield from file
+
+
+def _row_of(line: bytes) -> Row | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _begins(row: Row) -> bool:
+    return row.get("event") == "file" and row.get("format") == FORMAT
+
+
+def _may_begin(line: bytes) -> bool:
+    """Whether a line is the first of an audit log, or would have become it."""
+    if line.endswith(b"\n"):
+        row = _row_of(line)
+        return row is not None and _begins(row)
+    return line[: len(_BEGINNING)] == _BEGINNING[: len(line)]
+
+
+def _hash_of(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()

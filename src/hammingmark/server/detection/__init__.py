@@ -1,0 +1,1 @@
+"""Verdicts on texts, and the keys by which they are found."""

@@ -1,0 +1,67 @@
+"""``/v1/watermark/detect`` and ``/v1/watermark/keys``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from hammingmark.server.access import ERRORS, client_of, service_of
+from hammingmark.server.detection.schema import AskedDetection, KeyInfo, KeyInfos, Results
+from hammingmark.server.detection.service import result_of
+from hammingmark.server.problems import Problem
+from hammingmark.server.service import Client, Service
+
+router = APIRouter(prefix="/v1/watermark", tags=["judging"], responses=ERRORS)
+
+Asking = Annotated[Client, Depends(client_of("detect"))]
+Serving = Annotated[Service, Depends(service_of)]
+
+
+@router.post("/detect", summary="Judge texts: is the watermark there, and where?")
+async def detect(asked: AskedDetection, client: Asking, service: Serving) -> Results:
+    """The verdict on each text, by the exact p-value, corrected for the number of keys."""
+    limits = service.config.limits
+    if (asked.text is None) == (asked.texts is None):
+        raise Problem(422, "Give either 'text' or 'texts'.", param="text")
+    texts = [asked.text] if asked.text is not None else asked.texts or []
+    if len(texts) > limits.texts:
+        raise Problem(413, f"{limits.texts} texts at most are judged at once.", param="texts")
+    if max(map(len, texts)) > limits.text_characters:
+        raise Problem(
+            413, f"A text may have {limits.text_characters:,} characters at most.", param="text"
+        )
+    level = asked.level or service.config.level
+
+    def judge() -> Results:
+        detection = service.detection
+        keys = detection.choose(asked.keys)
+        found = detection.judge(texts, keys=keys, level=level, edits=asked.edits)
+        return Results(results=[result_of(verdict, key) for verdict, key in found])
+
+    began = time.perf_counter()
+    async with service.admitted():
+        results = await service.judge(judge)
+    service.metrics.detection_seconds.observe(time.perf_counter() - began)
+    return results
+
+
+@router.get("/keys", summary="The keys that texts are searched for")
+def keys(client: Asking, service: Serving) -> KeyInfos:
+    """Ids, names and methods; never a secret."""
+    # In a thread: the keyring is read, or waited for while somebody else reads it.
+    marking = service.key.current().id
+    return KeyInfos(
+        keys=[
+            KeyInfo(
+                id=entry.key.id,
+                name=entry.name,
+                method=entry.key.config.method,
+                created=entry.key.created.isoformat(),
+                retired=entry.key.retired.isoformat() if entry.key.retired else None,
+                marks=entry.key.id == marking,
+            )
+            for entry in service.detection.entries()
+        ]
+    )

@@ -1,0 +1,107 @@
+"""What is asked about texts, and what is told."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
+
+KeyName = Annotated[StrictStr, Field(min_length=1, max_length=100)]
+
+
+class AskedDetection(BaseModel):
+    """``POST /v1/watermark/detect``: one text, or several."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: StrictStr | None = Field(default=None, description="the text to judge")
+    texts: Annotated[list[StrictStr], Field(min_length=1)] | None = Field(
+        default=None, description="several texts, each judged by itself"
+    )
+    keys: Annotated[list[KeyName], Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, description="ids or names of keys; by default the whole keyring"
+    )
+    level: float | None = Field(
+        default=None, ge=1e-6, lt=1, allow_inf_nan=False, description="false-positive rate to keep"
+    )
+    edits: StrictBool = Field(
+        default=False, description="allow for sentences that were joined, split or inserted"
+    )
+
+
+class Piece(BaseModel):
+    """A sentence or a token of a text, and what it says."""
+
+    text: str
+    score: float | None = None
+    valid: bool | None = None
+    details: dict[str, float | str] = Field(default_factory=dict)
+    in_passage: bool = False
+
+
+class FoundPassage(BaseModel):
+    """Pieces that carry a mark."""
+
+    begin: int
+    end: int
+    p_value: float
+    key_id: str | None = None
+    label: str | None = None
+
+
+class Result(BaseModel):
+    """The verdict on a text."""
+
+    watermarked: bool | None
+    verdict: str
+    reason: str
+    p_value: float | None
+    level: float
+    key_id: str | None
+    label: str | None
+    method: str | None
+    keys: int
+    unit: str
+    threshold: float
+    scale: float | None
+    power: float | None
+    passages: list[FoundPassage]
+    pieces: list[Piece]
+
+
+class Results(BaseModel):
+    """One result for each text, in the order of the request."""
+
+    results: list[Result]
+
+
+class KeyInfo(BaseModel):
+    """A key of the keyring; its secret is told to nobody."""
+
+    id: str
+    name: str
+    method: str
+    created: str
+    retired: str | None
+    marks: bool = Field(description="whether the service marks with it")
+
+
+class KeyInfos(BaseModel):
+    """The keys that texts are searched for."""
+
+    keys: list[KeyInfo]
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The request makes no sense; the error says why."},
+    401: {"description": "No API key, or none that is known."},
+    403: {"description": "The API key is not good for this, or the policy forbids it."},
+    404: {"description": "No such key or model."},
+    413: {"description": "The request is too large."},
+    422: {"description": "A field is missing, unknown or of another kind."},
+    429: {"description": "Too many requests; `Retry-After` says when to try again."},
+    502: {"description": "The language model failed."},
+    503: {"description": "The service cannot mark, judge or record at present."},
+    504: {"description": "It took too long."},
+}
+"""What may go wrong, for the documentation of the interface."""

@@ -1,0 +1,476 @@
+"""One request: its answers as they are written, with the audit log kept beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from hammingmark.errors import AuditError, EncoderError, HammingMarkError, ModelError
+from hammingmark.keys import WatermarkKey
+from hammingmark.method_config import TokenConfig
+from hammingmark.pipeline.engine import Engine, Progress, Ticket
+from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.pipeline.stop_strings import find_stop, held_back
+from hammingmark.records import Generation, GenerationStep, Message, Prompt
+from hammingmark.server.audit import AuditLog, written
+from hammingmark.server.marking.answers import Choice, Mark, added, finish_of
+from hammingmark.server.marking.keys import Writers
+from hammingmark.server.problems import Problem
+
+_SHORT = 2  # sentences that prove nothing, marked or not
+
+Judge = Callable[[WatermarkKey, str], Awaitable[float | None]]
+"""The p-value of a text under a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be written.
+
+    Attributes:
+        prompts: what to answer.
+        choices: answers to each.
+        config: how they are written.
+        seed: decides every draw.
+        key: marks them; None writes them unmarked.
+        reason: why they are not marked, in a sentence.
+        cause: the same in a word.
+        delivers: whether an answer goes on unmarked where the encoder fails.
+        allows_unmarkable: whether an answer without any sentence that can carry a mark is sent.
+    """
+
+    prompts: tuple[Prompt, ...]
+    choices: int
+    config: GenerationConfig
+    seed: int
+    key: WatermarkKey | None
+    reason: str = ""
+    cause: str = ""
+    delivers: bool = False
+    allows_unmarkable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks, for the audit log.
+
+    Attributes:
+        request_id: of the request.
+        endpoint: that was called.
+        model: what the service calls its model.
+        api_key: name of the API key.
+    """
+
+    request_id: str
+    endpoint: str
+    model: str
+    api_key: str | None
+
+
+@dataclass(slots=True)
+class _Text:
+    """One answer in the making."""
+
+    choice: Choice
+    prompt: Prompt
+    ticket: Ticket | None = None
+    held: str = ""
+    parts: list[Generation] = field(default_factory=list)
+    stopped: bool = False
+    recorded: bool = False
+    failure: str = ""  # why the rest of it, or all of it, is not marked
+    joins: bool = False  # whether that rest is about to begin
+    carries: bool = False  # whether something of it is marked
+
+
+class Answering:
+    """The answers to one request; iterating yields them piece by piece.
+
+    Each piece is a choice and what is added to it. When a choice has ended, it comes once more,
+    with nothing added.
+
+    Args:
+        plan: what to write.
+        asker: who asks.
+        engine: writes.
+        writers: say how.
+        judge: gives the p-value of what was sent.
+        audit: the audit log, if there is one.
+        timeout: seconds for all answers.
+        first_timeout: seconds until the first sentence.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        asker: Asker,
+        *,
+        engine: Engine,
+        writers: Writers,
+        judge: Judge,
+        audit: AuditLog | None,
+        timeout: float,
+        first_timeout: float | None,
+    ) -> None:
+        self._plan = plan
+        self._asker = asker
+        self._engine = engine
+        self._writers = writers
+        self._judge = judge
+        self._audit = audit
+        self._timeout = timeout
+        self._first_timeout = first_timeout
+        self._arrived: asyncio.Queue[tuple[int, Progress] | Problem] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        answered = [prompt for prompt in plan.prompts for _ in range(plan.choices)]
+        self._texts = [
+            _Text(Choice(index, index // plan.choices), prompt)
+            for index, prompt in enumerate(answered)
+        ]
+
+    @property
+    def choices(self) -> list[Choice]:
+        """The answers as far as they have come."""
+        return [text.choice for text in self._texts]
+
+    def interrupt(self, problem: Problem) -> None:
+        """End the answers with a problem, from the event loop that iterates."""
+        self._arrived.put_nowait(problem)
+
+    async def __aiter__(self) -> AsyncGenerator[tuple[Choice, str], None]:
+        """The answers piece by piece.
+
+        Raises:
+            Problem: an answer cannot be written, or not marked.
+        """
+        try:
+            for text in self._texts:
+                await self._record_beginning(text)
+            for text in self._texts:
+                await self._begin(text)
+            async for text, progress in self._progress():
+                if isinstance(progress, GenerationStep):
+                    text.carries |= progress.accepted is True or self._marks_tokens(text)
+                    if more := self._release(text, self._spaced(text, progress.text)):
+                        text.choice.text += more
+                        yield text.choice, more
+                elif await self._goes_on_unmarked(text, progress):
+                    continue
+                else:
+                    if not text.stopped and text.held:
+                        text.choice.text += text.held
+                        yield text.choice, text.held
+                    await self._end(text)
+                    yield text.choice, ""
+        except HammingMarkError as error:
+            raise Problem.of(error) from None
+        finally:
+            self._leave()
+
+    async def _progress(self) -> AsyncIterator[tuple[_Text, Progress]]:
+        """What the engine tells, until all answers have ended."""
+        began = self._loop.time()
+        limit, left = self._first_timeout or self._timeout, len(self._texts)
+        while left:
+            wait = min(limit, self._timeout) - (self._loop.time() - began)
+            # Not by wait_for, which before Python 3.12 forgets that it was cancelled if something
+            # arrives just then: a client would leave, and the answer would go on.
+            arriving = asyncio.ensure_future(self._arrived.get())
+            try:
+                await asyncio.wait({arriving}, timeout=max(0.0, wait))
+            finally:
+                arriving.cancel()
+            if not arriving.done():
+                raise Problem(
+                    504,
+                    "The answer took too long. Ask for fewer tokens, or try again later.",
+                    kind="timeout",
+                )
+            arrived = arriving.result()
+            if isinstance(arrived, Problem):
+                raise arrived
+            index, progress = arrived
+            limit = self._timeout
+            text = self._texts[index]
+            yield text, progress
+            if isinstance(progress, Generation) and text.choice.finish is not None:
+                left -= 1
+
+    async def _begin(self, text: _Text) -> None:
+        """Have an answer written, marked if it can be."""
+        try:
+            await self._submit(text, self._plan.key, self._plan.config)
+        except (EncoderError, ModelError) as error:
+            if self._plan.key is None or not self._plan.delivers:
+                raise
+            text.failure = str(error)
+            await self._submit(text, None, self._plan.config)
+
+    async def _submit(
+        self, text: _Text, key: WatermarkKey | None, config: GenerationConfig
+    ) -> None:
+        index = text.choice.index
+
+        def receive(progress: Progress) -> None:
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                self._loop.call_soon_threadsafe(self._arrived.put_nowait, (index, progress))
+
+        def submit() -> Ticket:
+            made = self._writers.writer(key, config=config)
+            return self._engine.submit(
+                made, text.prompt, seed=self._plan.seed, number=index, receive=receive
+            )
+
+        submitted = asyncio.ensure_future(asyncio.to_thread(submit))
+        try:
+            text.ticket = await asyncio.shield(submitted)
+        except asyncio.CancelledError:
+            # The thread goes on; what it has submitted is for nobody.
+            submitted.add_done_callback(_cancel_ticket)
+            raise
+
+    def _marks_tokens(self, text: _Text) -> bool:
+        key = self._plan.key
+        return key is not None and isinstance(key.config, TokenConfig) and not text.failure
+
+    def _spaced(self, text: _Text, more: str) -> str:
+        """What is added, with the space that a text of its own does not begin with."""
+        joins, text.joins = text.joins, False
+        last = (text.choice.text + text.held)[-1:]
+        apart = not last or last.isspace() or last in "。！？" or more[:1].isspace()
+        return f" {more}" if joins and not apart else more
+
+    def _release(self, text: _Text, more: str) -> str:
+        """What may be sent of a text: nothing of what may yet be a string to stop at."""
+        if text.stopped:
+            return ""
+        stop = self._plan.config.stop
+        new = text.held + more
+        place = find_stop(stop, new)
+        if place is not None:
+            text.stopped, text.held = True, ""
+            if text.ticket is not None:
+                text.ticket.cancel()
+            return new[:place]
+        kept = held_back(stop, new)
+        text.held = new[len(new) - kept :]
+        return new[: len(new) - kept]
+
+    async def _goes_on_unmarked(self, text: _Text, generation: Generation) -> bool:
+        """Take in what has ended; True if it goes on without the mark.
+
+        Raises:
+            Problem: it failed.
+        """
+        text.parts.append(generation)
+        text.ticket = None
+        choice = text.choice
+        choice.prompt_tokens = choice.prompt_tokens or text.parts[0].prompt_tokens
+        if text.stopped or generation.error is None:
+            return False
+        left = self._plan.config.max_tokens - sum(part.cost.tokens for part in text.parts)
+        is_unmarked = generation.fault == "encoder" or _fits_nowhere(generation)
+        if is_unmarked and self._plan.delivers and left > 0:
+            text.failure, text.joins = generation.error, True
+            text.prompt = _continued(text.prompt, generation.text)
+            await self._submit(text, None, replace(self._plan.config, max_tokens=left))
+            return True
+        if is_unmarked:
+            raise Problem(
+                503,
+                f"The answer cannot be marked: {generation.error}",
+                kind="watermark_error",
+                code="watermark_failed",
+            )
+        if generation.fault == "model":
+            raise Problem(502, generation.error, kind="upstream_error")
+        if not choice.text and not text.held:
+            raise Problem(400, generation.error, code="context_length_exceeded")
+        return False
+
+    async def _end(self, text: _Text) -> None:
+        """Say how far an answer is marked, and record it before anybody is told of its end.
+
+        Raises:
+            Problem: it is not marked, and must be.
+            AuditError: it cannot be recorded.
+        """
+        choice = text.choice
+        mark = self._mark(text)
+        if self._plan.key is not None and mark.status != "unmarked":
+            p_value = await self._judge(self._plan.key, choice.text)
+            mark = replace(mark, p_value=p_value)
+            if p_value is not None and p_value > 0.01 and mark.cause == "complete":
+                mark = replace(
+                    mark,
+                    cause="short",
+                    reason=f"{mark.reason} Alone it is too short to prove it: p = {p_value:.2g}.",
+                )
+        last = text.parts[-1]
+        choice.finish = "stop" if text.stopped else finish_of(last)
+        if last.error and not text.stopped:
+            choice.finish = "length"
+            mark = replace(mark, reason=f"{mark.reason} It ends early: {last.error}")
+        choice.mark = mark
+        refused = self._plan.key is not None and mark.status == "unmarked"
+        if mark.cause in ("unmarkable", "short"):
+            refused = refused and not self._plan.allows_unmarkable
+        else:
+            refused = refused and not self._plan.delivers
+        await self._record_end(text, mark, error="refused" if refused else None)
+        if refused:
+            raise Problem(503, mark.reason, kind="watermark_error", code="watermark_failed")
+
+    def _mark(self, text: _Text) -> Mark:
+        plan, key = self._plan, self._plan.key
+        cost = added([part.cost for part in text.parts])
+        sentences = sum(len(part.sentences) for part in text.parts)
+        accepted = sum(step.accepted is True for part in text.parts for step in part.steps)
+        if key is None:
+            return Mark("unmarked", plan.reason, plan.cause, sentences=sentences, cost=cost)
+
+        def say(status: str, cause: str, reason: str) -> Mark:
+            return Mark(
+                status,
+                reason,
+                cause,
+                key_id=key.id if status != "unmarked" else None,
+                label=key.label if status != "unmarked" else None,
+                sentences=sentences,
+                accepted=accepted,
+                cost=cost,
+            )
+
+        whole = isinstance(key.config, TokenConfig)
+        if text.failure:
+            marked = accepted or (whole and len(text.parts) > 1 and text.parts[0].text)
+            return say(
+                "partly" if marked else "unmarked", "failure", f"Marking failed: {text.failure}"
+            )
+        if whole:
+            return say("marked", "complete", "Every token was drawn under the mark.")
+        if not cost.constrained:
+            return say(
+                "unmarked", "unmarkable", "The answer has no sentence that can carry a mark."
+            )
+        if not accepted and cost.constrained <= _SHORT:
+            # Where a model has one thing to say, no candidate differs, and the mark says nothing.
+            return say(
+                "unmarked", "short", "The answer is short, and no candidate satisfied the rule."
+            )
+        if not accepted:
+            return say("unmarked", "fallbacks", "No candidate satisfied the rule of the mark.")
+        if cost.fallbacks:
+            return say(
+                "marked", "fallbacks", f"{accepted} of {cost.constrained} sentences are marked."
+            )
+        return say("marked", "complete", "Every sentence is marked.")
+
+    async def _record_beginning(self, text: _Text) -> None:
+        if self._audit is None:
+            return
+        key = self._plan.key
+        begun = self._audit.begin(
+            self._asker.request_id,
+            choice=text.choice.index,
+            endpoint=self._asker.endpoint,
+            model=self._asker.model,
+            api_key=self._asker.api_key,
+            key_id=key.id if key else None,
+            label=key.label if key else None,
+        )
+        text.recorded = True  # also if whoever asks leaves while it is being written
+        try:
+            await written(begun)
+        except AuditError:
+            text.recorded = False
+            raise
+
+    async def _record_end(self, text: _Text, mark: Mark, *, error: str | None = None) -> None:
+        if self._audit is None or not text.recorded:
+            return
+        text.recorded = False
+        await written(
+            self._audit.end(
+                self._asker.request_id,
+                choice=text.choice.index,
+                model=self._asker.model,
+                api_key=self._asker.api_key,
+                key_id=mark.key_id,
+                label=mark.label,
+                status=mark.status,
+                reason=mark.reason,
+                text=text.choice.text,
+                counts=_counts(mark),
+                error=error,
+            )
+        )
+
+    def _leave(self) -> None:
+        """Give up on answers that nobody waits for, and record how far they had come."""
+        for text in self._texts:
+            if text.ticket is not None:
+                text.ticket.cancel()
+                text.ticket = None
+            if text.choice.mark is None and text.choice.text:
+                text.choice.mark = self._cut_short(text)
+            if text.recorded and self._audit is not None:
+                text.recorded = False
+                mark = self._cut_short(text)
+                self._audit.end(
+                    self._asker.request_id,
+                    choice=text.choice.index,
+                    model=self._asker.model,
+                    api_key=self._asker.api_key,
+                    key_id=mark.key_id,
+                    label=mark.label,
+                    status=mark.status,
+                    reason=mark.reason,
+                    text=text.choice.text,
+                    counts={},
+                    error="cut short",
+                )
+
+    def _cut_short(self, text: _Text) -> Mark:
+        key = self._plan.key if text.carries else None
+        return Mark(
+            "partly" if key else "unmarked",
+            "The answer was cut short.",
+            "cut_short",
+            key_id=key.id if key else None,
+            label=key.label if key else None,
+        )
+
+
+def _cancel_ticket(submitted: asyncio.Future[Ticket]) -> None:
+    if not submitted.cancelled() and submitted.exception() is None:
+        submitted.result().cancel()
+
+
+def _fits_nowhere(generation: Generation) -> bool:
+    """Whether not even the first sentence could be marked, as where none ends within its limit."""
+    return generation.fault is None and not generation.steps and generation.cost.misfits > 0
+
+
+def _continued(prompt: Prompt, text: str) -> Prompt:
+    """A prompt that asks for what follows a text."""
+    if not prompt.messages:
+        return Prompt(prompt.text + text)
+    *before, last = prompt.messages
+    if last.role == "assistant":
+        return Prompt(messages=(*before, Message("assistant", last.content + text)))
+    return Prompt(messages=(*prompt.messages, *([Message("assistant", text)] if text else [])))
+
+
+def _counts(mark: Mark) -> Mapping[str, float | None]:
+    return {
+        "sentences": mark.sentences,
+        "accepted": mark.accepted,
+        "fallbacks": mark.cost.fallbacks,
+        "candidates": mark.cost.candidates,
+        "drawn_tokens": mark.cost.drawn_tokens,
+        "emitted_tokens": mark.cost.tokens,
+        "p_value": mark.p_value,
+    }

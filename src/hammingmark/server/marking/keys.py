@@ -1,0 +1,129 @@
+"""The key that marks: read again when its file changes, so that rotating it needs no restart."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from hammingmark.assembly.marking import writer
+from hammingmark.errors import HammingMarkError
+from hammingmark.keyring import Keyring
+from hammingmark.keys import WatermarkKey
+from hammingmark.pipeline.generate import GenerationConfig, Writer
+from hammingmark.protocols import Backend, Encoder
+
+_MOST_SUCCESSORS = 1000  # a key does not succeed itself, unless somebody wrote so
+_MOST_WRITERS = 64  # of labels; each holds the numbers of its key
+
+State = tuple[int, ...]
+
+
+class MarkingKey:
+    """The key of a name, as its file is now; where that was retired, its successor.
+
+    A file that cannot be read any more leaves the key that was read last in force: a text marked
+    with that is marked.
+
+    Args:
+        reference: its name or its file.
+        keyring: where names are looked up.
+        on_reload: told whether reading succeeded, and what was wrong.
+
+    Raises:
+        KeyProblem: there is no such key.
+    """
+
+    def __init__(
+        self,
+        reference: str,
+        *,
+        keyring: Keyring,
+        on_reload: Callable[[bool, str], None] = lambda succeeded, words: None,
+    ) -> None:
+        self._reference = reference
+        self._keyring = keyring
+        self._on_reload = on_reload
+        self._lock = threading.Lock()
+        self._key, self._paths = self._find()
+        self._state = self._state_now()
+        self._problem = ""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the file; empty if nothing is."""
+        return self._problem
+
+    def current(self) -> WatermarkKey:
+        """The key as its file is now; any thread may ask."""
+        with self._lock:
+            state = self._state_now()
+            if state != self._state or self._problem:
+                self._read(state)
+            return self._key
+
+    def _read(self, state: State) -> None:
+        try:
+            key, paths = self._find()
+        except HammingMarkError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                self._on_reload(False, self._problem)
+            return
+        if paths != self._paths:
+            self._paths, state = paths, self._state_now()
+        changed = key != self._key
+        self._key, self._state, self._problem = key, state, ""
+        if changed:
+            self._on_reload(True, f"the key is {key.id} now")
+
+    def _find(self) -> tuple[WatermarkKey, tuple[Path, ...]]:
+        entry = self._keyring.find(self._reference)
+        paths = [entry.path]
+        # A key that was rotated out and kept its name no longer marks.
+        while entry.key.retired and entry.key.successor and len(paths) < _MOST_SUCCESSORS:
+            entry = Keyring(entry.path.parent).find(entry.key.successor)
+            paths.append(entry.path)
+        return entry.key, tuple(paths)
+
+    def _state_now(self) -> State:
+        return tuple(number for path in self._paths for number in _state(path))
+
+
+class Writers:
+    """A writer for each key and label; those of labels that were not used lately are forgotten.
+
+    Args:
+        backend: the language model.
+        encoder: by default the one that a key was made for.
+    """
+
+    def __init__(self, backend: Backend, *, encoder: Encoder | None = None) -> None:
+        self._backend = backend
+        self._encoder = encoder
+        self._made: OrderedDict[WatermarkKey | None, Writer] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def writer(self, key: WatermarkKey | None, *, config: GenerationConfig) -> Writer:
+        """A writer of marked text, or of unmarked text without a key.
+
+        Raises:
+            HammingMarkError: the key does not go with the model, or its encoder cannot be had.
+        """
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = writer(key, backend=self._backend, encoder=self._encoder)
+            self._made.move_to_end(key)
+            while len(self._made) > _MOST_WRITERS:
+                self._made.popitem(last=False)
+            return replace(self._made[key], config=config)
+
+
+def _state(path: Path) -> State:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns)

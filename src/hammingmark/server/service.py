@@ -1,0 +1,440 @@
+"""What the service holds while it runs: the model, the keys, the logs, and who is being served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from weakref import WeakSet
+
+from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.machine import environment_now
+from hammingmark.assembly.marking import default_backend
+from hammingmark.backends.openai import OpenAIBackend
+from hammingmark.environment import Environment
+from hammingmark.errors import HammingMarkError
+from hammingmark.keyring import Keyring
+from hammingmark.keys import WatermarkKey, as_label
+from hammingmark.pipeline.engine import Engine
+from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.protocols import Backend, Encoder, LogitsBackend
+from hammingmark.records import Sampling
+from hammingmark.server.audit import AuditLog, written
+from hammingmark.server.authorization import ApiKey, ApiKeys
+from hammingmark.server.config import ServerConfig
+from hammingmark.server.detection.service import Detection
+from hammingmark.server.logs import log_event
+from hammingmark.server.marking.answering import Answering, Asker, Plan
+from hammingmark.server.marking.interpret import (
+    config_of,
+    count_prompts,
+    prompts_of,
+    why_not_text,
+    why_unmarkable,
+)
+from hammingmark.server.marking.keys import MarkingKey, Writers
+from hammingmark.server.marking.schema import Asked
+from hammingmark.server.metrics import Metrics
+from hammingmark.server.problems import Problem
+from hammingmark.server.rate_limit import RateLimiter, client_of
+from hammingmark.server.upstream import Upstream
+
+Judged = TypeVar("Judged")
+
+_LOG = logging.getLogger("hammingmark.server")
+_EMBEDDED_AT_ONCE = 8
+_UPSTREAM_AT_ONCE = 32
+_RECENT = 0.2  # weight of the latest answer in the time that answers take
+_LOAD_AGAIN = 5.0  # seconds between two tries to load models
+_LAST_WORDS = 2.0  # seconds in which streams are told that the service stops
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who asks.
+
+    Attributes:
+        request_id: of this request.
+        address: from where.
+        api_key: that was shown; None where none is needed.
+    """
+
+    request_id: str
+    address: str
+    api_key: ApiKey | None
+
+
+class Service:
+    """The service, between its start and its end.
+
+    Args:
+        config: the settings.
+        environment: where keys and models are; by default this user's.
+        backend: the language model; by default the one that the settings name.
+        encoder: by default the one that a key was made for.
+
+    Raises:
+        HammingMarkError: a setting names what there is not.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        *,
+        environment: Environment | None = None,
+        backend: Backend | None = None,
+        encoder: Encoder | None = None,
+    ) -> None:
+        self.config = config
+        self.metrics = Metrics()
+        keyring = Keyring((environment or environment_now()).keyring)
+        self.key = MarkingKey(config.key, keyring=keyring, on_reload=self._key_changed)
+        self.detection = Detection(keyring, encoder=encoder, on_problem=self._key_trouble)
+        self.api_keys = (
+            ApiKeys(
+                config.api_keys,
+                on_problem=self._key_trouble,
+                on_reload=lambda count: self._key_changed(True, f"{count} API keys"),
+            )
+            if config.api_keys
+            else None
+        )
+        self._limiter = RateLimiter(config.limits.requests_per_minute)
+        self.upstream: Upstream | None = None
+        self.default_model = config.upstream.model
+        self.backend = backend or self._make_backend()
+        self.audit = (
+            AuditLog(
+                config.audit.file,
+                text_hash=config.audit.text_hash,
+                on_problem=self._audit_changed,
+            )
+            if config.audit.file
+            else None
+        )
+        self._engine = Engine(self.backend)
+        self._writers = Writers(self.backend, encoder=encoder)
+        self._judging = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2), "hammingmark-judge")
+        # Answers must not wait for those who have many texts judged.
+        self._own_judging = ThreadPoolExecutor(1, "hammingmark-judge-answers")
+        self._running: WeakSet[Answering] = WeakSet()
+        self._admitted = 0
+        self._seconds = 1.0  # that an answer took lately
+        self._loading = "The models are being loaded."
+        self._stopping = False
+        self._ended = asyncio.Event()
+        self.metrics.queue_length.set_function(lambda: self._admitted)
+        self.metrics.active_texts.set_function(lambda: self._engine.active)
+
+    # Beginning and end
+
+    async def load(self) -> None:
+        """Load the models, so that the first request need not wait for them.
+
+        What fails is tried again, until the service is closed.
+        """
+        while self._loading:
+            try:
+                await asyncio.to_thread(self._load)
+                if self.upstream is not None and not self.default_model:
+                    offered = [str(each["id"]) for each in await self.upstream.models()]
+                    self.default_model = offered[0] if len(offered) == 1 else ""
+                self._loading = ""
+            except (HammingMarkError, Problem) as error:
+                if str(error) != self._loading:
+                    self._loading = str(error)
+                    log_event(_LOG, "not ready", level=logging.ERROR, reason=str(error))
+            except Exception:  # of a model's library, whose words may be anything
+                self._loading = "The models cannot be loaded; the log says why."
+                _LOG.exception("not ready")
+            if self._loading:
+                await asyncio.sleep(_LOAD_AGAIN)
+        log_event(_LOG, "ready", model=self.config.model_name, key_id=self.key.current().id)
+
+    def _load(self) -> None:
+        self._writers.writer(self.key.current(), config=GenerationConfig())
+        if self.upstream is None:
+            self.backend.open().close()
+
+    async def drain(self) -> None:
+        """Take no more requests, give those under way their time, then end them with a word."""
+        if self._stopping:
+            return
+        self._stopping = True
+        log_event(_LOG, "stopping", under_way=self._admitted)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._idle(), self.config.limits.shutdown_grace)
+        for answering in list(self._running):
+            answering.interrupt(_stopping_problem())
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._idle(), _LAST_WORDS)
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        await asyncio.to_thread(self._engine.close)
+        await asyncio.to_thread(self.backend.close)
+        for pool in (self._judging, self._own_judging):
+            pool.shutdown(wait=True, cancel_futures=True)
+        if self.upstream is not None:
+            await self.upstream.close()
+        if self.audit is not None:
+            await asyncio.to_thread(self.audit.close)
+        log_event(_LOG, "stopped")
+
+    def problems(self) -> list[str]:
+        """Why the service is not ready; none if it is."""
+        found = [self._loading] if self._loading else []
+        if self._stopping:
+            found.append("The service is stopping.")
+        if self.audit is not None and self.audit.problem:
+            found.append(self.audit.problem)
+        return found
+
+    # Requests
+
+    def client(self, *, token: str | None, scope: str, address: str, request_id: str) -> Client:
+        """Who asks, if they may.
+
+        Raises:
+            Problem: they may not, or not so often.
+        """
+        api_key = None
+        if self.api_keys is not None:
+            api_key = self.api_keys.find(token) if token else None
+            if api_key is None:
+                raise Problem(
+                    401,
+                    "This service needs an API key: Authorization: Bearer hmk_…",
+                    kind="authentication_error",
+                    code="invalid_api_key",
+                )
+            if not api_key.allows(scope):
+                raise Problem(
+                    403,
+                    f"The API key {api_key.name!r} is not good for {scope!r}.",
+                    kind="permission_error",
+                )
+        name = f"key {api_key.name}" if api_key else f"address {client_of(address)}"
+        wait = self._limiter.take(name, per_minute=api_key.rate if api_key else None)
+        if wait > 0:
+            raise Problem(
+                429,
+                "Too many requests; wait, and ask less often.",
+                kind="rate_limit_error",
+                retry_after=wait,
+            )
+        return Client(request_id, address, api_key)
+
+    @asynccontextmanager
+    async def admitted(self) -> AsyncIterator[None]:
+        """Room for one request.
+
+        Raises:
+            Problem: there is none, or the service is stopping.
+        """
+        if self._stopping:
+            raise _stopping_problem()
+        if self._admitted >= self.config.limits.queue:
+            ahead = self._admitted / max(1, self.backend.parallel)
+            raise Problem(
+                429,
+                "The service has too much to do; try again later.",
+                kind="rate_limit_error",
+                code="queue_full",
+                retry_after=min(120.0, self._seconds * ahead),
+            )
+        self._admitted += 1
+        began = asyncio.get_running_loop().time()
+        try:
+            yield
+        finally:
+            self._admitted -= 1
+            took = asyncio.get_running_loop().time() - began
+            self._seconds += _RECENT * (took - self._seconds)
+            if not self._admitted:
+                self._ended.set()
+
+    def plan(self, asked: Asked, client: Client) -> Plan:
+        """What a request means.
+
+        Raises:
+            Problem: the policy forbids it, or it asks for too much.
+            HammingMarkError: a prompt or a label makes no sense.
+        """
+        policy, limits = self.config.policy, self.config.limits
+        reason, cause = self._why_unmarked(asked, client)
+        if reason and cause == "unmarkable" and policy.unmarkable == "refuse":
+            raise Problem(400, f"{reason} This service writes marked text only.", code="unmarkable")
+        choices = asked.n or 1
+        if choices * count_prompts(asked) > limits.choices:
+            raise Problem(400, f"This service gives {limits.choices} answers at most.", param="n")
+        if not self.upstream and (why := why_not_text(asked)):
+            raise Problem(400, f"{why} The embedded model writes text alone.", code="unmarkable")
+        prompts = () if reason and self.upstream else tuple(prompts_of(asked))
+        label = asked.mark.label
+        if label is not None and policy.labels == "never":
+            raise Problem(403, "This service takes no labels.", kind="permission_error")
+        key: WatermarkKey | None = None
+        if not reason:
+            key = self.key.current()
+            if label is not None:
+                key = key.derive(as_label(label))
+        seed = secrets.randbits(62) if asked.seed is None else asked.seed % (1 << 63)
+        return Plan(
+            prompts=prompts,
+            choices=choices,
+            config=self._config_of(asked),
+            seed=seed,
+            key=key,
+            reason=reason,
+            cause=cause,
+            delivers=policy.on_failure == "deliver",
+            allows_unmarkable=policy.unmarkable == "pass",
+        )
+
+    def answering(self, plan: Plan, client: Client, *, endpoint: str, model: str) -> Answering:
+        """The answers to a request, about to be written."""
+        asker = Asker(
+            request_id=client.request_id,
+            endpoint=endpoint,
+            model=model,
+            api_key=client.api_key.name if client.api_key else None,
+        )
+        made = Answering(
+            plan,
+            asker,
+            engine=self._engine,
+            writers=self._writers,
+            judge=self._p_value,
+            audit=self.audit,
+            timeout=self.config.limits.request_timeout,
+            first_timeout=self.config.limits.first_sentence_timeout,
+        )
+        self._running.add(made)
+        return made
+
+    async def record_passed(
+        self, plan: Plan, client: Client, *, endpoint: str, model: str | None
+    ) -> None:
+        """Record a request that goes to the upstream as it is, before it does.
+
+        Raises:
+            AuditError: it cannot be recorded.
+        """
+        if self.audit is not None:
+            record = {
+                "event": "passed",
+                "request_id": client.request_id,
+                "endpoint": endpoint,
+                "model": model or self.default_model,
+                "api_key": client.api_key.name if client.api_key else None,
+                "status": "unmarked",
+                "reason": plan.reason,
+            }
+            await written(self.audit.append(record))
+
+    async def judge(self, judge: Callable[[], Judged]) -> Judged:
+        """Judge texts without holding up others."""
+        return await asyncio.get_running_loop().run_in_executor(self._judging, judge)
+
+    async def _p_value(self, key: WatermarkKey, text: str) -> float | None:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._own_judging, self.detection.p_value, key, text
+            )
+        except HammingMarkError as error:  # an answer is marked whether or not it can be judged now
+            words = type(error).__name__
+            log_event(_LOG, "answer not judged", level=logging.WARNING, error=words)
+            return None
+
+    def _why_unmarked(self, asked: Asked, client: Client) -> tuple[str, str]:
+        """Why an answer is not marked, in a sentence and in a word; empty if it is."""
+        if not asked.mark.enabled:
+            switch = self.config.policy.switch_off
+            allowed = client.api_key is not None and client.api_key.may_switch_off
+            if switch == "never" or (switch == "by_api_key" and not allowed):
+                raise Problem(
+                    403,
+                    "This service marks what it writes; the watermark cannot be switched off.",
+                    kind="permission_error",
+                    code="watermark_required",
+                )
+            return "The request switched the watermark off.", "switched_off"
+        why = why_unmarkable(asked)
+        return (why, "unmarkable") if why else ("", "")
+
+    def _config_of(self, asked: Asked) -> GenerationConfig:
+        sampling = Sampling(top_k=0) if self.upstream else None
+        made = config_of(
+            asked,
+            max_tokens=self.config.max_tokens,
+            limit=self.config.limits.tokens,
+            budget=self.config.budget,
+            sampling=sampling,
+        )
+        if isinstance(self.backend, LogitsBackend):
+            # transformers draws by the four numbers alone.
+            return made.with_sampling(replace(made.text_sampling, further=()))
+        named = asked.model or self.default_model
+        if self.upstream and not named:
+            raise Problem(400, "The upstream offers several models; name one.", param="model")
+        if self.upstream:
+            further = (*made.text_sampling.further, ("model", json.dumps(named)))
+            return replace(
+                made,
+                text_sampling=replace(made.text_sampling, further=further),
+                chat_sampling=replace(made.chat_sampling, further=further),
+            )
+        return made
+
+    def _make_backend(self) -> Backend:
+        config = self.config
+        if config.upstream.url is None:
+            name = config.backend or default_backend(self.key.current())
+            return load_backend(name, parallel=config.parallel or _EMBEDDED_AT_ONCE)
+        secret = config.upstream.api_key
+        token = secret.get_secret_value() if secret else None
+        self.upstream = Upstream(
+            config.upstream.url, api_key=token, timeout=config.upstream.timeout
+        )
+        return OpenAIBackend(
+            config.upstream.url,
+            config.upstream.model or "default",  # each request names its own
+            api_key=token,
+            parallel=config.parallel or _UPSTREAM_AT_ONCE,
+            timeout=config.upstream.timeout,
+            retries=config.upstream.retries,
+        )
+
+    async def _idle(self) -> None:
+        while self._admitted:
+            self._ended.clear()
+            await self._ended.wait()
+
+    def _key_changed(self, succeeded: bool, words: str) -> None:
+        self.metrics.count_key_reload(succeeded=succeeded)
+        level = logging.INFO if succeeded else logging.ERROR
+        log_event(_LOG, "key file read again", level=level, reason=words)
+
+    def _key_trouble(self, problem: str) -> None:
+        log_event(_LOG, "key file unusable", level=logging.ERROR, reason=problem)
+
+    def _audit_changed(self, problem: str | None) -> None:
+        if problem:
+            self.metrics.audit_failures.inc()
+            log_event(_LOG, "audit log unusable", level=logging.ERROR, reason=problem)
+        else:
+            log_event(_LOG, "audit log usable again")
+
+
+def _stopping_problem() -> Problem:
+    return Problem(
+        503, "The service is stopping; try again later.", kind="server_error", retry_after=10.0
+    )

@@ -1,0 +1,261 @@
+"""What the service can be told: the settings, their kinds, and which of them fit together."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from annotated_types import Ge, Gt, MinLen
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationInfo,
+    model_validator,
+)
+
+from hammingmark.errors import InputError
+
+UPSTREAM_API_KEY = "HAMMINGMARK_UPSTREAM_API_KEY"
+"""The environment variable with the API key for the upstream; before ``OPENAI_API_KEY``."""
+
+DEFAULT = "default"
+"""The source of a setting that nobody has set."""
+
+
+def _as_url(text: str) -> str:
+    parts = urlsplit(text)
+    # Asking for the port is what checks it.
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError
+    return text
+
+
+def _as_origin(text: str) -> str:
+    if text != "*" and not re.fullmatch(r"https?://[^\s/?#@]+", text):
+        raise ValueError
+    return text
+
+
+Url = Annotated[str, AfterValidator(_as_url)]
+Origin = Annotated[str, AfterValidator(_as_origin)]
+Name = Annotated[str, MinLen(1)]
+Count = Annotated[int, Ge(1)]
+Finite = Annotated[float, AllowInfNan(False)]
+Seconds = Annotated[Finite, Gt(0)]
+
+
+def without_secrets(text: str) -> str:
+    """A text without the login and the query that a URL in it may have."""
+    return re.sub(r"(?<=://)[^/?#\s]*@", "", re.sub(r"(://[^?\s]*)\?\S*", r"\1", text))
+
+
+class Table(BaseModel):
+    """Settings that belong together; it cannot be changed, and names no other."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, without_secrets(value) if isinstance(value, str) else value
+
+
+class UpstreamConfig(Table):
+    """The language model of another server, which writes what is then marked."""
+
+    url: Url | None = Field(
+        default=None,
+        description="OpenAI-compatible endpoint whose model writes the text",
+        examples=["http://127.0.0.1:8000/v1"],
+    )
+    model: str = Field(
+        default="", description="model to ask it for; without one, the only one it offers"
+    )
+    retries: Annotated[int, Ge(0)] = Field(
+        default=2, description="further tries after a request to it that failed"
+    )
+    timeout: Seconds = Field(default=60.0, description="seconds without a sign of life from it")
+    api_key_file: Path | None = Field(
+        default=None, description="file of mode 0600 with its API key"
+    )
+    api_key: SecretStr | None = Field(
+        default=None,
+        description=f"its API key, from {UPSTREAM_API_KEY}, the file or OPENAI_API_KEY",
+    )
+
+
+class PolicyConfig(Table):
+    """What the service does when a text is not, or shall not be, marked."""
+
+    on_failure: Literal["refuse", "deliver"] = Field(
+        default="refuse", description="what happens to an answer whose marking fails"
+    )
+    unmarkable: Literal["pass", "refuse"] = Field(
+        default="pass", description="what happens to an answer that can carry no mark, such as code"
+    )
+    switch_off: Literal["never", "allowed", "by_api_key"] = Field(
+        default="never", description="who may ask for unmarked text"
+    )
+    labels: Literal["allowed", "never"] = Field(
+        default="allowed", description="whether a request may name the label of a derived key"
+    )
+
+
+class LimitsConfig(Table):
+    """How much the service takes on; times are in seconds."""
+
+    tokens: Count = Field(default=4096, description="tokens of an answer at most")
+    choices: Count = Field(default=8, description="answers to one request at most")
+    body_bytes: Count = Field(default=1_000_000, description="bytes of a request's body at most")
+    texts: Count = Field(default=64, description="texts of one detection request at most")
+    text_characters: Count = Field(
+        default=200_000, description="characters of a text to judge at most"
+    )
+    queue: Count = Field(default=256, description="requests waiting or under way at most")
+    requests_per_minute: Annotated[Finite, Gt(0)] | None = Field(
+        default=None,
+        description="for each API key, or for each client address where there are none",
+    )
+    request_timeout: Seconds = Field(default=300.0, description="seconds for a whole answer")
+    first_sentence_timeout: Seconds | None = Field(
+        default=None, description="seconds until an answer's first sentence"
+    )
+    shutdown_grace: Annotated[Finite, Ge(0)] = Field(
+        default=30.0,
+        description="seconds that answers under way have when the service stops",
+    )
+
+
+class AuditConfig(Table):
+    """The record of every answer."""
+
+    file: Path | None = Field(
+        default=None, description="audit log, JSON Lines; without one, none is kept"
+    )
+    text_hash: Literal["sha256", "none"] = Field(
+        default="sha256", description="hash of an answer's text in the audit log"
+    )
+
+
+class LogConfig(Table):
+    """What is written to standard error."""
+
+    format: Literal["json", "text"] = Field(
+        default="json", description="for machines, or for people"
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="least level that is written"
+    )
+
+
+class ServerConfig(Table):
+    """All settings of the service; `read_config` makes one, and `describe` shows it."""
+
+    host: Name = Field(default="127.0.0.1", description="address to listen on")
+    port: int = Field(
+        default=8080, ge=0, le=65535, description="port to listen on; 0 for any free one"
+    )
+    open: bool = Field(default=False, description="let everybody in without an API key")
+    api_keys: Path | None = Field(default=None, description="file of API keys, mode 0600")
+    key: Name = Field(default="default", description="key of the keyring that marks")
+    backend: Name | None = Field(
+        default=None,
+        description="language model; without one and without an upstream, the embedded one",
+    )
+    model_name: Name = Field(default="hammingmark", description="what the service calls its model")
+    parallel: Count | None = Field(
+        default=None, description="texts written at once; by default what suits the language model"
+    )
+    max_tokens: Count = Field(
+        default=512, description="tokens of an answer where a request does not say"
+    )
+    budget: Count | None = Field(
+        default=None, description="candidates for a sentence at most; by default the method's own"
+    )
+    level: float = Field(
+        default=0.01, gt=0, lt=1, description="level of detection where a request does not say"
+    )
+    metrics: bool = Field(default=True, description="serve /metrics")
+    page: bool = Field(default=True, description="serve the page at /")
+    cors_origins: tuple[Origin, ...] = Field(
+        default=(),
+        description="origins whose pages may call the service",
+        examples=["https://example.org"],
+    )
+    upstream: UpstreamConfig = UpstreamConfig()
+    policy: PolicyConfig = PolicyConfig()
+    limits: LimitsConfig = LimitsConfig()
+    audit: AuditConfig = AuditConfig()
+    log: LogConfig = LogConfig()
+
+    _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def source(self, name: str) -> str:
+        """Where a setting came from: a file, a variable, the command line, or its default.
+
+        Args:
+            name: with the table that it is in, such as ``policy.on_failure``.
+        """
+        return self._sources.get(name, DEFAULT)
+
+    @model_validator(mode="after")
+    def _check_together(self, info: ValidationInfo) -> ServerConfig:
+        self._sources.update((info.context or {}).get("sources", {}))
+        if self.backend is not None and self.upstream.url is not None:
+            raise InputError(
+                f"{self._from('backend')} and {self._from('upstream.url')} exclude each other; "
+                "give one of them."
+            )
+        for name in ("model", "api_key_file"):
+            if getattr(self.upstream, name) and self.upstream.url is None:
+                raise InputError(
+                    f"{self._from(f'upstream.{name}')} is for an upstream, and there is none; give "
+                    "upstream.url, too."
+                )
+        if self.open and self.api_keys is not None:
+            raise InputError(
+                f"{self._from('open')} lets everybody in, and {self._from('api_keys')} only who "
+                "has an API key; give one of them."
+            )
+        if not (self.is_loopback or self.open or self.api_keys):
+            raise InputError(
+                f"{self._from('host')} is {self.host!r:.60}, which other machines can reach; name "
+                "a file of API keys with api_keys, or let everybody in with open."
+            )
+        if self.policy.switch_off == "by_api_key" and self.api_keys is None:
+            raise InputError(
+                f"{self._from('policy.switch_off')} is 'by_api_key', and there are no API keys; "
+                "name a file of them with api_keys, or choose 'never' or 'allowed'."
+            )
+        if self.max_tokens > self.limits.tokens:
+            raise InputError(
+                f"{self._from('max_tokens')} is {self.max_tokens}; it should be at most "
+                f"limits.tokens, which is {self.limits.tokens}."
+            )
+        first = self.limits.first_sentence_timeout
+        if first is not None and first > self.limits.request_timeout:
+            raise InputError(
+                f"{self._from('limits.first_sentence_timeout')} is {first:g}; it should be at most "
+                f"limits.request_timeout, which is {self.limits.request_timeout:g}."
+            )
+        return self
+
+    def _from(self, name: str) -> str:
+        source = self.source(name)
+        return f"{name} (by default)" if source == DEFAULT else f"{name} from {source}"

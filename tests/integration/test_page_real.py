@@ -1,0 +1,161 @@
+"""The page in a real browser, before the service with the embedded models."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.serving import Served, serve
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+# As root Chromium has no sandbox; the rest keeps it from calling home.
+FLAGS = [
+    "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+    *(["--no-sandbox"] if os.geteuid() == 0 else []),
+]  # fmt: skip
+PLAIN = (
+    "The council met on Tuesday to talk about the bridge. Nobody could say what it would cost. "
+    "A second meeting was called for the end of the month. The ferry will run until then. "
+    "Shops near the river hope for a quick decision. The last flood is not forgotten."
+)
+PATIENCE = 180_000  # milliseconds, for what a busy machine writes
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine"),
+]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serve(tmp_path_factory.mktemp("page"), "--set", "policy.switch_off=allowed") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def marked(served: Served) -> str:
+    """A text that the service wrote."""
+    body = {"prompt": "The lighthouse had been dark for a year.", "max_tokens": 160, "seed": 2}
+    answer = httpx.post(f"{served.url}/completions", json=body, timeout=300).json()
+    assert answer["watermark"]["p_value"] < 1e-3, answer
+    return str(answer["choices"][0]["text"]).strip()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def page(browser: Any, served: Served) -> Iterator[Any]:
+    """The page; nothing goes wrong on it, and nothing is asked of another host."""
+    context = browser.new_context(viewport={"width": 1000, "height": 900})
+    made = context.new_page()
+    wrong: list[str] = []
+    made.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    asked: list[str] = []
+    made.on("request", lambda request: asked.append(request.url))
+    made.goto(served.root)
+    made.set_default_timeout(PATIENCE)
+    yield made
+    context.close()
+    assert wrong == []
+    assert asked
+    assert all(url.startswith(served.root) for url in asked)
+
+
+def judge(page: Any, text: str) -> Any:
+    page.fill("#judge-text", text)
+    page.click("#judge-button")
+    page.wait_for_selector("#verdict")
+    return page.locator("#result")
+
+
+def test_a_marked_text_is_found_and_its_sentences_say_why(page: Any, marked: str) -> None:
+    result = judge(page, marked)
+    assert "found" in result.get_attribute("class")
+    assert "The watermark was found" in page.text_content("#verdict")
+    assert "of" in page.text_content("#result")
+    pieces = page.locator("#tinted-text .piece")
+    strong = page.locator("#tinted-text mark.piece")
+    assert 0 < strong.count() <= pieces.count()
+    # By the keyboard alone: the first piece is focused and described, the next by an arrow.
+    pieces.first.focus()
+    assert page.locator("#piece-tooltip").is_visible()
+    said = page.text_content("#piece-tooltip")
+    page.keyboard.press("ArrowRight")
+    assert page.text_content("#piece-tooltip") != said
+    page.keyboard.press("Escape")
+    assert not page.locator("#piece-tooltip").is_visible()
+
+
+def test_a_plain_text_is_not_and_the_page_does_not_accuse(page: Any) -> None:
+    judge(page, PLAIN)
+    assert "No watermark was found" in page.text_content("#verdict")
+    assert "does not mean that a person wrote" in page.text_content("#result")
+
+
+def test_the_marked_passage_of_a_mixed_text_is_shown(page: Any, marked: str) -> None:
+    judge(page, f"{PLAIN} {marked} {PLAIN.replace('Tuesday', 'Friday')}")
+    link = page.locator("#passages a").first
+    assert link.is_visible()
+    link.click()
+    inside = page.locator("#passage-1, #passage-0").first.text_content()
+    shared = [part for part in marked.split(". ") if part[:40] in inside]
+    assert shared
+    assert PLAIN.split(". ")[0] not in inside
+
+
+def test_texts_are_written_side_by_side(page: Any) -> None:
+    page.click("#tab-playground")
+    page.fill("#prompt", "Why does it rain?")
+    page.fill("#length", "50")
+    page.click("#write-button")
+    for column in ("marked", "plain"):
+        page.wait_for_selector(f"#column-{column} [data-part=text] .arrived")
+    page.wait_for_selector("#write-button:not([aria-disabled=true])")
+    told = {name: page.text_content(f"#column-{name}") for name in ("marked", "plain")}
+    assert "Marked." in told["marked"]
+    assert "Not marked." in told["plain"]
+    page.click("#column-marked [data-part=judge]")
+    page.wait_for_selector("#verdict")
+
+
+def test_it_fits_a_telephone_in_the_dark(browser: Any, served: Served, marked: str) -> None:
+    context = browser.new_context(
+        viewport={"width": 320, "height": 640}, color_scheme="dark", reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.goto(served.root)
+    page.set_default_timeout(PATIENCE)
+    judge(page, marked)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    context.close()
+    assert wide <= 320
+    red, green, blue = (int(part) for part in background[4:-1].split(",")[:3])
+    assert red + green + blue < 3 * 80
+
+
+def test_a_file_is_read_and_no_text_is_kept(page: Any, marked: str) -> None:
+    page.set_input_files(
+        "#file-input", {"name": "a.txt", "mimeType": "text/plain", "buffer": marked.encode()}
+    )
+    playwright.expect(page.locator("#judge-text")).to_have_value(marked)
+    kept = page.evaluate(
+        "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
+    )
+    assert marked[:30] not in kept
+    page.reload()
+    assert page.input_value("#judge-text") == ""

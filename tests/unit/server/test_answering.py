@@ -1,0 +1,326 @@
+"""How far an answer is marked, whatever fails on the way, and that it says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from tests.unit.server.harness import (
+    TOKENS,
+    BrokenEncoder,
+    GatedBackend,
+    Served,
+    TurningBackend,
+    broken_encoder,
+    counts,
+    error_of,
+    events_of,
+    key_of,
+    mark_of,
+    streamed,
+    text_of,
+)
+
+from hammingmark.assembly.keys import method_of
+from hammingmark.errors import BackendError
+from hammingmark.protocols import SentenceWatermark
+from hammingmark.records import Request
+from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession, grammar
+
+Serve = Callable[..., Served]
+DELIVER = {"on_failure": "deliver"}
+CODE = "```python\nprint('a river')\n```"
+
+
+def failed(answer: httpx.Response) -> dict[str, Any]:
+    """The error with which a stream ends, in place of ``[DONE]``."""
+    assert answer.status_code == 200, answer.text
+    *before, last = events_of(answer)
+    assert all("choices" in event and "watermark" not in event for event in before)
+    error: dict[str, Any] = last["error"]
+    return error
+
+
+def a_sentence(*, accepted: bool) -> str:
+    """A sentence that satisfies the rule of the key at the beginning of a text, or does not."""
+    mark = method_of(key_of())
+    assert isinstance(mark, SentenceWatermark)
+    for number in range(100):
+        sentence = grammar.sentence(Random(number))
+        embedded = FakeEncoder().encode([sentence])
+        if mark.choose(None, np.asarray(embedded)).accepted is accepted:
+            return sentence
+    raise AssertionError("they are all alike")
+
+
+def refused_sentences(count: int) -> list[str]:
+    """Sentences of which none satisfies the rule after the one before."""
+    mark = method_of(key_of())
+    assert isinstance(mark, SentenceWatermark)
+    found: list[str] = []
+    previous = None
+    for number in range(1000):
+        sentence = grammar.sentence(Random(number))
+        embedded = np.asarray(FakeEncoder().encode([sentence]))
+        if sentence not in found and not mark.choose(previous, embedded).accepted:
+            found.append(sentence)
+            previous = embedded[0]
+        if len(found) == count:
+            return found
+    raise AssertionError("they are all accepted")
+
+
+def breaking(serve: Serve, **settings: Any) -> Served:
+    """A service whose encoder fails after two sentences."""
+    encoder = BrokenEncoder()
+    backend = TurningBackend(lambda backend: encoder.down.set())
+    return serve(backend=backend, encoder=encoder, **settings)
+
+
+def saying(*texts: str) -> FakeBackend:
+    """A model that says these, one by one, and has nothing else in mind."""
+    whole = " ".join(texts)
+    return FakeBackend(sentences=lambda request: whole[len(request.written) :])
+
+
+def test_an_encoder_that_fails_at_once_refuses_the_answer(serve: Serve) -> None:
+    served = serve(encoder=broken_encoder())
+    for stream in (False, True):
+        answer = served.chat(stream=stream)
+        assert answer.status_code == 503
+        error = error_of(answer)
+        assert (error["type"], error["code"]) == ("watermark_error", "watermark_failed")
+        assert "The encoder is down." in error["message"]
+
+
+def test_an_encoder_that_fails_before_a_text_begins_refuses_it_too(serve: Serve) -> None:
+    """Some methods embed the last sentence of the prompt."""
+    served = serve(key=key_of(method="hamming"), encoder=broken_encoder())
+    answer = served.complete()
+    assert answer.status_code == 503
+    assert error_of(answer)["type"] == "watermark_error"
+
+
+@pytest.mark.parametrize("method", ["bilinear", "hamming"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_cannot_be_marked_is_delivered_and_says_so(
+    serve: Serve, method: str, stream: bool
+) -> None:
+    served = serve(key=key_of(method=method), encoder=broken_encoder(), policy=DELIVER)
+    answer = served.complete(stream=stream)
+    mark = mark_of(answer)
+    assert (mark["status"], mark["key_id"], mark["label"]) == ("unmarked", None, None)
+    assert (mark["accepted"], mark["p_value"]) == (0, None)
+    assert mark["reason"] == "Marking failed: The encoder is down."
+    assert len(text_of(answer).split()) == mark["emitted_tokens"] == TOKENS
+    assert counts(served, "answers_total") == {'reason="failure",status="unmarked"': 1}
+    assert answer.headers["x-watermark-status"] == ("marking" if stream else "unmarked")
+
+
+def test_an_encoder_that_fails_in_the_middle_refuses_the_answer(serve: Serve) -> None:
+    whole = breaking(serve).chat()
+    assert whole.status_code == 503
+    assert error_of(whole)["code"] == "watermark_failed"
+    stream = breaking(serve).chat(stream=True)
+    assert failed(stream)["code"] == "watermark_failed"
+    assert streamed(events_of(stream)).count(".") == 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_follows_a_failure_is_unmarked_and_says_so(serve: Serve, stream: bool) -> None:
+    marked = text_of(serve().chat())
+    served = breaking(serve, policy=DELIVER)
+    answer = served.chat(stream=stream)
+    mark = mark_of(answer)
+    assert (mark["status"], mark["key_id"]) == ("partly", key_of().id)
+    assert mark["reason"] == "Marking failed: The encoder is down."
+    assert mark["p_value"] is None  # which takes an encoder
+    assert 0 < mark["accepted"] <= 2 < mark["sentences"]
+    text = text_of(answer)
+    assert text.split(". ")[:2] == marked.split(". ")[:2]  # also: a space before what is not
+    assert text.split(". ")[2] != marked.split(". ")[2]
+    assert len(text.split()) == mark["emitted_tokens"] == TOKENS
+    assert counts(served, "answers_total") == {'reason="failure",status="partly"': 1}
+
+
+def test_the_model_goes_on_after_what_was_marked(serve: Serve) -> None:
+    served = breaking(serve, policy=DELIVER)
+    text = text_of(served.chat())
+    backend = served.service.backend
+    assert isinstance(backend, FakeBackend)
+    last = backend.drawn[-1].prompt.messages[-1]
+    assert last.role == "assistant"
+    assert text.startswith(f"{last.content} ")
+    assert last.content.count(".") == 2
+
+
+def test_a_string_to_stop_at_is_found_across_a_failure(serve: Serve) -> None:
+    """Its beginning was marked and is held back, its end is not."""
+
+    def tell(request: Request) -> str:
+        goes_on = request.prompt.messages[-1].role == "assistant"
+        told = "The river froze. The garden slept."
+        return "The mill turned." if goes_on else f"{told} The hill burned."[len(request.written) :]
+
+    encoder = BrokenEncoder()
+    backend = TurningBackend(lambda backend: encoder.down.set(), sentences=tell)
+    served = serve(backend=backend, encoder=encoder, policy=DELIVER)
+    answer = served.chat(stop="slept. The mill")
+    assert text_of(answer) == "The river froze. The garden "
+    assert answer.json()["choices"][0]["finish_reason"] == "stop"
+
+
+def test_an_answer_of_which_nothing_is_accepted_is_refused(serve: Serve) -> None:
+    served = serve(backend=saying(*refused_sentences(3)))
+    whole = served.chat()
+    assert whole.status_code == 503
+    assert error_of(whole)["code"] == "watermark_failed"
+    assert failed(served.chat(stream=True))["code"] == "watermark_failed"
+    assert counts(served, "answers_total") == {}
+
+
+def test_a_short_answer_without_a_choice_is_unmarkable(serve: Serve) -> None:
+    """A model that has one thing to say says it, and the answer says that it is unmarked."""
+    served = serve(backend=saying(a_sentence(accepted=False)))
+    mark = mark_of(served.chat())
+    assert (mark["status"], mark["key_id"]) == ("unmarked", None)
+    assert "short" in mark["reason"]
+    strict = serve(backend=saying(a_sentence(accepted=False)), policy={"unmarkable": "refuse"})
+    assert strict.chat().status_code == 503
+
+
+def test_an_answer_of_which_nothing_is_accepted_is_delivered_as_unmarked(serve: Serve) -> None:
+    tale = refused_sentences(3)
+    served = serve(backend=saying(*tale), policy=DELIVER)
+    answer = served.chat()
+    assert text_of(answer) == " ".join(tale)
+    mark = mark_of(answer)
+    assert (mark["status"], mark["key_id"], mark["p_value"]) == ("unmarked", None, None)
+    assert (mark["accepted"], mark["fallbacks"], mark["candidates"]) == (0, 3, 48)
+    assert counts(served, "answers_total") == {'reason="fallbacks",status="unmarked"': 1}
+
+
+def test_sentences_for_which_nothing_was_accepted_are_counted(serve: Serve) -> None:
+    mark = mark_of(serve(budget=3).chat())
+    assert mark["status"] == "marked"
+    assert mark["fallbacks"] > 0
+    assert mark["accepted"] + mark["fallbacks"] == mark["sentences"]
+    assert mark["reason"] == f"{mark['accepted']} of {mark['sentences']} sentences are marked."
+
+
+@pytest.mark.parametrize("on_failure", ["refuse", "deliver"])
+def test_an_answer_without_a_sentence_follows_its_own_policy(serve: Serve, on_failure: str) -> None:
+    """Whatever is to happen where marking fails."""
+    backend = saying(CODE)
+    passed = serve(backend=backend, policy={"on_failure": on_failure})
+    answer = passed.chat()
+    assert text_of(answer) == CODE
+    mark = mark_of(answer)
+    assert (mark["status"], mark["key_id"], mark["sentences"]) == ("unmarked", None, 0)
+    assert "no sentence" in mark["reason"]
+    assert counts(passed, "answers_total") == {'reason="unmarkable",status="unmarked"': 1}
+    policy = {"on_failure": on_failure, "unmarkable": "refuse"}
+    refused = serve(backend=backend, policy=policy).chat()
+    assert refused.status_code == 503
+    assert error_of(refused)["code"] == "watermark_failed"
+
+
+def test_a_short_answer_says_that_it_proves_nothing(serve: Serve) -> None:
+    mark = mark_of(serve(backend=saying(a_sentence(accepted=True))).chat())
+    assert (mark["status"], mark["accepted"]) == ("marked", 1)
+    assert mark["p_value"] > 0.01
+    assert "too short to prove it" in mark["reason"]
+
+
+def test_sentences_that_never_end_cannot_be_marked(serve: Serve) -> None:
+    """A failure of the mark, and no fault of the prompt's length."""
+    backend = FakeBackend(sentences=lambda request: " ".join(["and on"] * 200))
+    refused = serve(backend=backend).chat(max_tokens=200)
+    assert refused.status_code == 503
+    assert error_of(refused)["code"] == "watermark_failed"
+    delivered = serve(backend=backend, policy=DELIVER).chat(max_tokens=200)
+    assert mark_of(delivered)["status"] == "unmarked"
+    assert len(text_of(delivered).split()) == 200
+
+
+def test_a_model_that_fails_at_once_is_told_as_a_status(serve: Serve) -> None:
+    class Absent(FakeBackend):
+        def open(self) -> FakeSession:
+            raise BackendError("There is no model.")
+
+    for backend in (FakeBackend(fail_after=0), Absent()):
+        for stream in (False, True):
+            answer = serve(backend=backend).chat(stream=stream)
+            assert answer.status_code == 502
+            assert error_of(answer)["type"] == "upstream_error"
+
+
+def test_a_model_that_fails_in_the_middle_ends_the_answer(serve: Serve) -> None:
+    def go_away(backend: FakeBackend) -> None:
+        backend.fail_after = 0
+
+    for policy in ({}, DELIVER):
+        whole = serve(backend=TurningBackend(go_away), policy=policy).chat()
+        assert (whole.status_code, error_of(whole)["message"]) == (502, "The model went away.")
+        served = serve(backend=TurningBackend(go_away), policy=policy)
+        stream = served.chat(stream=True)
+        assert failed(stream)["message"] == "The model went away."
+        assert streamed(events_of(stream)).count(".") == 2
+        assert counts(served, "answers_total") == {'reason="cut_short",status="partly"': 1}
+
+
+def test_a_model_that_comes_back_is_used_again(serve: Serve) -> None:
+    backend = FakeBackend(fail_after=0)
+    served = serve(backend=backend)
+    assert served.chat().status_code == 502
+    backend.fail_after = None
+    assert served.chat().status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_prompt_that_is_too_long_is_the_clients_fault(serve: Serve, stream: bool) -> None:
+    served = serve(backend=FakeBackend(context=4))
+    for answer in (served.chat(stream=stream), served.complete(prompt="a " * 9, stream=stream)):
+        assert answer.status_code == 400
+        error = error_of(answer)
+        assert error["code"] == "context_length_exceeded"
+        assert "context holds 4" in error["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_full_context_ends_an_answer_at_its_length(serve: Serve, stream: bool) -> None:
+    answer = serve(backend=FakeBackend(context=40)).chat(stream=stream, max_tokens=500)
+    mark = mark_of(answer)
+    assert mark["status"] == "marked"
+    assert "It ends early: The " in mark["reason"]
+    assert text_of(answer).endswith(".")
+    last = events_of(answer)[-2] if stream else answer.json()
+    assert last["choices"][0]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("limits", [{"request_timeout": 0.05}, {"first_sentence_timeout": 0.05}])
+def test_an_answer_that_takes_too_long_is_given_up(serve: Serve, limits: dict[str, float]) -> None:
+    served = serve(backend=GatedBackend(), limits=limits)
+    for stream in (False, True):
+        answer = served.chat(stream=stream)
+        assert answer.status_code == 504
+        assert error_of(answer)["type"] == "timeout"
+
+
+def test_a_stream_that_takes_too_long_ends_with_an_error(serve: Serve) -> None:
+    """Not before its whole time is up, once its first sentence came in time."""
+    for seconds in (0.2, 1.0, 5.0, 25.0):  # a machine may be slow
+        limits = {"first_sentence_timeout": seconds, "request_timeout": 2 * seconds}
+        served = serve(backend=GatedBackend(after=1), limits=limits)
+        began = time.monotonic()
+        answer = served.chat(stream=True)
+        if answer.status_code == 200:
+            break
+    assert failed(answer)["type"] == "timeout"
+    assert time.monotonic() - began >= 2 * seconds
+    assert streamed(events_of(answer)).count(".") == 1

@@ -1,0 +1,295 @@
+"""Verdicts on texts under the keys of a ring, and that they are those of the library."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from tests.unit.server.harness import (
+    DETECT,
+    PATIENCE,
+    Home,
+    Served,
+    broken_encoder,
+    counts,
+    error_of,
+    key_of,
+)
+
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.marking import writer
+from hammingmark.keys import WatermarkKey
+from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.server.detection.service import Detection
+from hammingmark.testing import FakeBackend, FakeEncoder, FakeTokenizer
+from hammingmark.testing.grammar import paragraph
+
+Serve = Callable[..., Served]
+HAMMING = {"method": "hamming"}
+
+
+def marked(key: WatermarkKey, *, tokens: int = 120, seed: int = 1) -> str:
+    config = GenerationConfig(max_tokens=tokens)
+    made = writer(key, backend=FakeBackend(), encoder=FakeEncoder(), config=config)
+    return made.write("It was late.", seed=seed).text
+
+
+def plain(seed: int = 1) -> str:
+    return paragraph(Random(seed))
+
+
+@pytest.fixture
+def ring(home: Home) -> dict[str, WatermarkKey]:
+    """Keys of two methods: two of one, three of the other."""
+    keys = {f"form-{n}": key_of(n + 10) for n in (1, 2)}
+    keys |= {f"bits-{n}": key_of(n, **HAMMING) for n in (3, 4, 5)}
+    for name, key in keys.items():
+        home.keyring.add(key, name=name)
+    return keys
+
+
+def test_one_key_gives_the_verdict_of_the_library(serve: Serve) -> None:
+    served = serve()
+    for text in (marked(key_of()), plain(), "Too short.", ""):
+        verdict = detector(key_of(), encoder=FakeEncoder()).judge(text)
+        found = served.detect(text)
+        assert found["watermarked"] is verdict.watermarked
+        assert found["p_value"] == verdict.p_value
+        assert found["reason"] == verdict.reason
+        assert (found["key_id"], found["label"]) == (verdict.key_id, None)
+        assert (found["keys"], found["level"], found["power"]) == (1, 0.01, verdict.power)
+        assert found["unit"] == verdict.evidence.unit
+        assert found["threshold"] == verdict.evidence.threshold
+        assert [piece["text"] for piece in found["pieces"]] == list(verdict.pieces)
+        scores = [piece["score"] for piece in found["pieces"] if piece["score"] is not None]
+        assert scores == [each.score for each in verdict.evidence.scores]
+        assert found["method"] == ("bilinear" if verdict.key_id else None)
+    assert counts(served, "detection_seconds_count") == {"": 4}
+
+
+def test_texts_are_judged_each_by_itself_and_in_order(serve: Serve) -> None:
+    served = serve()
+    texts = [marked(key_of()), plain(), marked(key_of(), seed=2)]
+    answer = served.post(DETECT, {"texts": texts})
+    results = answer.json()["results"]
+    assert [each["watermarked"] for each in results] == [True, False, True]
+    assert [results[0]] == served.post(DETECT, {"text": texts[0]}).json()["results"]
+
+
+def test_keys_of_several_methods_share_the_level(
+    serve: Serve, ring: dict[str, WatermarkKey], home: Home
+) -> None:
+    """The p-value is the best key's times the number of all keys, whatever their methods."""
+    served = serve()
+    texts = [marked(ring["form-2"]), marked(ring["bits-4"]), plain()]
+    forms = [key_of(), ring["form-1"], ring["form-2"]]
+    bits = [ring[f"bits-{n}"] for n in (3, 4, 5)]
+    found = [served.detect(text) for text in texts]
+    assert [each["watermarked"] for each in found] == [True, True, False]
+    assert [each["key_id"] for each in found[:2]] == [ring["form-2"].id, ring["bits-4"].id]
+    assert [each["method"] for each in found[:2]] == ["bilinear", "hamming"]
+    for text, each in zip(texts, found, strict=True):
+        alone = [
+            detector(group, encoder=FakeEncoder(), level=0.005).judge(text)
+            for group in (forms, bits)
+        ]
+        best = min(verdict.p_value for verdict in alone if verdict.p_value is not None)
+        assert each["p_value"] == pytest.approx(min(1.0, 2 * best), rel=1e-12)
+        assert (each["keys"], each["level"]) == (6, 0.01)
+        relation = "at most" if each["watermarked"] else "above"
+        assert each["reason"] == f"p = {each['p_value']:.2g} is {relation} the level 0.01."
+
+
+def test_some_keys_are_searched_by_name_or_id(serve: Serve, ring: dict[str, WatermarkKey]) -> None:
+    served = serve()
+    text = marked(ring["form-2"])
+    named = served.detect(text, keys=["form-2"])
+    assert named == served.detect(text, keys=[ring["form-2"].id])
+    assert named == served.detect(text, keys=["form-2", ring["form-2"].id, "form-2"])
+    assert (named["watermarked"], named["keys"]) == (True, 1)
+    assert served.detect(text, keys=["form-1", "bits-3"])["watermarked"] is False
+    assert served.detect(text, keys=["form-1", "form-2"])["keys"] == 2
+    for names in (["form-9"], ["form-1", "hm-000000000000"], ["form"]):
+        answer = served.post(DETECT, {"text": text, "keys": names})
+        assert answer.status_code == 404
+        assert error_of(answer)["param"] == "keys"
+
+
+def test_a_key_of_a_label_is_found_once_it_is_in_the_ring(serve: Serve, home: Home) -> None:
+    served = serve()
+    derived = key_of().derive("customer-17")
+    text = marked(derived)
+    assert served.detect(text)["watermarked"] is False
+    home.keyring.add(derived, name="customer-17")
+    found = served.detect(text)
+    assert (found["key_id"], found["label"]) == (derived.id, "customer-17")
+    assert found["watermarked"] is True
+
+
+def test_passages_are_told_and_their_pieces(serve: Serve) -> None:
+    served = serve()
+    before, after = (" ".join(plain(seed) for seed in seeds) for seeds in ((1, 2), (3, 4)))
+    text = f"{before} {marked(key_of())} {after}"
+    found = served.detect(text)
+    verdict = detector(key_of(), encoder=FakeEncoder()).judge(text)
+    assert found["passages"] == [
+        {
+            "begin": each.begin,
+            "end": each.end,
+            "p_value": each.p_value,
+            "key_id": key_of().id,
+            "label": None,
+        }
+        for each in verdict.passages
+    ]
+    (first, *_) = found["passages"]
+    inside = [i for i, piece in enumerate(found["pieces"]) if piece["in_passage"]]
+    assert inside[0] == first["begin"] > 0
+    assert inside[-1] == first["end"] - 1 < len(found["pieces"]) - 1
+
+
+def test_a_passage_counts_before_a_smaller_p_value(
+    serve: Serve, ring: dict[str, WatermarkKey]
+) -> None:
+    """In a text that is not watermarked as a whole, under a key of another method."""
+    served = serve()
+    rest = " ".join(plain(seed) for seed in range(2, 10))
+    text = f"{marked(ring['form-2'], tokens=200)} {rest}"
+    alone = served.detect(text, keys=["form-2"])
+    assert alone["watermarked"] is False
+    assert alone["passages"]
+    found = served.detect(text, keys=["form-2", "bits-3", "bits-4", "bits-5"])
+    assert found["key_id"] == ring["form-2"].id
+    assert found["passages"][0]["p_value"] == pytest.approx(4 * alone["passages"][0]["p_value"])
+    assert " But sentences " in found["reason"]
+
+
+def test_edits_are_allowed_for_where_they_are_asked_for(
+    serve: Serve, ring: dict[str, WatermarkKey]
+) -> None:
+    served = serve()
+    text = marked(ring["form-1"], tokens=80).replace(". The", " and the", 1)
+    found = served.detect(text, edits=True, keys=["form-1"])
+    verdict = detector(ring["form-1"], encoder=FakeEncoder(), edits=True).judge(text)
+    assert found["p_value"] == verdict.p_value
+    both = served.detect(text, edits=True, keys=["form-1", "bits-3"])
+    assert (both["key_id"], both["keys"]) == (ring["form-1"].id, 2)
+
+
+def test_edits_need_a_method_that_allows_for_them(serve: Serve, home: Home) -> None:
+    home.keyring.add(key_of(7, method="random-code"), name="code")
+    served = serve()
+    refused = served.post(DETECT, {"text": plain(), "edits": True, "keys": ["code"]})
+    assert refused.status_code == 400
+    assert "edits" in error_of(refused)["message"]
+    found = served.detect(marked(key_of()), edits=True)  # the others are searched
+    assert (found["keys"], found["watermarked"]) == (1, True)
+
+
+def test_keys_of_tokens_are_searched_beside_those_of_sentences(
+    serve: Serve, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hammingmark.assembly.detection.tokenizer_of", lambda name: FakeTokenizer())
+    key = new_key(FakeEncoder(), method="kgw", tokenizer=FakeTokenizer())
+    home.keyring.add(key, name="tokens")
+    served = serve()
+    assert served.detect(marked(key_of()))["keys"] == 2
+    found = served.detect(plain(), keys=["tokens"])
+    assert (found["unit"], found["keys"]) == ("token", 1)
+
+
+def test_keys_that_need_a_language_model_are_not_searched(serve: Serve, home: Home) -> None:
+    home.keyring.add(key_of(8, method="pmark-online"), name="drawn")
+    served = serve()
+    assert served.detect(plain())["keys"] == 1
+    refused = served.post(DETECT, {"text": plain(), "keys": ["drawn"]})
+    assert refused.status_code == 400
+
+
+def test_the_level_is_that_of_the_request_or_of_the_settings(serve: Serve) -> None:
+    served = serve(level=0.2)
+    text = plain()
+    assert served.detect(text)["level"] == 0.2
+    assert served.detect(text, level=0.5)["level"] == 0.5
+    p_value = served.detect(text)["p_value"]
+    assert served.detect(text, level=min(0.99, p_value + 0.001))["watermarked"] is True
+    for level in (0, 1, 1e-7, -1, "x"):
+        assert served.post(DETECT, {"text": text, "level": level}).status_code == 422
+
+
+def test_either_a_text_or_several_are_judged(serve: Serve) -> None:
+    served = serve(limits={"texts": 2, "text_characters": 50})
+    for body in ({}, {"text": "A.", "texts": ["A."]}, {"texts": []}, {"text": None}, {"text": 5}):
+        assert served.post(DETECT, body).status_code == 422
+    assert served.post(DETECT, {"text": "A.", "colour": 1}).status_code == 422
+    assert served.post(DETECT, {"texts": ["A."] * 3}).status_code == 413
+    assert served.post(DETECT, {"texts": ["A.", "a" * 51]}).status_code == 413
+    assert served.post(DETECT, {"texts": ["A.", "a" * 50]}).status_code == 200
+
+
+def test_answers_do_not_wait_for_texts_that_others_have_judged(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    judged, waiting = threading.Event(), threading.Semaphore(0)
+
+    def judge(*anything: object, **named: object) -> list[Any]:
+        waiting.release()
+        assert judged.wait(PATIENCE)
+        return []
+
+    monkeypatch.setattr(served.service.detection, "judge", judge)
+    count = served.service._judging._max_workers
+    asked = [
+        asyncio.run_coroutine_threadsafe(
+            served._ask("POST", DETECT, json={"text": "."}), served.loop._loop
+        )
+        for _ in range(count + 1)
+    ]
+    for _ in range(count):
+        assert waiting.acquire(timeout=PATIENCE)
+    assert served.chat().json()["watermark"]["p_value"] is not None
+    judged.set()
+    assert [each.result(PATIENCE).status_code for each in asked] == [200] * (count + 1)
+
+
+def test_an_encoder_that_fails_is_told(serve: Serve) -> None:
+    answer = serve(encoder=broken_encoder()).post(DETECT, {"text": plain()})
+    assert answer.status_code == 503
+    assert error_of(answer)["type"] == "watermark_error"
+
+
+def test_keys_are_listed_without_their_secrets(
+    serve: Serve, ring: dict[str, WatermarkKey], home: Home
+) -> None:
+    served = serve()
+    home.keyring.rotate("form-1")
+    answer = served.get("/v1/watermark/keys")
+    listed = {each["name"]: each for each in answer.json()["keys"]}
+    assert listed.keys() == {*ring, "default", f"form-1-{ring['form-1'].id.removeprefix('hm-')}"}
+    assert {name for name, each in listed.items() if each["marks"]} == {"default"}
+    assert listed["bits-3"]["method"] == "hamming"
+    assert [name for name, each in listed.items() if each["retired"]] == [
+        f"form-1-{ring['form-1'].id.removeprefix('hm-')}"
+    ]
+    for key in (key_of(), *ring.values()):
+        assert key.secret.reveal().hex() not in answer.text
+
+
+def test_a_file_that_is_no_key_hides_none_of_the_others(serve: Serve, home: Home) -> None:
+    served = serve()
+    (home.keyring.folder / "broken.json").write_text("{")
+    assert [each["name"] for each in served.get("/v1/watermark/keys").json()["keys"]] == ["default"]
+    assert served.detect(marked(key_of()))["watermarked"] is True
+
+
+def test_a_ring_without_a_key_is_told(home: Home) -> None:
+    detection = Detection(home.keyring, encoder=FakeEncoder())
+    with pytest.raises(Exception, match="holds no key") as missing:
+        detection.choose(None)
+    assert missing.value.status == 404  # type: ignore[attr-defined]

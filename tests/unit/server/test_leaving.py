@@ -1,0 +1,170 @@
+"""Clients who leave: nobody works for them any longer, and the record says how far it came."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from tests.unit.server.harness import (
+    PATIENCE,
+    QUESTION,
+    TEXT,
+    GatedBackend,
+    GatedSession,
+    Home,
+    Live,
+    Served,
+    key_of,
+    streamed,
+    until,
+)
+
+from hammingmark.protocols import FloatArray
+from hammingmark.records import GenerationStep
+from hammingmark.server.marking.schema import AskedChat
+from hammingmark.server.service import Client
+from hammingmark.testing import FakeEncoder
+
+Make = Callable[..., Live]
+
+
+def assert_idle(service: Live) -> None:
+    until(lambda: service.service._engine.unfinished == 0)
+    until(lambda: service.service._admitted == 0)
+    assert service.client.get("/healthz").status_code == 200
+
+
+def test_leaving_a_stream_ends_its_text(live: Make, home: Home) -> None:
+    service = live(backend=GatedBackend(after=2), audit={"file": home.audit})
+    with service.stream() as events:
+        begun = [next(events) for _ in range(3)]
+        assert service.service._engine.unfinished == 1
+    assert_idle(service)
+    until(lambda: home.records("end"))
+    (row,) = home.records("end")
+    assert (row["status"], row["error"], row["key_id"]) == ("partly", "cut short", key_of().id)
+    assert row["text_sha256"] == hashlib.sha256(streamed(begun).encode()).hexdigest()
+    metrics = service.client.get("/metrics").text
+    assert 'hammingmark_answers_total{reason="cut_short",status="partly"} 1.0' in metrics
+    assert "hammingmark_active_texts 0.0" in metrics
+    assert "hammingmark_queue_length 0.0" in metrics
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_leaving_before_the_first_sentence_ends_the_text(
+    live: Make, home: Home, stream: bool
+) -> None:
+    service = live(backend=GatedBackend(), audit={"file": home.audit})
+    with service.asking(stream=stream, n=2):
+        until(lambda: service.service._engine.unfinished == 2)
+    assert_idle(service)
+    until(lambda: len(home.records("end")) == 2)
+    for row in home.records("end"):
+        assert (row["status"], row["error"], row["key_id"]) == ("unmarked", "cut short", None)
+        assert row["text_characters"] == 0
+    until(lambda: 'status="499"' in service.client.get("/metrics").text)
+
+
+def test_leaving_a_whole_answer_in_the_middle_ends_the_text(live: Make, home: Home) -> None:
+    service = live(backend=GatedBackend(after=2), audit={"file": home.audit})
+    with service.asking():
+        until(lambda: service.service._engine.unfinished == 1)
+    assert_idle(service)
+    until(lambda: home.records("end"))
+    assert home.records("end")[0]["error"] == "cut short"
+
+
+def test_one_who_leaves_makes_room_for_others(live: Make) -> None:
+    backend = GatedBackend(after=1, parallel=1)
+    service = live(backend=backend)
+    with service.stream() as first:
+        next(first)
+        with service.asking():
+            until(lambda: service.service._engine.unfinished == 2)
+        until(lambda: service.service._engine.unfinished == 1)
+        backend.gate.set()
+        assert list(first)[-1] == "[DONE]"
+    assert_idle(service)
+
+
+@dataclass(frozen=True)
+class SlowEncoder(FakeEncoder):
+    """Takes as long as it is let."""
+
+    asked_now: threading.Event = field(default_factory=threading.Event, compare=False)
+    may_go_on: threading.Event = field(default_factory=threading.Event, compare=False)
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        self.asked_now.set()
+        assert self.may_go_on.wait(PATIENCE)
+        return super().encode(sentences)
+
+
+def test_a_text_that_is_about_to_be_written_is_not(live: Make) -> None:
+    """Some methods embed the prompt first, in a thread that goes on when its client has left."""
+    encoder, backend = SlowEncoder(), GatedBackend()
+    service = live(key=key_of(method="hamming"), encoder=encoder, backend=backend)
+    until(lambda: service.client.get("/readyz").status_code == 200)
+    opened = len(backend.sessions)
+    with service.asking(TEXT, prompt="It was late."):
+        assert encoder.asked_now.wait(PATIENCE)
+    until(lambda: service.service._admitted == 0)
+    encoder.may_go_on.set()
+    until(lambda: len(backend.sessions) > opened)  # it has been submitted
+    assert_idle(service)
+
+
+class SlowToOpen(GatedBackend):
+    """Takes as long as it is let to open a session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opening, self.may_open = threading.Event(), threading.Event()
+        self.may_open.set()
+
+    def open(self) -> GatedSession:
+        self.opening.set()
+        assert self.may_open.wait(PATIENCE)
+        return super().open()
+
+
+def test_leaving_while_the_model_is_being_opened_ends_the_text(live: Make) -> None:
+    """There is nothing yet that could be woken."""
+    backend = SlowToOpen()
+    service = live(backend=backend)
+    until(lambda: service.client.get("/readyz").status_code == 200)
+    backend.opening.clear()
+    backend.may_open.clear()
+    with service.asking():
+        assert backend.opening.wait(PATIENCE)
+    until(lambda: service.service._admitted == 0)
+    backend.may_open.set()
+    assert_idle(service)
+
+
+def test_leaving_just_when_a_sentence_arrives_is_not_forgotten(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve(backend=GatedBackend())
+    service = served.service
+    asked = AskedChat.model_validate({"messages": QUESTION})
+    client = Client("1", "127.0.0.1", None)
+    step = GenerationStep(0, "The river froze.", "The river froze.", True, 1.0, 1, 3, 3)
+
+    async def leave() -> None:
+        answering = service.answering(service.plan(asked, client), client, endpoint="", model="")
+        pieces = aiter(answering)
+        reading = asyncio.ensure_future(anext(pieces))  # type: ignore[arg-type]
+        while not answering._arrived._getters:  # type: ignore[attr-defined]
+            await asyncio.sleep(0.001)
+        answering._arrived.put_nowait((0, step))
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    served.loop.run(leave())
+    until(lambda: service._engine.unfinished == 0)

@@ -1,0 +1,342 @@
+"""The service in front of another: what is marked, what passes through, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from tests.unit.backends.openai_server import (
+    Handler,
+    Server,
+    break_off,
+    half_a_chunk,
+    reset,
+    saying,
+    stall,
+    stall_midway,
+    status,
+    vanish,
+)
+from tests.unit.server.harness import (
+    CHAT,
+    PATIENCE,
+    QUESTION,
+    TOKENS,
+    Home,
+    Live,
+    Served,
+    counts,
+    error_of,
+    events_of,
+    key_of,
+    mark_of,
+    streamed,
+    text_of,
+    until,
+)
+
+from hammingmark.testing.grammar import paragraph
+
+Serve = Callable[..., Served]
+TOOLS = [{"type": "function", "function": {"name": "clock", "parameters": {}}}]
+PASSED = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "model": "tiny",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "tool_calls",
+            "message": {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        }
+    ],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12},
+}
+
+
+def answers(handler: Handler, body: dict[str, Any]) -> None:
+    """Stream sentences to those who stream, word by word; others get what they can but take.
+
+    One choice at a time, so that each has its own seed, and a text is the same in every run.
+    """
+    if body.get("n", 1) > 1:
+        status(400, "n must be 1")(handler, body)
+        return
+    if not body.get("stream"):
+        handler.plain(PASSED, X_Request_Id="theirs-1")
+        return
+    handler.begin()
+    limit = body.get("max_tokens", 100)
+    words = paragraph(Random(body.get("seed", 0))).split()
+    with suppress(ConnectionError):
+        for word in words[:limit]:
+            handler.piece(0, f" {word}")
+        handler.piece(0, "", "stop" if len(words) <= limit else "length")
+        handler.event("[DONE]")
+
+
+@pytest.fixture
+def before(serve: Serve, model_server: Server) -> Callable[..., Served]:
+    """Makes a service in front of a server of models."""
+    model_server.always = answers
+
+    def make(upstream: dict[str, Any] | None = None, **settings: Any) -> Served:
+        told = {"url": model_server.url, "model": "tiny", "retries": 0, **(upstream or {})}
+        return serve(upstream=told, **settings)
+
+    return make
+
+
+def test_text_of_the_upstream_is_marked(before: Serve, model_server: Server) -> None:
+    served = before(upstream={"api_key": SecretStr("sk-1")})
+    answer = served.chat(user="u-1", logit_bias={"5": 1})
+    mark = mark_of(answer)
+    assert (mark["status"], mark["key_id"]) == ("marked", key_of().id)
+    assert mark["candidates"] > mark["accepted"] > 0
+    assert text_of(served.chat(stream=True)) == text_of(answer)
+    assert served.detect(text_of(answer))["p_value"] == mark["p_value"]
+    assert answer.json()["model"] == "tiny"
+    for body in model_server.bodies:
+        assert body["model"] == "tiny"
+        assert body["stream"] is True
+        assert body["messages"][: len(QUESTION)] == QUESTION
+        assert "watermark" not in body
+    assert model_server.bodies[0]["user"] == "u-1"
+    assert model_server.bodies[0]["logit_bias"] == {"5": 1}
+    assert set(model_server.keys) == {"Bearer sk-1"}
+
+
+def test_numbers_of_a_request_reach_the_upstream(before: Serve, model_server: Server) -> None:
+    before().complete(temperature=0.7, top_p=0.9, top_k=5, presence_penalty=0.1, model="other")
+    path, body = model_server.seen[0]
+    assert path == "/v1/completions"
+    asked = {name: body[name] for name in ("temperature", "top_p", "top_k", "presence_penalty")}
+    assert asked == {"temperature": 0.7, "top_p": 0.9, "top_k": 5, "presence_penalty": 0.1}
+    assert body["model"] == "other"
+
+
+def test_without_a_name_the_only_model_is_asked_for(before: Serve, model_server: Server) -> None:
+    served = before(upstream={"model": ""})
+    unnamed = served.chat()
+    assert unnamed.status_code == 400
+    assert error_of(unnamed)["param"] == "model"
+    served.loop.run(served.service.load())
+    assert served.get("/readyz").status_code == 200
+    assert served.chat().json()["model"] == "tiny"
+    assert {body["model"] for body in model_server.bodies if body} == {"tiny"}
+    assert [each["id"] for each in served.get("/v1/models").json()["data"]] == ["tiny"]
+    assert served.get("/v1/models/tiny").json() == {"id": "tiny"}
+    assert served.get("/v1/models/other").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"temperature": 0},
+        {"tools": TOOLS},
+        {"response_format": {"type": "json_object"}},
+        {"logprobs": True, "top_logprobs": 3},
+        {"messages": [*QUESTION, {"role": "tool", "tool_call_id": "1", "content": "5"}]},
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+        {"watermark": {"enabled": False}},
+    ],
+)
+def test_what_cannot_be_marked_passes_as_it_is(
+    before: Serve, model_server: Server, named: dict[str, Any]
+) -> None:
+    served = before(policy={"switch_off": "allowed"})
+    answer = served.chat(**named)
+    content = answer.json()
+    mark = content.pop("watermark")
+    assert content == PASSED
+    assert (mark["status"], mark["key_id"], mark["p_value"]) == ("unmarked", None, None)
+    assert mark["reason"]
+    assert answer.headers["x-watermark-status"] == "unmarked"
+    assert answer.headers["x-upstream-request-id"] == "theirs-1"
+    sent = {"messages": QUESTION, "max_tokens": TOKENS, "seed": 3, "model": "tiny"} | named
+    sent.pop("watermark", None)
+    assert model_server.bodies == [sent]
+    cause = "switched_off" if "watermark" in named else "unmarkable"
+    assert counts(served, "answers_total") == {f'reason="{cause}",status="unmarked"': 1}
+
+
+def test_a_stream_passes_as_it_is(before: Serve, model_server: Server) -> None:
+    events = [{"choices": [{"index": 0, "delta": {"tool_calls": []}}], "odd": "é\u2028"}, "[DONE]"]
+    model_server.always = saying(*events)
+    answer = before().chat(tools=TOOLS, stream=True)
+    assert events_of(answer) == events
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["x-watermark-status"] == "unmarked"
+    assert model_server.bodies[0]["stream"] is True
+
+
+def test_prompts_in_tokens_pass_as_many_as_allowed(before: Serve, model_server: Server) -> None:
+    served = before(limits={"choices": 2})
+    assert served.complete(prompt=[1, 2, 3]).status_code == 200
+    assert served.complete(prompt=[[1, 2], [3]]).status_code == 200
+    assert model_server.bodies[1]["prompt"] == [[1, 2], [3]]
+    assert served.complete(prompt=[[1], [2], [3]]).status_code == 400
+    assert served.complete(prompt=[1, 2, 3], n=3).status_code == 400
+    assert served.chat(tools=TOOLS, max_tokens=10_000).status_code == 400
+    assert len(model_server.bodies) == 2
+
+
+def test_what_cannot_be_marked_may_be_refused(before: Serve, model_server: Server) -> None:
+    served = before(policy={"unmarkable": "refuse"})
+    for named in ({"tools": TOOLS}, {"temperature": 0}, {"logprobs": True}):
+        answer = served.chat(**named)
+        assert answer.status_code == 400
+        assert error_of(answer)["code"] == "unmarkable"
+    assert model_server.bodies == []
+    assert mark_of(served.chat())["status"] == "marked"
+
+
+def test_what_passes_is_recorded_before_it_is_asked_for(
+    before: Serve, model_server: Server, home: Home
+) -> None:
+    served = before(audit={"file": home.audit})
+    known: list[int] = []
+
+    def look(handler: Handler, body: dict[str, Any]) -> None:
+        known.append(len(home.records("passed")))
+        answers(handler, body)
+
+    model_server.always = look
+    answer = served.chat(tools=TOOLS)
+    assert known == [1]
+    (row,) = home.records("passed")
+    assert (row["status"], row["model"], row["endpoint"]) == ("unmarked", "tiny", CHAT)
+    assert row["request_id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("code", [400, 404, 429, 500])
+def test_an_upstreams_own_errors_pass_too(before: Serve, model_server: Server, code: int) -> None:
+    model_server.always = status(code, "so it is.", Retry_After="7")
+    served = before()
+    answer = served.chat(tools=TOOLS)
+    assert answer.status_code == code
+    assert answer.json() == {"error": {"message": "so it is."}}  # and claims nothing of a mark
+    assert answer.headers["retry-after"] == "7"
+    assert counts(served, "answers_total") == {}
+
+
+def test_an_api_key_that_the_upstream_refuses_is_not_the_clients(
+    before: Serve, model_server: Server
+) -> None:
+    model_server.always = status(401)  # whose words quote the key
+    served = before(upstream={"api_key": SecretStr("sk-very-secret-7391")})
+    for named in ({"tools": TOOLS}, {}):
+        answer = served.chat(**named)
+        assert answer.status_code == 502
+        assert error_of(answer)["type"] == "upstream_error"
+        assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize("step", [vanish, half_a_chunk, break_off, reset])
+def test_an_upstream_that_breaks_off_is_told(
+    before: Serve, model_server: Server, step: Any
+) -> None:
+    served = before()
+    model_server.always = step
+    whole = served.chat()
+    assert whole.status_code == 502
+    assert error_of(whole)["type"] == "upstream_error"
+    stream = served.chat(stream=True)
+    assert stream.status_code == 502
+
+
+@pytest.mark.parametrize("step", [half_a_chunk, reset])
+def test_a_stream_that_passes_and_breaks_off_ends_with_an_error(
+    before: Serve, model_server: Server, step: Any
+) -> None:
+    model_server.always = step
+    answer = before().chat(tools=TOOLS, stream=True)
+    assert answer.status_code == 200
+    last = answer.text.split("\n\n")[-2]
+    error = json.loads(last.removeprefix("data: "))["error"]
+    assert error["type"] == "upstream_error"
+    assert "[DONE]" not in answer.text
+
+
+def test_an_upstream_that_is_none_is_told(before: Serve, model_server: Server) -> None:
+    served = before()
+    model_server.models = "<html>"
+    assert served.get("/v1/models").status_code == 502
+    model_server.always = lambda handler, body: handler.plain("<html>")
+    assert served.chat().status_code == 502
+
+    def wrong(handler: Handler, body: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "application/json")
+        handler.end_headers()
+        handler.wfile.write(b"{broken")
+
+    model_server.always = wrong
+    answer = served.chat(tools=TOOLS)
+    assert answer.status_code == 502
+    assert "OpenAI-compatible" in error_of(answer)["message"]
+
+
+def test_an_upstream_that_cannot_be_reached_is_told(serve: Serve) -> None:
+    served = serve(upstream={"url": "http://127.0.0.1:9/v1", "model": "tiny", "retries": 0})
+    for named in ({}, {"tools": TOOLS}):
+        answer = served.chat(**named)
+        assert answer.status_code == 502
+        assert error_of(answer)["type"] == "upstream_error"
+    assert served.get("/v1/models").status_code == 502
+    assert served.get("/readyz").status_code == 503
+
+
+def test_an_upstream_that_says_nothing_is_given_up(before: Serve, model_server: Server) -> None:
+    served = before(upstream={"timeout": 0.05})
+    model_server.always = stall
+    answer = served.chat(tools=TOOLS)
+    assert answer.status_code == 504
+    assert error_of(answer)["type"] == "timeout"
+
+
+@pytest.mark.parametrize("named", [{}, {"tools": TOOLS}])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_who_leaves_ends_the_work_upstream(
+    live: Callable[..., Live], model_server: Server, named: dict[str, Any], stream: bool
+) -> None:
+    told = {"url": model_server.url, "model": "tiny", "retries": 0}
+    service = live(upstream=told)
+    model_server.always = stall_midway if stream and named else stall
+    with service.asking(stream=stream, **named):
+        until(lambda: model_server.seen)
+        assert service.service._admitted == 1
+    assert model_server.left.wait(PATIENCE)
+    until(lambda: service.service._admitted == 0)
+
+
+def test_streams_that_pass_have_their_place_in_the_queue(
+    live: Callable[..., Live], model_server: Server
+) -> None:
+    told = {"url": model_server.url, "model": "tiny", "retries": 0}
+    service = live(upstream=told, limits={"queue": 1})
+    model_server.always = stall_midway
+    body = {"messages": QUESTION, "stream": True, "tools": TOOLS}
+    with service.client.stream("POST", CHAT, json=body) as answer:
+        parts = answer.iter_text()
+        assert "Seed" in next(parts)
+        assert service.client.post(CHAT, json=body).status_code == 429
+    until(lambda: service.service._admitted == 0)
+
+
+def test_marked_streams_of_the_upstream_come_sentence_by_sentence(
+    live: Callable[..., Live], model_server: Server
+) -> None:
+    model_server.always = answers
+    service = live(upstream={"url": model_server.url, "model": "tiny", "retries": 0})
+    with service.stream() as events:
+        told = list(events)
+    assert told[-1] == "[DONE]"
+    assert told[-2]["watermark"]["status"] == "marked"
+    assert len(told) == 1 + told[-2]["watermark"]["sentences"] + 2
+    assert len(streamed(told).split()) == TOKENS
