@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A worker for each core; a file's tests stay together and share what they have made.
-PARALLEL := -n auto --dist loadfile
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test verify check format lint types contracts fast clean
 

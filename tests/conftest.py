@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import signal
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import hypothesis
 import pytest
+from filelock import FileLock
 
 from hammingmark.assembly.keys import method_of
 from hammingmark.keys import Secret, WatermarkKey
@@ -24,6 +28,7 @@ sys.addaudithook(refuse_network)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_HERE = Path(__file__).parent
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 # How long an example takes says something about the machine, and nothing about the code.
@@ -35,10 +40,12 @@ hypothesis.settings.load_profile("any machine")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A study is slow, too."""
+    """A study is slow, too. Long files come first, so that workers end at about the same time."""
     for item in items:
         if item.get_closest_marker("study"):
             item.add_marker(pytest.mark.slow)
+    folders = {"statistical": 0, "integration": 1, "contract": 2, "unit": 4}
+    items.sort(key=lambda item: folders.get(item.path.relative_to(_HERE).parts[0], 3))
 
 
 @pytest.fixture(scope="session")
@@ -173,12 +180,32 @@ def write_texts(
 
 @pytest.fixture(scope="session")
 def texts(
-    articles: list[str], encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey
+    articles: list[str],
+    encoder: Encoder,
+    splitter: Splitter,
+    marking_key: WatermarkKey,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Texts:
-    """Eight marked texts of the embedded model and six plain ones; takes a minute."""
-    return write_texts(
-        articles, marked=8, plain=6, key=marking_key, encoder=encoder, splitter=splitter
-    )
+    """Eight marked texts of the embedded model and six plain ones; takes a minute, once a run."""
+
+    def write() -> Texts:
+        return write_texts(
+            articles, marked=8, plain=6, key=marking_key, encoder=encoder, splitter=splitter
+        )
+
+    return once_a_run(write, tmp_path_factory)
+
+
+def once_a_run(make: Callable[[], Texts], folders: pytest.TempPathFactory) -> Texts:
+    """What one worker of a run makes, and the others wait for and read."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return make()
+    file = folders.getbasetemp().parent / "texts"
+    with FileLock(f"{file}.lock"):
+        if not file.exists():
+            file.write_bytes(pickle.dumps(make()))
+        made: Texts = pickle.loads(file.read_bytes())
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ _SERVE = """
 import sys, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path = sys.argv[1]
-params.port = 0
+params.port = int(sys.argv[3])
 params.n_parallel = 4
 params.n_ctx = 4 * int(sys.argv[2])
 params.cpuparams.n_threads = 1  # several would wait for each other where cores are shared
@@ -43,10 +43,10 @@ def model_file() -> Path:
 
 
 @contextmanager
-def serving(*, context: int = 2048) -> Iterator[Server]:
-    """Run a server with the embedded model."""
+def serving(*, context: int = 2048, port: int = 0) -> Iterator[Server]:
+    """Run a server with the embedded model, by default on any port that is free."""
     with subprocess.Popen(
-        [sys.executable, "-c", _SERVE, str(model_file()), str(context)],
+        [sys.executable, "-c", _SERVE, str(model_file()), str(context), str(port)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

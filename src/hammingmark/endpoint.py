@@ -195,11 +195,12 @@ class Endpoint:
                 await asyncio.sleep(retry_wait(attempt, backoff=self._backoff, asked=found.wait))
         tries = f"after {self._retries + 1} tries" if self._retries else "at the first try"
         # The cause is left out: it holds the request, and the request holds the key.
-        raise self._error(f"{found.problem}, {tries}. {found.advice}")
+        wait = f" It asks to wait {found.wait:g} s." if found.wait else ""
+        raise self._error(f"{found.problem}, {tries}. {found.advice}{wait}")
 
     def tell(self, words: object) -> str:
         """Words from elsewhere, on one line, short, without the key and without an end."""
-        line = " ".join(str(words).split())
+        line = well_formed(" ".join(str(words).split()))
         line = line.replace(self._key, "[key]") if self._key else line
         return line[:300].rstrip(". ")
 
@@ -286,6 +287,11 @@ class Endpoint:
 def words_of(error: Any) -> str:
     """What an ``error`` of an answer says: its message, or whatever stands in its place."""
     return str(error.get("message", error) if isinstance(error, dict) else error)
+
+
+def well_formed(text: str) -> str:
+    """A text with U+FFFD for halves of surrogate pairs, which JSON may hold and UTF-8 may not."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def retry_wait(attempt: int, *, backoff: float, asked: float | None) -> float:

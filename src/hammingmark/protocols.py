@@ -259,7 +259,7 @@ class SignificanceTest(Protocol):
 
     Attributes:
         own: what each of the u units adds to the statistic under the secret key, (u,).
-        best: the most that any key could give each unit, (u,).
+        best: the most that any key could give each unit, (u,); 0 where it does not count.
         centre: what to take off each increment before windows are compared, (u,).
         is_ratio: whether the increments are log-likelihood ratios.
         null: the null distribution.

@@ -6,8 +6,8 @@ The letters are fixed here: n sentences, d dimensions, m bits, T bits required, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hammingmark import report
@@ -136,6 +136,13 @@ class Sampling:
         if not 0.0 <= self.min_p <= 1.0:
             raise InputError(f"min_p is {self.min_p}; give a fraction from 0 to 1.")
 
+    @property
+    def is_greedy(self) -> bool:
+        """Whether only the likeliest token can be drawn."""
+        # Of fewer than a million tokens the likeliest has a larger probability than this.
+        alone = self.top_k == 1 or self.top_p <= 1e-6 or self.min_p == 1.0
+        return self.temperature == 0.0 or alone
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -242,12 +249,14 @@ class UnitScore:
     Attributes:
         score: what the method's rule looks at.
         valid: whether it satisfies the rule.
-        details: further figures of the method, by name.
+        details: further figures of the method, by name; bits are a string of 0 and 1.
+        counted: whether it counts; one that came before, in the same context, may not.
     """
 
     score: float
     valid: bool
-    details: Mapping[str, float] = field(default_factory=dict)
+    details: Mapping[str, float | str] = field(default_factory=dict)
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +275,6 @@ class Evidence:
             pieces that have no score.
         z: how many standard deviations statistics lie above what the method's paper expects of
             unmarked text, by name, for comparison with it; no p-value comes from them.
-        repeated: how many units are repeated and not counted.
     """
 
     unit: str
@@ -277,25 +285,31 @@ class Evidence:
     sums: Mapping[str, float] = field(default_factory=dict)
     rests_on: int | None = None
     z: Mapping[str, float] = field(default_factory=dict)
-    repeated: int = 0
 
     @property
     def valid(self) -> int:
-        """How many units satisfy the rule."""
-        return sum(each.valid for each in self.scores)
+        """How many of the units that count satisfy the rule."""
+        return sum(each.valid and each.counted for each in self.scores)
+
+    @property
+    def repeated(self) -> int:
+        """How many units are repeated and not counted."""
+        return sum(not each.counted for each in self.scores)
+
+    def counting(self, counted: Sequence[bool]) -> Evidence:
+        """The same by a statistic for which other units count."""
+        return replace(
+            self,
+            scores=tuple(
+                replace(each, counted=bool(counts))
+                for each, counts in zip(self.scores, counted, strict=True)
+            ),
+        )
 
     @property
     def statistics(self) -> dict[str, float]:
         """Every statistic by its name."""
         return {**self.means, **self.sums}
-
-    def mean(self, statistic: str) -> float:
-        """A statistic as its mean over the units, on which thresholds are set."""
-        if not self.scores:
-            return 0.0
-        if statistic in self.means:
-            return self.means[statistic]
-        return self.sums[statistic] / len(self.scores)
 
 
 @dataclass(frozen=True, slots=True)

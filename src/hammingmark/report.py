@@ -72,7 +72,8 @@ def _rows(verdict: Verdict, width: int) -> Iterator[str]:
         filled = round(most * _share(each.score, largest))
         bar = "█" * filled + "·" * (most - filled)
         tick = "✓" if each.valid else " "
-        beside = f"{each.details['cosine']:5.2f}" if "cosine" in each.details else " " * 5
+        cosine = each.details.get("cosine")
+        beside = f"{cosine:5.2f}" if isinstance(cosine, float) else " " * 5
         score = f"{scores[i - before]:>{wide}}{of}"
         yield f" {mark}{i + 1:>5} {bar} {score} {tick} {beside} {shown}"[: width + 2]
 
@@ -90,7 +91,8 @@ def _tokens(verdict: Verdict, width: int) -> Iterator[str]:
         if len(marks) + columns > width and line:
             yield from (line, marks, brackets) if brackets.strip() else (line, marks)
             line = marks = brackets = ""
-        valid = i >= before and verdict.evidence.scores[i - before].valid
+        unit = verdict.evidence.scores[i - before] if i >= before else None
+        valid = unit is not None and unit.valid and unit.counted
         line += shown
         marks += ("▔" if valid else " ") * columns
         under = ("─" if _inside(verdict, i) else " ") * columns
@@ -170,8 +172,7 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
         figures.append(
             (
                 "power",
-                f"about {verdict.power:.0%} of marked and edited texts like this one "
-                "would be found",
+                f"about {verdict.power:.0%} of marked texts like this one would be found",
             )
         )
     if verdict.tail_estimate is not None:
@@ -251,43 +252,37 @@ def _html_tokens(verdict: Verdict) -> str:
     """The text, its valid tokens tinted."""
     evidence = verdict.evidence
     before = len(verdict.pieces) - len(evidence.scores)
-    words = _words_of_tokens(evidence)
     spans = []
     for i, piece in enumerate(verdict.pieces):
         unit = evidence.scores[i - before] if i >= before else None
-        colour = "#fed7aa" if unit and unit.valid else "transparent"
+        colour = "#fed7aa" if unit and unit.valid and unit.counted else "transparent"
         edge = "border-bottom:2px solid #ea580c" if _inside(verdict, i) else ""
-        said = html.escape(words[i - before] if unit else "not scored")
+        said = html.escape(_words_of_token(evidence, unit) if unit else "not scored")
         spans.append(
             f"<span title='{said}' style='background:{colour};{edge}'>{html.escape(piece)}</span>"
         )
     return f"<p style='white-space:pre-wrap'>{''.join(spans)}</p>"
 
 
-def _words_of_tokens(evidence: Evidence) -> list[str]:
-    """The score of each token in words, and whether it counts.
+def _words_of_token(evidence: Evidence, unit: UnitScore) -> str:
+    """A token's figures in words, and whether it counts."""
+    if not unit.counted:
+        return "repeated, not counted"
+    details = _details(unit)
+    return f"{details}score {unit.score:.3g}, at least {evidence.threshold:.3g} counts as evidence"
 
-    A token that is not counted has the score 0. Others may have it too, and then it is not known
-    which are which.
-    """
-    zeros = sum(each.score == 0.0 for each in evidence.scores)
-    found = []
-    for each in evidence.scores:
-        again = evidence.repeated > 0 and each.score == 0.0
-        if again and zeros == evidence.repeated:
-            found.append("repeated, not counted")
-            continue
-        details = "".join(f"{name} {value:.3g}, " for name, value in each.details.items())
-        found.append(
-            f"{details}score {each.score:.3g}{' or repeated' if again else ''}, at least "
-            f"{evidence.threshold:.3g} counts as evidence"
-        )
-    return found
+
+def _details(unit: UnitScore) -> str:
+    """The further figures of a unit, with a comma behind each."""
+    return "".join(
+        f"{name} {value if isinstance(value, str) else format(value, '.3g')}, "
+        for name, value in unit.details.items()
+    )
 
 
 def _said(evidence: Evidence, unit: UnitScore) -> str:
     """A unit's figures in words."""
-    details = "".join(f"{name} {value:.3g}, " for name, value in unit.details.items())
+    details = _details(unit)
     if evidence.scale is None:
         return html.escape(f"{details}at least {evidence.threshold:.2f} is required")
     return html.escape(f"{details}{evidence.threshold:g} of {evidence.scale:g} are required")
@@ -334,7 +329,11 @@ def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
             {
                 "score": round(each.score, 6),
                 "valid": each.valid,
-                **{name: round(value, 6) for name, value in each.details.items()},
+                **({"counted": each.counted} if _has_tokens(verdict) else {}),
+                **{
+                    name: value if isinstance(value, str) else round(value, 6)
+                    for name, value in each.details.items()
+                },
             }
             for each in evidence.scores
         ],

@@ -227,9 +227,13 @@ def test_a_method_by_logits_marks_a_real_model(
 
     run("keys", "new", "--method", "green", "--backend", model, "--set", "delta=4", "--name", "g")
     prompt = ("--prompt", "The lighthouse had been dark for a year.", "--max-tokens", "60")
-    (tmp_path / "t.txt").write_text(run("generate", *prompt, "--key", "g", "--seed", "3"))
-    marked = json.loads(run("detect", "t.txt", "--key", "g", "--json"))
-    # Of some sixty tokens nearly all are green; chance gives half.
+    for seed in range(8):  # the model ends one text in ten within a sentence or two
+        written = run("generate", *prompt, "--key", "g", "--seed", str(seed))
+        (tmp_path / "t.txt").write_text(written)
+        marked = json.loads(run("detect", "t.txt", "--key", "g", "--json"))
+        if marked["tokens"] - marked["repeated"] >= 45:
+            break
+    # Of some fifty tokens nearly all are green; chance gives half.
     assert marked["watermarked"] is True
     assert marked["p_value"] < 1e-4
     _, other = load_key("g").rotate()

@@ -42,10 +42,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def marked(served: Served) -> str:
     """A text that the service wrote."""
-    body = {"prompt": "The lighthouse had been dark for a year.", "max_tokens": 160, "seed": 2}
-    answer = httpx.post(f"{served.url}/completions", json=body, timeout=300).json()
-    assert answer["watermark"]["p_value"] < 1e-3, answer
-    return str(answer["choices"][0]["text"]).strip()
+    body = {"prompt": "The lighthouse had been dark for a year.", "max_tokens": 160}
+    for seed in range(8):  # the model ends a few texts after a sentence or two
+        asked = {**body, "seed": seed}
+        answer = httpx.post(f"{served.url}/completions", json=asked, timeout=300).json()
+        if answer["watermark"]["p_value"] < 1e-3:
+            return str(answer["choices"][0]["text"]).strip()
+    raise AssertionError("no text shows the mark")
 
 
 @pytest.fixture(scope="module")

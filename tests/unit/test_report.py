@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -302,9 +303,12 @@ def test_marks_stand_under_their_characters(
     assert (below, passage) == (marks, brackets)
 
 
-def scored(scores: list[float], *, repeated: int = 0, threshold: float = 0.5625) -> str:
-    made = tuple(UnitScore(each, each >= threshold) for each in scores)
-    evidence = Evidence("token", made, 1, threshold, repeated=repeated)
+def scored(scores: list[float], *, counted: Sequence[bool] | None = None) -> str:
+    made = tuple(
+        UnitScore(each, each >= 0.5625, counted=counts)
+        for each, counts in zip(scores, counted or [True] * len(scores), strict=True)
+    )
+    evidence = Evidence("token", made, 1, 0.5625)
     pieces = tuple("abcdefgh"[: len(scores) + 1])
     return report.as_html(verdict(evidence=evidence, pieces=pieces, passages=()))
 
@@ -318,12 +322,12 @@ def test_a_token_says_its_own_score() -> None:
     assert "repeated" not in page
 
 
-def test_a_token_that_is_not_counted_says_so_where_that_is_known() -> None:
-    page = scored([0.6, 0.0, 0.25], repeated=1)
+def test_a_token_that_is_not_counted_says_so() -> None:
+    page = scored([0.6, 0.7, 0.0], counted=[True, False, True])
     assert page.count("title='repeated, not counted'") == 1
+    assert page.count("background:#fed7aa") == 1
     assert "; 1 repeated, not counted" in page
-    page = scored([1.0, 0.0, 0.0], repeated=1, threshold=1.0)
-    assert page.count("title='score 0 or repeated, at least 1 counts as evidence'") == 2
+    assert "1 of 2 tokens" in page
 
 
 def test_a_passage_of_tokens_has_a_place_in_the_text() -> None:

@@ -330,6 +330,7 @@ def calibrate_key(
     *,
     key: WatermarkKey,
     encoder: Encoder | None = None,
+    tokenizer: Tokenizer | None = None,
     splitter: Splitter | None = None,
     statistic: str = "",
     level: float,
@@ -342,7 +343,7 @@ def calibrate_key(
             f"Thresholds are not fitted for the method {watermark.name!r}, which draws every "
             "sentence again; decide by the p-value."
         )
-    reader = _reader([key], encoder=encoder, tokenizer=None, splitter=splitter)
+    reader = _reader([key], encoder=encoder, tokenizer=tokenizer, splitter=splitter)
     return fit_calibration(
         texts,
         reader=reader,

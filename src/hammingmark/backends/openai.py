@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -18,6 +19,8 @@ from hammingmark.endpoint import Endpoint, Refused
 from hammingmark.errors import BackendError, InputError
 from hammingmark.event_loop import EventLoopThread, LoopClosed
 from hammingmark.records import Candidate, Prompt, Request, Sampling
+
+_LOG = logging.getLogger(__name__)
 
 _REFUSING = frozenset({400, 422, 500, 501})
 _CLOSED = "The backend was closed. Open another session."
@@ -272,16 +275,20 @@ class OpenAISession:
 
     def _finish(self, task: asyncio.Task[None]) -> None:
         draws = self._tasks.pop(task)
-        error = BackendError(_CLOSED) if task.cancelled() else task.exception()
-        if error is None or all(draw.over for draw in draws):
+        error = None if task.cancelled() else task.exception()
+        if (error is None and not task.cancelled()) or all(draw.over for draw in draws):
             return
-        if task.cancelled() or not isinstance(error, BackendError):
-            self._done.put(error)
+        if error is None:
+            self._done.put(BackendError(_CLOSED))
             return
         # A request that failed is the trouble of those who asked for it, and of nobody else.
+        words = str(error)
+        if not isinstance(error, BackendError):
+            _LOG.error("a request failed for a reason of our own", exc_info=error)
+            words = f"Something unforeseen ended a request ({type(error).__name__})."
         for draw in draws:
             if not draw.over:
-                draw.fail(str(error))
+                draw.fail(words)
                 self._tell(draw)
 
     def _tell(self, draw: Draw) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from hammingmark.backends.chat import messages_of
-from hammingmark.endpoint import Interrupted, words_of
+from hammingmark.endpoint import Interrupted, well_formed, words_of
 from hammingmark.errors import BackendError
 from hammingmark.records import Prompt, Request
 
@@ -159,7 +159,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[bytes]:
 def _parsed(data: bytes, where: str) -> dict[str, Any]:
     try:
         answer = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
         raise BackendError(_stranger(where))
@@ -183,7 +183,7 @@ def _choices(answer: dict[str, Any], where: str) -> list[Piece]:
             )
             for place, each in enumerate(choices)
         ]
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         raise BackendError(_stranger(where)) from None
 
 
@@ -200,7 +200,7 @@ def _text(choice: Mapping[str, Any]) -> str:
     text = choice.get("text")
     if text is None:
         text = (choice.get("delta") or choice.get("message") or {}).get("content")
-    return text if isinstance(text, str) else ""
+    return well_formed(text) if isinstance(text, str) else ""
 
 
 def _names(field: str, reason: str) -> bool:

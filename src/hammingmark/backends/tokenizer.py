@@ -47,8 +47,9 @@ class TransformersTokenizer:
 
     @cached_property
     def size(self) -> int:
-        """V, the number of logits of the model."""
-        return int(read("AutoConfig", self._model).get_text_config().vocab_size)
+        """V, the number of logits of the model, or of tokens where a tokenizer has more."""
+        logits = int(read("AutoConfig", self._model).get_text_config().vocab_size)
+        return max(logits, 1 + max(self.loaded.get_vocab().values(), default=0))
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, without any that only begin or end one."""
@@ -63,9 +64,8 @@ class TransformersTokenizer:
 
     def save(self, folder: Path) -> None:
         """Keep it in a file of its own, for `SavedTokenizer`; one that has no such form is not."""
-        whole = _whole(self.loaded)
         file = folder / self.fingerprint
-        if whole is None or file.exists():
+        if file.exists() or (whole := _whole(self.loaded)) is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as fresh:
@@ -143,7 +143,9 @@ def _pieces(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
     found: list[str] = []
     told = 0
     for count in range(1, len(tokens) + 1):
-        piece = added_text(tokenizer, tokens[:count], told=told)
+        first = max(0, told - _AGAIN)  # what stands before is not looked at
+        ends = count == len(tokens)
+        piece = added_text(tokenizer, tokens[first:count], told=told - first, ends=ends)
         found.append(piece or "")
         told = told if piece is None else count
     return found
@@ -154,21 +156,30 @@ def _as_bytes(size: int, what: str) -> bytes:
 
 
 def added_text(
-    tokenizer: Any, tokens: Sequence[int], *, told: int, behind: Sequence[int] = ()
+    tokenizer: Any,
+    tokens: Sequence[int],
+    *,
+    told: int,
+    behind: Sequence[int] = (),
+    ends: bool = False,
 ) -> str | None:
     """The text that tokens add to the first ``told`` of them; None in the middle of a character.
+
+    What is still unfinished after many tokens, or where the text ``ends``, is no character to
+    wait for: a text may hold the replacement character itself.
 
     A token's text may depend on the tokens before it, so that a few of them are read again: of
     these, or of those that they stand ``behind``. Some tokenizers leave out the space of a word
     that nothing stands before.
     """
+    ends = ends or len(tokens) - told >= _LONGEST
     if told < _AGAIN and behind:
         some = behind[-_AGAIN:]
         tokens, told = [*some, *tokens], told + len(some)
     first = max(0, told - _AGAIN)
     before = _decode(tokenizer, tokens[first:told]) if told else ""
     text = _decode(tokenizer, tokens[first:])
-    return None if text.endswith(_UNFINISHED) else text[len(before) :]
+    return None if text.endswith(_UNFINISHED) and not ends else text[len(before) :]
 
 
 def _decode(tokenizer: Any, tokens: Sequence[int]) -> str:
@@ -176,4 +187,5 @@ def _decode(tokenizer: Any, tokens: Sequence[int]) -> str:
 
 
 _AGAIN = 4
+_LONGEST = 16  # tokens, where each may end one character and begin another
 _UNFINISHED = "\ufffd"  # half of a character, until its other tokens come

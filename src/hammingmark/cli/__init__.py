@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "hammingmark.cli.api_keys:api_keys",
         "Make, list and remove API keys of the service.",
     ),
+    "audit": ("hammingmark.cli.audit:audit", "Check the audit log of the service."),
     "attack": ("hammingmark.cli.attack:attack", "Change texts and see how far they stay the same."),
     "methods": ("hammingmark.cli.methods:methods", "List the watermarking methods."),
     "keys": ("hammingmark.cli.keys:keys", "Make, derive, show, list and rotate secret keys."),

@@ -11,6 +11,7 @@ from hammingmark.libraries import require_libraries
 
 _file = click.option(
     "--file", "path", type=click.Path(path_type=Path), required=True,
+    envvar="HAMMINGMARK_SERVE_API_KEYS", show_envvar=True,
     help="File of API keys, as in `serve --api-keys`.",
 )  # fmt: skip
 

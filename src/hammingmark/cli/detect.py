@@ -13,7 +13,7 @@ import click
 
 from hammingmark import report
 from hammingmark.assembly.detection import detector, detector_of_all, samples_wanted
-from hammingmark.assembly.keys import load_key, splitter_of
+from hammingmark.assembly.keys import load_key, require_parts_of_options, splitter_of
 from hammingmark.assembly.machine import environment_now
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.counted import CountedEncoder
@@ -145,6 +145,7 @@ def detect(
         _require_nothing_of_one_kind(*one_kind)
     else:
         samples_wanted(keys, backend=backend)  # before anything is fetched
+        require_parts_of_options(keys[0].config.method, ["encoder"] if encoder else [])
     fetched: dict[str, Encoder] = {}
 
     def fetch(name: str) -> Encoder:

@@ -17,9 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.errors import CalibrationError
+from hammingmark.protocols import SignificanceTest
 
 FORMAT = "hammingmark-calibration"
 LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+
+def counted_increments(test: SignificanceTest) -> NDArray[np.float64]:
+    """What the units that count add to a statistic, (c,): its mean is compared with a threshold.
+
+    One that came before, or says nothing under any key, does not count.
+    """
+    counted: NDArray[np.float64] = test.own[test.best != 0.0]
+    return counted
 
 
 @dataclass
@@ -47,7 +57,7 @@ class Calibration:
     windows_: list[int] = field(default_factory=list)
 
     def fit(self, texts: Sequence[NDArray[np.float64]]) -> Calibration:
-        """Learn from the increments (n_i - 1,) of unmarked texts.
+        """Learn from the counted increments (c_i,) of unmarked texts.
 
         For each length, every text that is long enough gives one window, its first: windows of
         one text are too much alike to count as several.

@@ -18,6 +18,7 @@ _BLOCK = 1000
 _CHUNK = 256  # units at a time, so that memory does not grow with the text
 _EXACT = 1e-6  # down to here the p-value of a window is exact, below it an upper bound
 _LARGEST = 1e9  # a score that no window has
+_ENOUGH = 200  # units beyond which power is not computed: it only grows
 
 
 class LatticeNull:
@@ -29,7 +30,8 @@ class LatticeNull:
         centre: what to take off each of them before windows are compared, on the lattice.
         secret: of the key, for draws.
         words: how the distribution is known.
-        is_ratio: whether the increments are log-likelihood ratios.
+        ratios: of the log-likelihood ratio of a unit, marked against not, by which the power of
+            the test is estimated; None where it is not known.
     """
 
     draws = 0
@@ -42,7 +44,7 @@ class LatticeNull:
         centre: float,
         secret: Secret,
         words: str,
-        is_ratio: bool = False,
+        ratios: Increments | None = None,
     ) -> None:
         self._secret = secret
         self.counted = counted
@@ -50,7 +52,7 @@ class LatticeNull:
         self._units = int(counted.sum())
         self._increments = increments
         self._centre = centre
-        self._is_ratio = is_ratio
+        self._ratios = ratios
 
     @cached_property
     def centre(self) -> DoubleArray:
@@ -85,8 +87,8 @@ class LatticeNull:
         return max(SMALLEST, min(bound, exact))
 
     def power(self, level: float) -> float | None:
-        """How often a marked text would reach a level, if the increments are ratios."""
-        return self._increments.power(self._units, level) if self._is_ratio else None
+        """How often a marked text would reach a level by the likelihood ratio, the best test."""
+        return self._ratios.power(min(self._units, _ENOUGH), level) if self._ratios else None
 
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
         """Independent draws, whose numbers come from the secret."""

@@ -55,8 +55,10 @@ class BinomialNull(LatticeNull):
     """
 
     def __init__(self, counted: NDArray[np.bool_], probability: float, secret: Secret) -> None:
-        # The middle between the mean of unmarked text and 1, to a sixteenth.
-        centre = Fraction(round((1.0 + probability) / 2.0 * _PARTS), _PARTS)
+        # The middle between the mean of unmarked text and 1, to a sixteenth, or so that there is
+        # room on both sides.
+        parts = max(_PARTS, math.ceil(2.0 / (1.0 - probability)))
+        centre = Fraction(round((1.0 + probability) / 2.0 * parts), parts)
         super().__init__(
             counted,
             _votes(probability, centre.denominator),

@@ -313,6 +313,12 @@ class Pairs:
         before, after = self._both(hash_bits)
         return match_counts(before, after, bits=self._bits)
 
+    def matching_bits(self) -> NDArray[np.bool_]:
+        """Which bits match: (n - 1, k, m)."""
+        before, after = self._both(lambda values: values >= 0.0)
+        matching: NDArray[np.bool_] = before == after
+        return matching
+
     def agreement(self, softness: float) -> NDArray[np.float32]:
         """M, the sum of the degrees to which bits agree: (n - 1, k)."""
         before, after = self._both(lambda values: values)

@@ -39,23 +39,21 @@ class ScoredTokens:
 
     @property
     def evidence(self) -> Evidence:
-        """Scores, their statistics and z; a token that does not count is not valid."""
+        """Scores, their statistics and z."""
         if not len(self.scores):
             return Evidence("token", (), self.scale, self.threshold)
-        scores = np.where(self.counted, self.scores, 0.0).astype(np.float32)
-        enough = scores >= np.float32(self.threshold)
+        enough = self.scores >= np.float32(self.threshold)
         return Evidence(
             "token",
             tuple(
-                UnitScore(float(score), bool(valid))
-                for score, valid in zip(scores, enough, strict=True)
+                UnitScore(float(score), bool(valid), counted=bool(counts))
+                for score, valid, counts in zip(self.scores, enough, self.counted, strict=True)
             ),
             self.scale,
             self.threshold,
             means={n: mean_of(t) for n, t in self.tests.items() if n not in self.ratios},
             sums={n: float(t.own.sum()) for n, t in self.tests.items() if n in self.ratios},
             z=self.z,
-            repeated=len(scores) - int(self.counted.sum()),
         )
 
     def test(self, statistic: str) -> TextTest:

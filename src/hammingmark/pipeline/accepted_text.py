@@ -51,6 +51,7 @@ class AcceptedText:
     def __init__(self, prompt: Prompt, splitter: Splitter) -> None:
         self.prompt = prompt
         self.written = ""
+        self._lead = ""
         self._sentences: tuple[str, ...] = ()
         self._splitter = splitter
         # Several questions are asked of one candidate.
@@ -64,6 +65,19 @@ class AcceptedText:
     def sentences(self) -> tuple[str, ...]:
         """Those that can carry a mark."""
         return self._sentences
+
+    @property
+    def continued(self) -> str:
+        """What the model continues behind its prompt: the text as it came.
+
+        A text does not begin with the white space that the model put between it and the prompt.
+        If the model did not see that again, it would take up the habit of leaving it out.
+        """
+        return self._lead + self.written
+
+    def sentences_of(self, text: str) -> tuple[str, ...]:
+        """Those of another text that can carry a mark."""
+        return tuple(self._splitter.split(text).carrying)
 
     def enough(self) -> Callable[[str], bool]:
         """A function that says whether a growing candidate has its sentence, or no place here."""
@@ -170,8 +184,7 @@ class AcceptedText:
     def with_addition(self, addition: Addition) -> AcceptedText:
         """The text with an addition accepted."""
         page = copy(self)
-        raw = addition.raw if self.written else addition.raw.lstrip()
-        page.written += raw
+        raw = page._write(addition.raw)
         page._sentences += tuple(unit.text for unit in addition.units if unit.carries)
         page._seen = self._seen | _grams(addition.raw)
         page._recent += raw
@@ -179,6 +192,13 @@ class AcceptedText:
         page._joints = (*self._joints, (len(self._recent), len(self._units)))[-3:]
         page._forget()
         return page
+
+    def _write(self, raw: str) -> str:
+        """Add to what is written; what was added."""
+        added = raw if self.written else raw.lstrip()
+        self._lead += raw[: len(raw) - len(added)]
+        self.written += added
+        return added
 
     def _forget(self) -> None:
         """Let go of the beginning of what is recent, if it can be split without."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hammingmark.core.calibration import Calibration
+from hammingmark.core.calibration import Calibration, counted_increments
 from hammingmark.errors import CalibrationError
 from hammingmark.pipeline.reading import TextReader
 from hammingmark.protocols import Watermark
@@ -31,7 +31,7 @@ def fit_calibration(
         for read in batch:
             scored = watermark.read(read.values)
             if scored.evidence.scores:
-                increments.append(scored.test(statistic).own)
+                increments.append(counted_increments(scored.test(statistic)))
     needed = math.ceil(1.0 / level) - 1 if 0.0 < level < 1.0 else 0  # `fit` refuses other levels
     if len(increments) < needed:
         raise CalibrationError(

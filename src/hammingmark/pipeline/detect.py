@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from hammingmark.core.calibration import Calibration
+from hammingmark.core.calibration import Calibration, counted_increments
 from hammingmark.core.compare import Comparison, compare
 from hammingmark.errors import InputError
 from hammingmark.pipeline.key_search import KeySearch
@@ -146,6 +146,8 @@ class Detector:
             best = found[0][1]
         passages = tuple(passage for passage, _ in found)
         evidence, key = scored[best].evidence, watermarks[best].key
+        if evidence.unit == "token" and self.statistic != watermarks[best].statistics[0]:
+            evidence = evidence.counting(tests[best].best != 0.0)
         verdict = replace(
             self._by_p_value(comparisons[best], evidence, text, passages),
             key_id=key.id,
@@ -156,9 +158,10 @@ class Detector:
         if isinstance(mark, MayBeKeyless) and mark.keyless:
             told = " It rests on no secret: anybody can compute it."
             verdict = replace(verdict, reason=verdict.reason + told)
-        value = evidence.mean(self.statistic)
+        increments = counted_increments(tests[best])
+        value = float(increments.mean()) if len(increments) else 0.0
         if self.calibration:
-            return _by_threshold(verdict, value, self.calibration.threshold(len(evidence.scores)))
+            return _by_threshold(verdict, value, self.calibration.threshold(len(increments)))
         if self.threshold is not None:
             return _by_threshold(verdict, value, self.threshold)
         return verdict
@@ -240,8 +243,8 @@ class Detector:
         elif found.power is not None and found.power < _LEAST_POWER:
             watermarked = None
             reason = (
-                f"Too short to tell: of marked and edited texts like this one, about "
-                f"{found.power:.0%} would be found at the level {self.level:g}."
+                f"Too short to tell: of marked texts like this one, about {found.power:.0%} would "
+                f"be found at the level {self.level:g}."
             )
         else:
             reason = f"p = {p_value:.2g} is above the level {self.level:g}."

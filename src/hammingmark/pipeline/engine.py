@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -38,14 +38,20 @@ class Ticket:
         document: the text.
         receive: is told of each step and at last of the whole, in the engine's thread; it must
             not wait for anything.
+        client: who asks for it.
     """
 
     def __init__(
-        self, engine: Engine, document: GenerationState, receive: Callable[[Progress], None]
+        self,
+        engine: Engine,
+        document: GenerationState,
+        receive: Callable[[Progress], None],
+        client: Hashable,
     ) -> None:
         self._engine = engine
         self.document = document
         self.receive = receive
+        self.client = client
 
     def cancel(self) -> None:
         """Give up on the text: its candidates are given up, and what was written is told."""
@@ -55,8 +61,8 @@ class Ticket:
 class Engine:
     """Writes texts of many callers; may be called from any thread.
 
-    As many texts are written at once as the backend draws candidates. Others wait for their turn,
-    in the order in which they came.
+    As many texts are written at once as the backend draws candidates. Others wait: clients take
+    turns, and the texts of one client are written in the order in which they came.
 
     Args:
         backend: proposes candidates.
@@ -92,6 +98,7 @@ class Engine:
         seed: int,
         receive: Callable[[Progress], None],
         number: int = 0,
+        client: Hashable = None,
     ) -> Ticket:
         """Have a text written.
 
@@ -102,13 +109,15 @@ class Engine:
             receive: is told of each step and at last of the whole, in the engine's thread; it
                 must not wait for anything.
             number: of the text, among several that answer one prompt.
+            client: who asks; nobody who waits is passed over for the many texts of another.
 
         Raises:
             BackendError: the engine is closed.
         """
         if writer.backend is not self._backend:
             raise ValueError("a writer with a backend of its own")
-        ticket = Ticket(self, begin_text(writer, prompt, number=number, seed=seed), receive)
+        document = begin_text(writer, prompt, number=number, seed=seed)
+        ticket = Ticket(self, document, receive, client)
         self._send("add", ticket)
         return ticket
 
@@ -159,7 +168,7 @@ class Engine:
                 return False
             if what == "add":
                 self._tickets[ticket.document] = ticket
-                self._tell(self._open().add([ticket.document]))
+                self._tell(self._open().add([ticket.document], client=ticket.client))
             elif ticket.document in self._tickets and self._loop is not None:
                 self._tell(self._loop.remove(ticket.document))
                 self._finish(ticket.document, "The text was cancelled.")

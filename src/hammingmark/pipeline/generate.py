@@ -188,7 +188,7 @@ def _stages(writer: Writer, prompt: Prompt) -> Stages | None:
     """Where beginnings are judged: nowhere if the model or the method is not for it."""
     config, watermark = writer.config, writer.watermark
     able = isinstance(watermark, ForetellsScores) and isinstance(writer.backend, ContinuesText)
-    if not able or not config.stage_tokens or config.sampling(prompt).temperature == 0.0:
+    if not able or not config.stage_tokens or config.sampling(prompt).is_greedy:
         return None
     assert isinstance(watermark, ForetellsScores)
     assert isinstance(writer.backend, ContinuesText)

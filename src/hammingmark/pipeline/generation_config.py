@@ -39,7 +39,8 @@ class GenerationConfig:
             said before; 1 never refuses.
         stage_tokens: a sentence is drawn so many tokens at a time, and its beginning judged, where
             method and model allow it; 0 draws every candidate whole.
-        stop: the text ends before the first of these strings.
+        stop: the text ends before the first of these strings. Where it is streamed, a step may
+            have ended with the beginning of one.
         max_sentence_tokens: a candidate that is longer without an end is refused.
         text_sampling: how the model draws where it continues a text.
         chat_sampling: how it draws where it answers a chat.

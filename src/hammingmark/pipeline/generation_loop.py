@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 from hammingmark.errors import HammingMarkError
 from hammingmark.pipeline.generation_state import Cancel, GenerationState
 from hammingmark.pipeline.sentence_candidates import SentenceCandidates
-from hammingmark.pipeline.stop_strings import cut_at, ending_at
+from hammingmark.pipeline.turns import Turns
 from hammingmark.protocols import Backend, Session
 from hammingmark.records import Candidate, GenerationStep, Request
 
@@ -52,7 +52,8 @@ class GenerationLoop:
     def __init__(self, backend: Backend, session: Session) -> None:
         self._backend = backend
         self._session = session
-        self._unfinished: dict[GenerationState, None] = {}  # in the order in which they came
+        # No more texts at once than the backend draws, and can keep in mind.
+        self._turns: Turns[GenerationState] = Turns(backend.parallel)
         self._numbers = count()
         self._asked: dict[int, tuple[GenerationState, SentenceCandidates, Request]] = {}
         self._given_up: dict[int, GenerationState] = {}
@@ -67,23 +68,30 @@ class GenerationLoop:
     @property
     def unfinished(self) -> int:
         """How many texts have not ended."""
-        return len(self._unfinished)
+        return len(self._turns)
 
     @property
     def acceptance(self) -> float:
         """The share of candidates accepted so far, starting from the theory's third."""
         return (self._passed + 1.0) / (self._tried + 3.0)
 
-    def add(self, documents: Iterable[GenerationState]) -> Iterator[Written]:
-        """Take texts in, and ask for their first candidates as soon as it is their turn."""
-        self._unfinished |= dict.fromkeys(documents)
+    def add(
+        self, documents: Iterable[GenerationState], *, client: Hashable = None
+    ) -> Iterator[Written]:
+        """Take texts in, and ask for their first candidates as soon as it is their turn.
+
+        Args:
+            documents: the texts.
+            client: whose they are; clients take turns (`turns`).
+        """
+        self._turns.add(documents, client=client)
         yield from self._settle(())
 
     def remove(self, document: GenerationState) -> Iterator[Written]:
         """Give up on a text; others take its place."""
-        if document in self._unfinished:
+        if document in self._turns:
             document.abandon(self._cancel(document))
-            del self._unfinished[document]
+            self._turns.remove(document)
         yield from self._settle(())
 
     def receive(self, arrived: Sequence[Candidate], waited: float) -> Iterator[Written]:
@@ -103,7 +111,7 @@ class GenerationLoop:
         """
         touched: dict[GenerationState, None] = {}
         places: dict[int, list[_Place]] = {}  # by their encoders
-        active = self._active()
+        active = self._turns.in_hand
         for document in active:
             document.spend(model_seconds=waited / len(active))
         for candidate in arrived:
@@ -118,8 +126,6 @@ class GenerationLoop:
                 document.prompt_tokens = candidate.read_tokens
             if candidate.failed:
                 document.fault = "model"
-            if document.stop:
-                candidate = cut_at(document.stop, candidate, request)
             draw, sentence = candidates.receive(candidate)
             if sentence is not None:
                 place = _Place(document, candidates, draw, sentence)
@@ -135,14 +141,19 @@ class GenerationLoop:
             touched: the texts for which anything has changed; the others need not be looked at.
         """
         for document in touched:
+            steps = 0
             for step, took in document.settle(self._cancel(document)):
+                steps += 1
                 self._tried += took.tried
                 self._passed += took.passed
                 if step.text:
                     yield document, step
             if document.ended:
-                del self._unfinished[document]
-        active = self._active()
+                self._turns.remove(document)
+            elif steps:
+                self._turns.end_sentences(document, steps)
+        # What is under way for a text that has lost its place comes to its end.
+        active = self._turns.in_hand
         changed = set(touched)
         for document in active:
             if document not in changed and document.is_asked:
@@ -151,9 +162,7 @@ class GenerationLoop:
             lanes = min(self._backend.width, max(1, self._backend.parallel // len(active)))
             for candidates, request in document.requests(lanes, self._numbers, self.acceptance):
                 self._asked[request.number] = (document, candidates, request)
-                self._session.submit(
-                    ending_at(document.stop, request) if document.stop else request
-                )
+                self._session.submit(request)
 
     def _cancel(self, document: GenerationState) -> Cancel:
         def cancel(numbers: Sequence[int]) -> None:
@@ -165,10 +174,6 @@ class GenerationLoop:
                 del self._given_up[next(iter(self._given_up))]
 
         return cancel
-
-    def _active(self) -> list[GenerationState]:
-        """The texts in hand: no more than the backend draws at once and can keep in mind."""
-        return list(islice(self._unfinished, self._backend.parallel))
 
 
 def _embed(places: Sequence[_Place]) -> None:

@@ -15,6 +15,7 @@ from hammingmark.pipeline.accepted_text import AcceptedText
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.pipeline.sentence_candidates import Outcome, Place, SentenceCandidates
 from hammingmark.pipeline.staged_candidates import StagedCandidates
+from hammingmark.pipeline.stop_strings import cut_generation
 from hammingmark.protocols import Encoder, LogitsProcessor, SentenceWatermark
 from hammingmark.records import Cost, Generation, GenerationStep, Request
 
@@ -55,10 +56,10 @@ class GenerationState:
     ) -> None:
         self._stages = stages
         self.encoder = encoder
-        self.stop = config.stop
         self.ended: str | None = None
         self.prompt_tokens: int | None = None
         self._trouble: str | None = None
+        self._back = 0  # characters at its end that are the beginning of a string to stop at
         self.fault: Literal["model", "encoder"] | None = None
         self._watermark = watermark
         self._logits = logits
@@ -91,7 +92,7 @@ class GenerationState:
             self.spend(**asdict(took))
             yield self._write(outcome, took), took
             following, self.ended = self._after(candidates, outcome)
-            self._trouble = outcome.trouble
+            self._trouble, self._back = outcome.trouble, outcome.back
             self._accepted = following.accepted
             self._ahead = kept or [following]
         self.abandon(cancel)
@@ -159,7 +160,7 @@ class GenerationState:
                 f"No candidate of {self._ahead[0].budget} had a sentence that fits; "
                 "the model may need another prompt or a larger sentence limit."
             )
-        return Generation(
+        made = Generation(
             text=self._accepted.written,
             sentences=self._accepted.sentences,
             steps=tuple(self._steps),
@@ -169,6 +170,10 @@ class GenerationState:
             prompt_tokens=self.prompt_tokens,
             fault="model" if trouble and self.ended is None else self.fault,
         )
+        if not self._back:
+            return made
+        left = len(made.text) - self._back
+        return cut_generation(made, left, split=self._accepted.sentences_of)
 
     def _candidates(
         self,
@@ -198,7 +203,7 @@ class GenerationState:
         accepted = candidates.accepted.with_addition(addition)
         place = Place(
             document=place.document,
-            step=place.step + bool(addition.raw.strip()),
+            step=place.step + 1,
             sentences=place.sentences + sum(unit.carries for unit in addition.units),
             tokens=place.tokens + addition.tokens,
         )
@@ -208,7 +213,7 @@ class GenerationState:
         ended = None
         if outcome.trouble:
             ended = "error"
-        elif addition.ends or not (addition.raw.strip() or addition.units):
+        elif addition.ends or not (addition.tokens or addition.units):
             ended = "end"
         elif addition.cut or following.left <= 0:
             ended = "tokens"
@@ -231,7 +236,7 @@ class GenerationState:
         )
         self.spend(
             tokens=step.tokens,
-            fallbacks=int(outcome.fallback),
+            fallbacks=int(outcome.accepted is False),
             constrained=int(outcome.accepted is not None),
         )
         if step.text:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hammingmark.pipeline.accepted_text import AcceptedText, Addition
 from hammingmark.pipeline.generation_config import BUDGET, GenerationConfig
+from hammingmark.pipeline.stop_strings import cut_at, ending_at
 from hammingmark.protocols import (
     FollowsContext,
     KnowsPlaces,
@@ -52,9 +53,10 @@ class Outcome:
         embedding: of its sentence, or of the context after it, (d,), if anybody asked for it.
         accepted: whether it satisfies the rule; None if nothing was asked of it.
         score: how far it does.
-        fallback: whether the budget was spent in vain.
         silent: whether the model had nothing to say.
         trouble: why the model could not go on, if that ends the text.
+        back: how many characters before it are the beginning of a string to stop at, so that the
+            text ends before them.
     """
 
     draw: int
@@ -62,9 +64,9 @@ class Outcome:
     embedding: NDArray[np.float32] | None = None
     accepted: bool | None = None
     score: float | None = None
-    fallback: bool = False
     silent: bool = False
     trouble: str | None = None
+    back: int = 0
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ class _Draw:
     addition: Addition | None
     silent: bool
     trouble: str | None = None
+    back: int = 0
     repeated: bool = False
     waits: bool = False
     embedding: NDArray[np.float32] | None = None
@@ -123,9 +126,9 @@ class SentenceCandidates:
     def budget(self) -> int:
         """Candidates at most; an unmarked text is drawn in one go.
 
-        At temperature 0 every candidate would be the same.
+        Where only the likeliest token is drawn, every candidate would be the same.
         """
-        if self._watermark is None or self._sampling.temperature == 0.0:
+        if self._watermark is None or self._sampling.is_greedy:
             return 1
         allowed = self._watermark.trials if isinstance(self._watermark, LimitsTrials) else BUDGET
         return self._config.budget or allowed
@@ -185,10 +188,10 @@ class SentenceCandidates:
             request = Request(
                 number=next(numbers),
                 prompt=self.accepted.prompt,
-                written=self.accepted.written,
+                written=self.accepted.continued,
                 seed=seed(self.place.step, self._drawn),
                 max_tokens=longest,
-                enough=enough,
+                enough=self._or_stop(enough),
                 sampling=self._sampling,
                 logits=self._logits,
                 condition=condition,
@@ -201,9 +204,10 @@ class SentenceCandidates:
         """Take a candidate that has finished: its draw, and the text to embed, if any."""
         draw = self._under_way.pop(candidate.number)
         tokens = len(candidate.pieces)
+        candidate, back = self._cut(candidate)
         if self._watermark is None:
             whole = self.accepted.read_all(candidate, most=self._config.max_sentences)
-            read = _Draw(tokens, whole, silent=False, trouble=candidate.trouble)
+            read = _Draw(tokens, whole, silent=False, trouble=candidate.trouble, back=back)
             self._draws[draw] = read
             context = self._context_after(whole)
             read.waits = context is not None
@@ -211,13 +215,37 @@ class SentenceCandidates:
         cut = candidate.cut and self.left <= self._config.max_sentence_tokens
         addition = self.accepted.read(candidate, cut=cut)
         silent = not candidate.text.strip()
-        read = _Draw(tokens, addition, silent=silent, trouble=candidate.trouble)
+        read = _Draw(tokens, addition, silent=silent, trouble=candidate.trouble, back=back)
         self._draws[draw] = read
         if addition is None or not addition.sentence:
             return draw, None
         read.waits = True
         read.repeated = self.accepted.repeats(addition.sentence) > self._config.most_repeated
         return draw, addition.sentence
+
+    def _or_stop(self, enough: Callable[[str], bool], head: str = "") -> Callable[[str], bool]:
+        """Whether a growing candidate need not go on, also because a string to stop at has come.
+
+        Args:
+            enough: says it of a candidate without one.
+            head: what the sentence began with, before the candidate.
+        """
+        stop = self._config.stop
+        if not stop:
+            return enough
+        before = self.accepted.written
+        return ending_at(stop, enough, before=before, added=lambda text: self._added(head + text))
+
+    def _cut(self, candidate: Candidate) -> tuple[Candidate, int]:
+        """A candidate up to a string to stop at, and how much of that stands before it."""
+        stop = self._config.stop
+        if not stop:
+            return candidate, 0
+        return cut_at(stop, candidate, before=self.accepted.written, added=self._added)
+
+    def _added(self, text: str) -> str:
+        """What is added to the text if a candidate is taken."""
+        return text if self._watermark is None else self.accepted.spaced(text)
 
     def _context_after(self, addition: Addition) -> str | None:
         """The context of what follows an addition, if it is another and anything may follow."""
@@ -266,8 +294,9 @@ class SentenceCandidates:
         return self._walk(skip=False)
 
     def _walk(self, *, skip: bool) -> tuple[Outcome | None, Cost]:
-        candidates = tokens = tried = passed = repeats = misfits = silent = 0
+        candidates = tokens = tried = passed = repeats = misfits = 0
         prose = False
+        silent: _Draw | None = None
         pool: list[int] = []
         ranked: list[tuple[float, int]] = []
         outcome: Outcome | None = None
@@ -287,12 +316,12 @@ class SentenceCandidates:
             # Whether prose follows is decided by the first candidate that fits. Letting any later
             # one decide, untested, would fill marked texts with what cannot carry a mark.
             if addition is None or (not addition.sentence and prose):
-                silent += draw.silent
+                silent = silent or (draw if draw.silent else None)
                 misfits += 1
                 continue
             if not addition.sentence or self._watermark is None:
                 trouble = draw.trouble if self._watermark is None else None
-                outcome = Outcome(place, addition, draw.embedding, trouble=trouble)
+                outcome = Outcome(place, addition, draw.embedding, trouble=trouble, back=draw.back)
                 break
             prose = True
             if draw.repeated:
@@ -314,7 +343,7 @@ class SentenceCandidates:
             outcome = self._judge(tuple(pool), ranked)
             passed += outcome is not None
         if outcome is None and spent:
-            outcome = self._fall_back(ranked, silent=silent > 0)
+            outcome = self._fall_back(ranked, silent)
         return outcome, Cost(
             candidates=candidates,
             drawn_tokens=tokens,
@@ -350,8 +379,16 @@ class SentenceCandidates:
         assert embedding is not None
         return embedding
 
-    def _fall_back(self, ranked: list[tuple[float, int]], *, silent: bool) -> Outcome:
-        """The budget is spent: keep the best candidate, or the last, or end the text."""
+    def _fall_back(self, ranked: list[tuple[float, int]], silent: _Draw | None) -> Outcome:
+        """The budget is spent: keep the best candidate, or the last, or end the text.
+
+        A copy of what was said before may satisfy the rule. Then it is accepted: detection does
+        not know why it was kept.
+
+        Args:
+            ranked: scores and draws of those that were refused.
+            silent: the first that said nothing, if one did.
+        """
         copies = [place for place, draw in sorted(self._draws.items()) if draw.repeated]
         if ranked:
             # A method that compares a pool is for the best of it.
@@ -359,21 +396,16 @@ class SentenceCandidates:
             last = self._config.fallback == "last" and alone
             score, draw = ranked[-1] if last else max(ranked, key=lambda each: (each[0], -each[1]))
             kept = self._draws[draw]
-            return Outcome(draw, kept.addition, kept.embedding, False, score, fallback=True)
+            return Outcome(draw, kept.addition, kept.embedding, False, score)
         if copies:
             kept = self._draws[copies[0]]
             if self._is_free:
-                return Outcome(copies[0], kept.addition, kept.embedding, fallback=True)
+                return Outcome(copies[0], kept.addition, kept.embedding)
             choice = self._choose((copies[0],))
-            return Outcome(
-                copies[0],
-                kept.addition,
-                kept.embedding,
-                choice.accepted,
-                choice.scores[0],
-                fallback=True,
-            )
-        return Outcome(self.budget - 1, None, silent=silent)
+            score = choice.scores[0]
+            return Outcome(copies[0], kept.addition, kept.embedding, choice.accepted, score)
+        back = silent.back if silent else 0
+        return Outcome(self.budget - 1, None, silent=silent is not None, back=back)
 
 
 def _either(first: Callable[[str], bool], second: Callable[[str], bool]) -> Callable[[str], bool]:

@@ -42,6 +42,9 @@ class _Draw:
         begun: whether it is the beginning of a sentence, or of what stands before one.
         ended: whether it is a whole sentence, if only another follows.
         judged: whether there is anything to judge in it.
+        silent: whether nothing was said.
+        trouble: why the model could not go on.
+        back: characters before the sentence that are the beginning of a string to stop at.
     """
 
     tokens: int
@@ -53,6 +56,7 @@ class _Draw:
     judged: bool
     silent: bool
     trouble: str | None
+    back: int
     repeated: bool = False
     waits: bool = False
     embedding: NDArray[np.float32] | None = None
@@ -112,7 +116,8 @@ class StagedCandidates(SentenceCandidates):
         self._counts = dict.fromkeys(
             ("candidates", "drawn_tokens", "tried", "passed", "repeats", "misfits"), 0
         )
-        self._silent = self._prose = False
+        self._silent: _Draw | None = None
+        self._prose = False
 
     @property
     def under_way(self) -> list[int]:
@@ -150,13 +155,14 @@ class StagedCandidates(SentenceCandidates):
     def receive(self, candidate: Candidate) -> tuple[Path, str | None]:
         """Take what has come back: its path, and the sentence or beginning to embed, if any."""
         path, here, asked = self._paths.pop(candidate.number)
-        whole = replace(candidate, pieces=(*here.pieces, *candidate.pieces))
+        # A string to stop at may have begun in the beginning from which this was drawn.
+        whole, back = self._cut(replace(candidate, pieces=(*here.pieces, *candidate.pieces)))
         # A backend may hand over several tokens at once: the limit that was reached tells.
         length = here.length + (asked if candidate.cut else len(candidate.pieces))
         longest = min(self.left, self._config.max_sentence_tokens)
-        addition = self.accepted.read(whole, cut=candidate.cut and length >= self.left)
+        addition = self.accepted.read(whole, cut=whole.cut and length >= self.left)
         begun = None
-        goes_on = not (candidate.finished or candidate.trouble) and length < longest
+        goes_on = not (whole.finished or whole.trouble) and length < longest
         if goes_on and (addition is None or not addition.sentence):
             begun = self.accepted.begun(whole.text)
             addition = None if begun is not None else addition
@@ -169,7 +175,8 @@ class StagedCandidates(SentenceCandidates):
             ended=begun is not None and begun[1],
             judged=addition is not None or (begun is not None and bool(begun[0])),
             silent=not whole.text.strip(),
-            trouble=candidate.trouble,
+            trouble=whole.trouble,
+            back=back,
         )
         sentence = addition.sentence if addition else begun[0] if begun else ""
         if not sentence:
@@ -275,7 +282,7 @@ class StagedCandidates(SentenceCandidates):
         if addition is None and draw.trouble:
             return Outcome(0, None, trouble=draw.trouble)
         if addition is None or (not addition.sentence and self._prose):
-            self._silent = self._silent or draw.silent
+            self._silent = self._silent or (draw if draw.silent else None)
             self._counts["misfits"] += 1
             return None
         if not addition.sentence:
@@ -308,10 +315,12 @@ class StagedCandidates(SentenceCandidates):
         return Request(
             number=number,
             prompt=self.accepted.prompt,
-            written=self.accepted.written + self.accepted.spaced(head),
+            written=self.accepted.continued + self.accepted.spaced(head),
             seed=seed,
             max_tokens=longest,
-            enough=lambda text: complete(head + text) or self._may_be_whole(head, text),
+            enough=self._or_stop(
+                lambda text: complete(head + text) or self._may_be_whole(head, text), head
+            ),
             sampling=self._sampling,
             logits=self._logits,
         )
@@ -366,8 +375,9 @@ class StagedCandidates(SentenceCandidates):
         elif self._copies:
             path = self._copies[0]
         else:
-            return Outcome(0, None, silent=self._silent)
-        return replace(self._judged(path), fallback=True)
+            back = self._silent.back if self._silent else 0
+            return Outcome(0, None, silent=self._silent is not None, back=back)
+        return self._judged(path)
 
 
 def _without_end(pieces: tuple[str, ...]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ class TextInParts(AcceptedText):
     @property
     def sentences(self) -> tuple[str, ...]:
         """Those that can carry a mark, the last as far as it goes."""
-        return tuple(self._splitter.split(self.written).carrying)
+        return self.sentences_of(self.written)
 
     def enough_sentences(self, most: int | None) -> Callable[[str], bool]:
         """A function that says whether the text has so many sentences with one more part."""
@@ -52,7 +52,7 @@ class TextInParts(AcceptedText):
     def with_addition(self, addition: Addition) -> TextInParts:
         """The text with one more part."""
         page = copy(self)
-        page.written += addition.raw if self.written else addition.raw.lstrip()
+        page._write(addition.raw)
         return page
 
     def _first(self, part: str, most: int) -> tuple[Unit, ...]:

@@ -12,16 +12,18 @@ from contextlib import asynccontextmanager
 from importlib.resources import files as resources
 from typing import Annotated
 
+import anyio
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hammingmark._version import __version__
 from hammingmark.errors import HammingMarkError
-from hammingmark.server.access import ERRORS, client_of
+from hammingmark.server.access import ERRORS, admit, check_host, client_of
 from hammingmark.server.detection import router as detection_router
 from hammingmark.server.logs import log_event
 from hammingmark.server.logs import request_id as current_request
@@ -43,6 +45,7 @@ _HTTP_WORDS = {
     404: "There is nothing at this path; GET /openapi.json lists what there is.",
     405: "This path takes another method; GET /openapi.json lists what there is.",
 }
+_CLOSE = {"Connection": "close"}  # for those who have not sent all that they announced
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 
 
@@ -159,6 +162,10 @@ def _add_problems(app: FastAPI) -> None:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
             return Problem(400, _HTTP_WORDS[400]).response()
+        if isinstance(error.body, bytes):
+            # Pages of other origins may send any other type without asking the service first.
+            words = "The body must be JSON, with the header Content-Type: application/json."
+            return Problem(415, words).response()
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         said = str(first["msg"]).removeprefix("Value error, ")
         words = f"{place}: {said}" if place else said
@@ -172,7 +179,7 @@ def _add_problems(app: FastAPI) -> None:
 
 
 class _Envelope:
-    """Around every request: its id, a limit on its body, a line in the log, and a count."""
+    """Around every request: its id, who may ask, limits on its body, a line in the log, a count."""
 
     def __init__(self, app: ASGIApp, *, service: Service) -> None:
         self._app = app
@@ -184,19 +191,8 @@ class _Envelope:
             return
         request_id = uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
-        limit = self._service.config.limits.body_bytes
-        began, status, size = time.perf_counter(), 499, 0
+        began, status = time.perf_counter(), 499
         token = current_request.set(request_id)
-
-        async def limited() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > limit:
-                problem = _too_large(limit)
-                # Whoever reads the body passes on this kind of error alone.
-                raise HTTPException(problem.status, problem.message)
-            return message
 
         async def counted(message: Message) -> None:
             nonlocal status
@@ -209,10 +205,13 @@ class _Envelope:
             await send(message)
 
         try:
-            if _stated_length(scope) > limit:
-                await _too_large(limit).response()(scope, receive, counted)
+            try:
+                self._check(HTTPConnection(scope))
+            except Problem as problem:
+                headers = _CLOSE if _has_body(scope) else None
+                await problem.response(headers)(scope, receive, counted)
             else:
-                await self._app(scope, limited, counted)
+                await self._app(scope, self._limited(receive), counted)
         except Exception:
             _LOG.exception("fault")
             if status != 499:  # the answer has begun
@@ -232,12 +231,62 @@ class _Envelope:
             )
             current_request.reset(token)
 
+    def _check(self, connection: HTTPConnection) -> None:
+        """Look at the headers of a request, before anything of its body is kept.
+
+        Raises:
+            Problem: it is refused.
+        """
+        check_host(self._service.config, connection.headers.get("host"))
+        admit(self._service, connection)
+        limit = self._service.config.limits.body_bytes
+        if _stated_length(connection.scope) > limit:
+            raise _too_large(limit)
+
+    def _limited(self, receive: Receive) -> Receive:
+        """What reads a body, as far as it may go and in the time that it may take."""
+        limits = self._service.config.limits
+        until = anyio.current_time() + limits.body_timeout
+        size, complete = 0, False
+
+        async def limited() -> Message:
+            nonlocal size, complete
+            if complete:  # what follows is that the client leaves
+                return await receive()
+            try:
+                with anyio.fail_after(until - anyio.current_time()):
+                    message = await receive()
+            except TimeoutError:
+                raise _as_http(_too_slow(limits.body_timeout)) from None
+            size += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            if size > limits.body_bytes:
+                raise _as_http(_too_large(limits.body_bytes))
+            return message
+
+        return limited
+
+
+def _as_http(problem: Problem) -> HTTPException:
+    """A problem with a body; whoever reads it passes on this kind of error alone."""
+    return HTTPException(problem.status, problem.message, _CLOSE)
+
 
 def _stated_length(scope: Scope) -> int:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value)
     return 0
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(name == b"transfer-encoding" for name, _ in scope["headers"]) or bool(
+        _stated_length(scope)
+    )
+
+
+def _too_slow(seconds: float) -> Problem:
+    return Problem(408, f"The body of a request must arrive within {seconds:g} seconds.")
 
 
 def _too_large(limit: int) -> Problem:

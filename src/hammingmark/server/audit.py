@@ -33,6 +33,8 @@ __all__ = ["AuditLog", "verify", "written"]
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _OF_THE_LINE = ("previous", "time", "event")
+_MOST_KEPT = 10_000  # ends of answers that wait for the disk, each of some hundred bytes
+_NOT_IN_TIME = "not recorded in time"  # so that who asked was told of an error, and of no end
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,15 @@ class AuditLog:
     On start, every answer that an earlier process began and did not end gets a record of the event
     ``interrupted``. While the file cannot be written, records are refused; it is tried again with
     the next record and every few seconds, and then a record of the event ``recovered`` tells how
-    many were refused.
+    many were lost. The end of an answer that has begun is not lost: it is kept, and written before
+    that record with the field ``late``. What is still kept when the process ends is told as
+    ``interrupted`` by the next.
 
     Args:
         path: the file; no other process may have it open.
         text_hash: which hash of a text is kept, if any.
         on_problem: told what is wrong, and None when it is over; called by the writing thread.
+        on_refused: told how many records were refused at once, kept or not; likewise.
         retry: seconds between two tries to write while something is wrong.
         now: the time.
 
@@ -70,6 +75,7 @@ class AuditLog:
         *,
         text_hash: Literal["sha256", "none"] = "sha256",
         on_problem: Callable[[str | None], None] = lambda problem: None,
+        on_refused: Callable[[int], None] = lambda count: None,
         retry: float = 5.0,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     ) -> None:
@@ -77,9 +83,11 @@ class AuditLog:
         self.problem: str | None = None
         self._text_hash = text_hash
         self._on_problem = on_problem
+        self._on_refused = on_refused
         self._retry = retry
         self._now = now
         self._open: dict[tuple[str, int], Row] = {}  # answers that have not ended
+        self._kept: list[Row] = []  # ends of such, which the disk did not take
         self._lost = 0
         self._waiting: list[_Waiting] = []
         self._is_closing = False
@@ -171,7 +179,7 @@ class AuditLog:
             key_id: of the key that marked.
             label: of the derived key.
             status: marked, partly or unmarked.
-            reason: why, in a sentence.
+            reason: why, in a word of ours: a sentence may quote what a model or a client said.
             text: what was sent; its hash and its length are kept.
             counts: numbers by name, such as sentences, candidates and the p-value.
             error: what cut the answer short.
@@ -281,12 +289,15 @@ class AuditLog:
             self._write(batch)
         except Exception as error:  # whatever it is, nobody must wait for ever
             problem = self._cannot_write(error)
-            self._lost += len(batch)
+            self._lost += sum(not self._keeps(waiting.row) for waiting in batch)
             self._tell(problem)
+            if batch:
+                with suppress(Exception):  # as in _tell
+                    self._on_refused(len(batch))
             for waiting in batch:
                 waiting.future.set_exception(AuditError(problem))
         else:
-            self._lost = 0
+            self._lost, self._kept = 0, []
             self._tell(None)
             for waiting in batch:
                 waiting.future.set_result(None)
@@ -297,12 +308,21 @@ class AuditLog:
         if self._file.is_empty:
             front.append({"event": "file", "format": FORMAT})
             front += [_again("carried", row) for row in self._open.values()]
+        front += self._kept
         if self.problem is not None:
             front.append({"event": "recovered", "lost": self._lost})
         every = [*(self._as_waiting(row) for row in front), *batch]
         self._file.append(waiting.payload for waiting in every)
-        for waiting in batch:
-            _follow(self._open, waiting.row)
+        for row in (*self._kept, *(waiting.row for waiting in batch)):
+            _follow(self._open, row)
+
+    def _keeps(self, row: Row) -> bool:
+        """Keep the end of an answer for later, if there is room; False if it is lost."""
+        is_end = row.get("event") == "end" and _answer_of(row) in self._open
+        if not is_end or len(self._kept) >= _MOST_KEPT:
+            return False
+        self._kept.append({**row, "late": True, "error": row.get("error") or _NOT_IN_TIME})
+        return True
 
     def _tell(self, problem: str | None) -> None:
         if problem != self.problem:
@@ -333,13 +353,19 @@ async def written(future: Future[None]) -> None:
 
 def _follow(answers: dict[tuple[str, int], Row], row: Row) -> None:
     """Keep those answers that have begun and not ended."""
-    event, request, choice = row.get("event"), row.get("request_id"), row.get("choice", 0)
-    if not isinstance(request, str) or not isinstance(choice, int):
+    event, answer = row.get("event"), _answer_of(row)
+    if answer is None:
         return
     if event in ("begin", "carried"):
-        answers[request, choice] = row
+        answers[answer] = row
     elif event in ("end", "interrupted"):
-        answers.pop((request, choice), None)
+        answers.pop(answer, None)
+
+
+def _answer_of(row: Row) -> tuple[str, int] | None:
+    """Which answer a record is about; None if about none."""
+    request, choice = row.get("request_id"), row.get("choice", 0)
+    return (request, choice) if isinstance(request, str) and isinstance(choice, int) else None
 
 
 def _again(event: str, begun: Row) -> Row:

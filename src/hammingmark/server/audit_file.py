@@ -14,6 +14,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -163,58 +164,87 @@ class AuditFile:
         return os.path.samestat(ours, there) and ours.st_size == self._size
 
 
-def verify(path: Path, *, earlier: Sequence[Path] = ()) -> list[str]:
-    """What is wrong with an audit log: lines that were changed, removed, added or not finished.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the chain of an audit log shows.
 
-    That lines are missing at the end shows only if something was written after them.
+    Attributes:
+        lines: how many the files have together.
+        head: SHA-256 of the last line, in hex; None if there is no line.
+        problems: what is wrong, a sentence each.
+    """
+
+    lines: int
+    head: str | None
+    problems: list[str]
+
+
+def verify(path: Path, *, earlier: Sequence[Path] = ()) -> list[str]:
+    """What is wrong with an audit log, as `check` finds it."""
+    return check(path, earlier=earlier).problems
+
+
+def check(path: Path, *, earlier: Sequence[Path] = (), once: str | None = None) -> Checked:
+    """Look for lines of an audit log that were changed, removed, added or not finished.
+
+    That lines are missing at the end shows only if something was written after them, or by the
+    hash of one of them.
 
     Args:
         path: the file.
         earlier: files that were moved away before it, oldest first.
+        once: what the head was at some time.
 
     Raises:
         AuditError: a file cannot be read.
     """
     problems: list[str] = []
-    head: str | None = None
+    count, head, is_held = 0, None, once is None
     before: Path | None = None
     for each in [*earlier, path]:
+        number = 0
         try:
             with each.open("rb") as file:
-                found, head = _verify_one(each, file, before=before, head=head)
+                for number, line in enumerate(file, start=1):
+                    if words := _wrong_with(line, number, before=before, head=head):
+                        problems.append(f"{each}:{number} {words}")
+                    head = _hash_of(line.removesuffix(b"\n"))
+                    is_held = is_held or head == once
         except OSError as error:
             raise AuditError(f"Cannot read the audit log {each}: {error.strerror}.") from None
-        problems += found
+        if number == 0:
+            problems.append(f"{each} holds no record.")
+        count += number
         before = each
-    return problems
+    if not is_held:
+        problems.append(f"No line has the hash {once}: the one that had it was removed or changed.")
+    return Checked(count, head, problems)
 
 
-def _verify_one(
-    path: Path, lines: Iterable[bytes], *, before: Path | None, head: str | None
-) -> tuple[list[str], str | None]:
-    """What is wrong with one file, and the hash of its last line."""
-    problems = []
-    number = 0
-    for number, line in enumerate(lines, start=1):
-        where = f"{path}:{number}"
-        row = _row_of(line)
-        if not line.endswith(b"\n"):
-            problems.append(f"{where} was never finished.")
-        elif row is None or "previous" not in row:
-            problems.append(f"{where} is no record.")
-        elif number == 1 and not _begins(row):
-            problems.append(f"{where} does not begin an audit log: lines before it were removed.")
-        elif number == 1 and before is not None and row["previous"] != head:
-            problems.append(f"{where} does not follow the last line of {before}.")
-        elif number > 1 and row["previous"] != head:
-            problems.append(
-                f"{where} does not follow the line before it: one of them was changed, or lines "
-                "between them were removed or added."
-            )
-        head = _hash_of(line.removesuffix(b"\n"))
-    if number == 0:
-        problems.append(f"{path} holds no record.")
-    return problems, head
+def _wrong_with(line: bytes, number: int, *, before: Path | None, head: str | None) -> str:
+    """What is wrong with a line; empty if nothing is.
+
+    Args:
+        line: with its end.
+        number: in its file, from 1.
+        before: the file before its own, if any.
+        head: the hash of the line before it, in whichever file.
+    """
+    row = _row_of(line)
+    if not line.endswith(b"\n"):
+        return "was never finished."
+    if row is None or "previous" not in row:
+        return "is no record."
+    if number == 1 and not _begins(row):
+        return "does not begin an audit log: lines before it were removed."
+    if number == 1 and before is not None and row["previous"] != head:
+        return f"does not follow the last line of {before}."
+    if number > 1 and row["previous"] != head:
+        return (
+            "does not follow the line before it: one of them was changed, or lines between them "
+            "were removed or added."
+        )
+    return ""
 
 
 def _lines(handle: int) -> Iterator[bytes]:

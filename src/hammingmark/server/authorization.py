@@ -18,7 +18,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ _LARGEST_FILE = 1 << 24
 _LONGEST_WAIT = 10.0  # seconds, for another who writes the file
 # A file that changes twice within one tick of its clock looks unchanged. Ticks are shorter.
 _TICK = 2_000_000_000  # nanoseconds
+_MAKE_ONE = "make one with `hammingmark api-keys new`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,16 @@ class ApiKey:
         return scope in self.scopes
 
 
+class _NotKeysError(InputError):
+    """A file that can be read, and holds something else than API keys."""
+
+
 class ApiKeys:
     """The API keys of a file, which is read again when it changes; any thread may ask.
 
-    A file that is gone, or is none any more, leaves those in force that were read last: to
-    withdraw an API key, take its line out.
+    A file that is gone, cannot be read, or has another mode lets nobody in: whoever took it away
+    meant it, and one that others may have changed proves nothing. A file with a line that is no
+    API key, such as one that is half written, leaves those in force that were read last.
 
     Args:
         path: the file, of mode 0600.
@@ -107,6 +113,9 @@ class ApiKeys:
         self._on_reload = on_reload
         self._lock = threading.Lock()
         self._problem: str | None = None
+        self._is_shut = False
+        if not os.path.lexists(path):
+            raise InputError(f"There is no {path}, and so no API key; {_MAKE_ONE}.")
         self._keys, self._state = _read(path)
         if not self._keys:
             raise InputError(_none_in(path))
@@ -118,8 +127,13 @@ class ApiKeys:
         return len(self._keys)
 
     @property
-    def problem(self) -> str | None:
-        """What is wrong with the file; None if nothing is."""
+    def is_shut(self) -> bool:
+        """Whether nobody is let in because the file cannot be used; a file without keys can."""
+        return self._is_shut
+
+    def check(self) -> str | None:
+        """What is wrong with the file now; None if nothing is."""
+        self.refresh()
         return self._problem
 
     def find(self, token: str) -> ApiKey | None:
@@ -135,17 +149,18 @@ class ApiKeys:
     def refresh(self) -> None:
         """Read the file if it has changed."""
         with self._lock:
+            if self._is_unchanged():
+                return
             try:
-                if self._state is not None and _state_of(self._path.stat()) == self._state:
-                    return
                 keys, self._state = _read(self._path)
-            except OSError as error:
-                self._complain(f"Cannot read {self._path}: {error.strerror}.")
+            except _NotKeysError as error:
+                self._complain(str(error))
             except InputError as error:
+                self._is_shut, self._keys = True, ()
                 self._complain(str(error))
             else:
                 changed = keys != self._keys
-                self._keys = keys
+                self._is_shut, self._keys = False, keys
                 if keys:
                     self._problem = None
                 else:
@@ -153,7 +168,13 @@ class ApiKeys:
                 if changed:
                     self._on_reload(len(keys))
 
+    def _is_unchanged(self) -> bool:
+        with suppress(OSError):  # which reading it will tell
+            return self._state is not None and _state_of(self._path.stat()) == self._state
+        return False
+
     def _complain(self, problem: str) -> None:
+        self._state = None  # what comes next may look like what was read last
         if problem != self._problem:
             self._problem = problem
             self._on_problem(problem)
@@ -259,14 +280,19 @@ def _row_of(key: ApiKey) -> dict[str, object]:
 
 
 def _read(path: Path) -> tuple[tuple[ApiKey, ...], tuple[int, ...] | None]:
-    """The API keys of a file, and its state if a later change would show in it."""
+    """The API keys of a file, and its state if a later change would show in it.
+
+    Raises:
+        _NotKeysError: something in it is no API key.
+        InputError: it cannot be read, or others can.
+    """
     content, state = read_private(path, largest=_LARGEST_FILE)
     settled = time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) > _TICK
     keys, problem = _parse(content)
     if problem:
         # Somebody may have put a token in the file, and a traceback may show what a function holds.
         del content
-        raise InputError(f"{path}{problem}")
+        raise _NotKeysError(f"{path}{problem}")
     return keys, _state_of(state) if settled else None
 
 
@@ -319,6 +345,4 @@ def _from_line(line: bytes) -> tuple[ApiKey | None, str]:
 
 
 def _none_in(path: Path) -> str:
-    return (
-        f"{path} holds no API key, so that nobody gets in; add one with `hammingmark api-keys new`."
-    )
+    return f"{path} holds no API key, so that nobody gets in; {_MAKE_ONE}."

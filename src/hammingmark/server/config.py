@@ -276,7 +276,7 @@ def _wrong(name: str, given: _Given) -> InputError:
 def _expected(info: FieldInfo) -> str:
     """What the value of a setting should be, in words."""
     if info.examples:
-        return f"{'a list of origins' if _is_list(info) else 'a URL'} such as {info.examples[0]}"
+        return f"{info.title or 'a URL'} such as {info.examples[0]}"
     (kind,) = (each for each in _kinds(info) if each is not NoneType)
     if get_origin(kind) is Literal:
         return " or ".join(map(repr, get_args(kind)))

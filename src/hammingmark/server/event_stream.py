@@ -1,7 +1,8 @@
-"""Server-sent events to a client who may leave at any time."""
+"""Server-sent events to a client who may leave at any time, or not read them."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 
@@ -9,31 +10,38 @@ import anyio
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from hammingmark.server.logs import log_event
+
+_LOG = logging.getLogger("hammingmark.server")
+_LAST_WORDS = 2.0  # seconds beyond the limit, for the event which says that the time is up
+
 
 class EventStream(StreamingResponse):
     """A stream of events that ends as soon as its client leaves, also between two events.
 
     Args:
         events: the events.
-        held: what to let go of at the end.
         headers: further headers.
-        status: of HTTP.
-        kind: of the content, where it is none of ours.
+        limit: seconds in which the client must have taken all of it; what it leaves is not sent.
     """
 
     def __init__(
         self,
         events: AsyncIterator[bytes],
-        held: AsyncExitStack,
         *,
         headers: Mapping[str, str],
-        status: int = 200,
-        kind: str | None = "text/event-stream",
+        limit: float,
     ) -> None:
         # Proxies must not keep events back.
         told = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **headers}
-        super().__init__(events, status, told, media_type=kind)
-        self._held = held
+        super().__init__(events, headers=told, media_type="text/event-stream")
+        self._held = AsyncExitStack()
+        self._limit = limit
+
+    def holding(self, held: AsyncExitStack) -> EventStream:
+        """This stream, which lets go of all that is held at its end."""
+        self._held = held.pop_all()
+        return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events."""
@@ -45,5 +53,8 @@ class EventStream(StreamingResponse):
                 group.cancel_scope.cancel()
 
             group.start_soon(leave)
-            await self.stream_response(send)
+            with anyio.move_on_after(self._limit + _LAST_WORDS) as sending:
+                await self.stream_response(send)
+            if sending.cancelled_caught:
+                log_event(_LOG, "client too slow", level=logging.WARNING)
             group.cancel_scope.cancel()

@@ -36,8 +36,8 @@ ENDPOINTS = (
 )
 """What can be called; anything else is ``other``."""
 
-STATUSES = ("marked", "partly", "unmarked")
-"""How an answer may turn out."""
+STATUSES = ("marked", "partly", "unmarked", "refused")
+"""How an answer may turn out; one that is refused was written and could not be marked."""
 
 REASONS = (
     "complete",  # every sentence that can carry the mark was subject to the rule
@@ -46,7 +46,7 @@ REASONS = (
     "unmarkable",  # code, tables, tool calls
     "switched_off",  # the request asked for it and was allowed to
     "failure",  # marking failed, and the policy is to deliver
-    "cut_short",  # the client left, the time was up, or the language model failed
+    "cut_short",  # the client left, the time was up, or the model or the audit log failed
 )
 """Why; anything else is ``other``."""
 
@@ -60,9 +60,10 @@ class Metrics:
     """The service's metrics in a registry of their own; any thread may count.
 
     Attributes:
-        queue_length: requests waiting or under way.
+        queue_length: answers waiting or under way.
         active_texts: texts being written.
-        audit_failures: records that the audit log could not take.
+        audit_failures: records that the audit log could not take when they came; those of ends
+            are written later.
         first_sentence_seconds: from a request to its first accepted sentence.
         answer_seconds: from a request to the end of its answer.
         detection_seconds: for the texts of one detection request.
@@ -93,10 +94,10 @@ class Metrics:
             "key_reloads", "Times that a file of keys was read again.", labels=("outcome",)
         )
         self.audit_failures = self._counter(
-            "audit_failures", "Records that the audit log could not take."
+            "audit_failures", "Records that the audit log could not take when they came."
         )
 
-        self.queue_length = self._gauge("queue_length", "Requests waiting or under way.")
+        self.queue_length = self._gauge("queue_length", "Answers waiting or under way.")
         self.active_texts = self._gauge("active_texts", "Texts being written.")
 
         self.first_sentence_seconds = self._histogram(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,15 +19,22 @@ from hammingmark.errors import (
     KeyProblem,
     ModelError,
 )
+from hammingmark.server.logs import log_event
 
-_KINDS: tuple[tuple[type[HammingMarkError], int, str], ...] = (
-    (InputError, 400, "invalid_request_error"),
-    (AuditError, 503, "audit_log_error"),
-    (BackendError, 502, "upstream_error"),
-    (EncoderError, 503, "watermark_error"),
-    (KeyProblem, 503, "watermark_error"),
-    (ModelError, 503, "watermark_error"),
+_LOG = logging.getLogger("hammingmark.server")
+_KINDS: tuple[tuple[type[HammingMarkError], int, str, str], ...] = (
+    (AuditError, 503, "audit_log_error", "The audit log cannot be written, so nothing is answered"),
+    (EncoderError, 503, "watermark_error", "The encoder failed, so nothing can be marked"),
+    (KeyProblem, 503, "watermark_error", "The key that marks cannot be used"),
+    (ModelError, 503, "watermark_error", "A model that is needed cannot be had"),
+    (HammingMarkError, 500, "server_error", "The service cannot do this"),
 )
+"""Errors whose own words name files and addresses, and what clients are told instead."""
+
+_ADDRESS = re.compile(r"https?://[^\s,;]+")
+_STATUS = re.compile(r"\S+ answered (\d{3}): ")
+_WAIT = re.compile(r"It asks to wait (\d+(?:\.\d+)?) s\.")
+_CONTEXT = re.compile(r"\bcontext\b", re.IGNORECASE)
 
 
 class Problem(Exception):
@@ -60,10 +70,54 @@ class Problem(Exception):
     @classmethod
     def of(cls, error: HammingMarkError) -> Problem:
         """What an error of the package means for a client."""
-        for kind, status, words in _KINDS:
-            if isinstance(error, kind):
-                return cls(status, str(error), kind=words)
-        return cls(500, str(error), kind="server_error")
+        if isinstance(error, InputError):
+            return cls(400, str(error))
+        if isinstance(error, BackendError):
+            return cls.of_model(str(error))
+        _, status, kind, words = next(row for row in _KINDS if isinstance(error, row[0]))
+        _log(error.__class__.__name__, str(error))
+        return cls(status, f"{words}; try again later. The log of the service says why.", kind=kind)
+
+    @classmethod
+    def of_model(cls, words: str) -> Problem:
+        """What it means for a client that the language model failed.
+
+        Args:
+            words: those of a `BackendError`.
+        """
+        # A server's own words may quote the prompt, and what is in a request is not logged.
+        _log("BackendError", words.partition(": ")[0])
+        answered = _STATUS.match(words)
+        status = int(answered[1]) if answered else 0
+        told = without_addresses(words)
+        if status == 429:
+            wait = _WAIT.search(words)
+            return cls(
+                429, told, kind="rate_limit_error", retry_after=float(wait[1]) if wait else None
+            )
+        if status == 404:
+            return cls(404, told, code="model_not_found", param="model")
+        if status in (400, 413, 422):
+            return cls(400, told)
+        if status in (401, 403):  # the client's own API key was good, and it needs no other
+            return cls.refused_service()
+        return cls(502, told, kind="upstream_error")
+
+    @classmethod
+    def of_prompt(cls, words: str) -> Problem:
+        """What it means for a client that the language model cannot take its prompt.
+
+        Args:
+            words: those of the model.
+        """
+        code = "context_length_exceeded" if _CONTEXT.search(words) else None
+        return cls(400, without_addresses(words), code=code)
+
+    @classmethod
+    def refused_service(cls) -> Problem:
+        """The upstream does not want this service, whoever its client is."""
+        words = "The upstream refuses the API key of this service."
+        return cls(502, words, kind="upstream_error")
 
     @classmethod
     def unforeseen(cls) -> Problem:
@@ -87,7 +141,17 @@ class Problem(Exception):
         """The answer."""
         told = dict(headers or {})
         if self.retry_after is not None:
-            told["Retry-After"] = str(max(1, round(self.retry_after)))
+            told["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
         if self.status == 401:
             told["WWW-Authenticate"] = "Bearer"
         return JSONResponse(self.content, status_code=self.status, headers=told)
+
+
+def without_addresses(words: str) -> str:
+    """Words for a client, who need not know which machines stand behind the service."""
+    told = _ADDRESS.sub("the upstream", words)
+    return told[:1].upper() + told[1:]
+
+
+def _log(error: str, reason: str) -> None:
+    log_event(_LOG, "not answered", level=logging.ERROR, error=error, reason=reason)

@@ -3,40 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from types import FrameType
+import socket
 
 import uvicorn
 
 from hammingmark.server.app import create_app
 from hammingmark.server.config import ServerConfig
+from hammingmark.server.connections import limited
 from hammingmark.server.service import Service
 
 _AFTER_GRACE = 10  # seconds, until connections are cut that have had their last word
+_LOOK = 0.1  # seconds between two looks at whether a second signal came
+_IDLE = 512  # connections beyond those that the queue holds
 
 
-class _Server(uvicorn.Server):
-    """Begins to drain the service as soon as the process is told to stop."""
+class Server(uvicorn.Server):
+    """Drains the service before it stops to listen, so that others can see that it stops.
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
-        super().__init__(config)
+    Args:
+        service: what it serves.
+    """
+
+    def __init__(self, service: Service) -> None:
+        limits = service.config.limits
+        proxies = list(service.config.trusted_proxies)
+        settings = uvicorn.Config(
+            create_app(service),
+            host=service.config.host,
+            port=service.config.port,
+            http=limited(head=limits.body_timeout, stall=limits.request_timeout),
+            ws="none",  # there are none, and they would have no limits
+            log_config=None,
+            access_log=False,  # the application has its own
+            server_header=False,
+            proxy_headers=bool(proxies),  # others could claim any address, and so any rate
+            forwarded_allow_ips=proxies,
+            limit_concurrency=limits.queue + _IDLE,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=_AFTER_GRACE,
+        )
+        super().__init__(settings)
         self._service = service
-        self._draining: asyncio.Task[None] | None = None
-        self._running: asyncio.AbstractEventLoop | None = None
 
-    async def serve(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
-        """Serve until told to stop."""
-        self._running = asyncio.get_running_loop()
-        await super().serve(sockets)  # type: ignore[arg-type]
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal drains, the second one ends at once."""
-        if self._running is not None:
-            self._running.call_soon_threadsafe(self._drain)
-        super().handle_exit(sig, frame)
-
-    def _drain(self) -> None:
-        if self._draining is None:
-            self._draining = asyncio.ensure_future(self._service.drain())
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Give answers under way their time; a second SIGINT ends it at once."""
+        draining = asyncio.ensure_future(self._service.drain())
+        while not draining.done() and not self.force_exit:
+            await asyncio.wait({draining}, timeout=_LOOK)
+        draining.cancel()
+        await super().shutdown(sockets)
 
 
 def run(config: ServerConfig) -> None:
@@ -47,17 +62,6 @@ def run(config: ServerConfig) -> None:
     """
 
     async def main() -> None:
-        service = Service(config)
-        settings = uvicorn.Config(
-            create_app(service),
-            host=config.host,
-            port=config.port,
-            log_config=None,
-            access_log=False,  # the application has its own
-            server_header=False,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=round(config.limits.shutdown_grace) + _AFTER_GRACE,
-        )
-        await _Server(settings, service).serve()
+        await Server(Service(config)).serve()
 
     asyncio.run(main())

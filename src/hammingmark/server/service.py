@@ -29,6 +29,7 @@ from hammingmark.records import Sampling
 from hammingmark.server.audit import AuditLog, written
 from hammingmark.server.authorization import ApiKey, ApiKeys
 from hammingmark.server.config import ServerConfig
+from hammingmark.server.detection.judging import Judging, Pause
 from hammingmark.server.detection.service import Detection
 from hammingmark.server.logs import log_event
 from hammingmark.server.marking.answering import Answering, Asker, Plan
@@ -44,7 +45,7 @@ from hammingmark.server.marking.schema import Asked
 from hammingmark.server.metrics import Metrics
 from hammingmark.server.problems import Problem
 from hammingmark.server.rate_limit import RateLimiter, client_of
-from hammingmark.server.upstream import Upstream
+from hammingmark.server.upstream import Exchange, Upstream
 
 Judged = TypeVar("Judged")
 
@@ -53,6 +54,7 @@ _EMBEDDED_AT_ONCE = 8
 _UPSTREAM_AT_ONCE = 32
 _RECENT = 0.2  # weight of the latest answer in the time that answers take
 _LOAD_AGAIN = 5.0  # seconds between two tries to load models
+_NOT_LOADED = "The models cannot be loaded; the log says why."
 _LAST_WORDS = 2.0  # seconds in which streams are told that the service stops
 
 
@@ -69,6 +71,11 @@ class Client:
     request_id: str
     address: str
     api_key: ApiKey | None
+
+    @property
+    def name(self) -> str:
+        """By which clients are told apart: their API key, or their address where there is none."""
+        return f"key {self.api_key.name}" if self.api_key else f"address {client_of(self.address)}"
 
 
 class Service:
@@ -96,7 +103,9 @@ class Service:
         self.metrics = Metrics()
         keyring = Keyring((environment or environment_now()).keyring)
         self.key = MarkingKey(config.key, keyring=keyring, on_reload=self._key_changed)
-        self.detection = Detection(keyring, encoder=encoder, on_problem=self._key_trouble)
+        self.detection = Detection(
+            keyring, further=self.key.used, encoder=encoder, on_problem=self._key_trouble
+        )
         self.api_keys = (
             ApiKeys(
                 config.api_keys,
@@ -115,16 +124,19 @@ class Service:
                 config.audit.file,
                 text_hash=config.audit.text_hash,
                 on_problem=self._audit_changed,
+                on_refused=self.metrics.audit_failures.inc,
             )
             if config.audit.file
             else None
         )
         self._engine = Engine(self.backend)
         self._writers = Writers(self.backend, encoder=encoder)
-        self._judging = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2), "hammingmark-judge")
+        self._judging = Judging(
+            at_once=max(1, (os.cpu_count() or 1) // 2), most=config.limits.detections
+        )
         # Answers must not wait for those who have many texts judged.
         self._own_judging = ThreadPoolExecutor(1, "hammingmark-judge-answers")
-        self._running: WeakSet[Answering] = WeakSet()
+        self._running: WeakSet[Answering | Exchange] = WeakSet()
         self._admitted = 0
         self._seconds = 1.0  # that an answer took lately
         self._loading = "The models are being loaded."
@@ -140,20 +152,24 @@ class Service:
 
         What fails is tried again, until the service is closed.
         """
+        reason = ""
         while self._loading:
+            before = reason
             try:
                 await asyncio.to_thread(self._load)
                 if self.upstream is not None and not self.default_model:
                     offered = [str(each["id"]) for each in await self.upstream.models()]
                     self.default_model = offered[0] if len(offered) == 1 else ""
                 self._loading = ""
-            except (HammingMarkError, Problem) as error:
-                if str(error) != self._loading:
-                    self._loading = str(error)
-                    log_event(_LOG, "not ready", level=logging.ERROR, reason=str(error))
+            except Problem as problem:
+                self._loading = reason = problem.message
+            except HammingMarkError as error:  # whose words name files and addresses
+                self._loading, reason = _NOT_LOADED, str(error)
             except Exception:  # of a model's library, whose words may be anything
-                self._loading = "The models cannot be loaded; the log says why."
+                self._loading = _NOT_LOADED
                 _LOG.exception("not ready")
+            if reason != before:
+                log_event(_LOG, "not ready", level=logging.ERROR, reason=reason)
             if self._loading:
                 await asyncio.sleep(_LOAD_AGAIN)
         log_event(_LOG, "ready", model=self.config.model_name, key_id=self.key.current().id)
@@ -168,11 +184,11 @@ class Service:
         if self._stopping:
             return
         self._stopping = True
-        log_event(_LOG, "stopping", under_way=self._admitted)
+        log_event(_LOG, "stopping", under_way=self._admitted + len(self._judging))
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._idle(), self.config.limits.shutdown_grace)
-        for answering in list(self._running):
-            answering.interrupt(_stopping_problem())
+        for under_way in [*self._running, self._judging]:
+            under_way.interrupt(_stopping_problem())
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._idle(), _LAST_WORDS)
 
@@ -180,8 +196,8 @@ class Service:
         """Let go of everything."""
         await asyncio.to_thread(self._engine.close)
         await asyncio.to_thread(self.backend.close)
-        for pool in (self._judging, self._own_judging):
-            pool.shutdown(wait=True, cancel_futures=True)
+        self._judging.interrupt(_stopping_problem())
+        await asyncio.to_thread(self._own_judging.shutdown, cancel_futures=True)
         if self.upstream is not None:
             await self.upstream.close()
         if self.audit is not None:
@@ -189,12 +205,14 @@ class Service:
         log_event(_LOG, "stopped")
 
     def problems(self) -> list[str]:
-        """Why the service is not ready; none if it is."""
+        """Why the service is not ready, in words for everybody; none if it is."""
         found = [self._loading] if self._loading else []
         if self._stopping:
             found.append("The service is stopping.")
         if self.audit is not None and self.audit.problem:
-            found.append(self.audit.problem)
+            found.append("The audit log cannot be written; the log says why.")
+        if self.api_keys is not None and self.api_keys.check() and self.api_keys.is_shut:
+            found.append("The file of API keys cannot be used; the log says why.")
         return found
 
     # Requests
@@ -208,6 +226,12 @@ class Service:
         api_key = None
         if self.api_keys is not None:
             api_key = self.api_keys.find(token) if token else None
+            if api_key is None and self.api_keys.is_shut:
+                raise Problem(
+                    503,
+                    "The service cannot tell who may ask, so that nobody may; try again later.",
+                    kind="server_error",
+                )
             if api_key is None:
                 raise Problem(
                     401,
@@ -221,8 +245,8 @@ class Service:
                     f"The API key {api_key.name!r} is not good for {scope!r}.",
                     kind="permission_error",
                 )
-        name = f"key {api_key.name}" if api_key else f"address {client_of(address)}"
-        wait = self._limiter.take(name, per_minute=api_key.rate if api_key else None)
+        client = Client(request_id, address, api_key)
+        wait = self._limiter.take(client.name, per_minute=api_key.rate if api_key else None)
         if wait > 0:
             raise Problem(
                 429,
@@ -230,18 +254,21 @@ class Service:
                 kind="rate_limit_error",
                 retry_after=wait,
             )
-        return Client(request_id, address, api_key)
+        return client
 
     @asynccontextmanager
-    async def admitted(self) -> AsyncIterator[None]:
-        """Room for one request.
+    async def admitted(self, answers: int = 1) -> AsyncIterator[None]:
+        """Room for one request; where there is nothing to do, any that the limits allow has it.
+
+        Args:
+            answers: that it asks for.
 
         Raises:
             Problem: there is none, or the service is stopping.
         """
         if self._stopping:
             raise _stopping_problem()
-        if self._admitted >= self.config.limits.queue:
+        if self._admitted and self._admitted + answers > self.config.limits.queue:
             ahead = self._admitted / max(1, self.backend.parallel)
             raise Problem(
                 429,
@@ -250,16 +277,15 @@ class Service:
                 code="queue_full",
                 retry_after=min(120.0, self._seconds * ahead),
             )
-        self._admitted += 1
+        self._admitted += answers
         began = asyncio.get_running_loop().time()
         try:
             yield
         finally:
-            self._admitted -= 1
+            self._admitted -= answers
             took = asyncio.get_running_loop().time() - began
             self._seconds += _RECENT * (took - self._seconds)
-            if not self._admitted:
-                self._ended.set()
+            self._ended.set()
 
     def plan(self, asked: Asked, client: Client) -> Plan:
         """What a request means.
@@ -297,6 +323,7 @@ class Service:
             cause=cause,
             delivers=policy.on_failure == "deliver",
             allows_unmarkable=policy.unmarkable == "pass",
+            streams=bool(asked.stream),
         )
 
     def answering(self, plan: Plan, client: Client, *, endpoint: str, model: str) -> Answering:
@@ -306,6 +333,7 @@ class Service:
             endpoint=endpoint,
             model=model,
             api_key=client.api_key.name if client.api_key else None,
+            client=client.name,
         )
         made = Answering(
             plan,
@@ -320,9 +348,18 @@ class Service:
         self._running.add(made)
         return made
 
-    async def record_passed(
-        self, plan: Plan, client: Client, *, endpoint: str, model: str | None
-    ) -> None:
+    def exchange(self) -> Exchange:
+        """A request that is about to pass through."""
+        made = Exchange(self.config.limits.request_timeout)
+        self._running.add(made)
+        return made
+
+    def model_of(self, asked: Asked) -> str:
+        """The model that a request asks the upstream for; empty where nobody says."""
+        own = (None, "", self.config.model_name)  # the name that clients may know the service by
+        return self.default_model if asked.model in own else asked.model or ""
+
+    async def record_passed(self, plan: Plan, client: Client, *, endpoint: str, model: str) -> None:
         """Record a request that goes to the upstream as it is, before it does.
 
         Raises:
@@ -333,16 +370,30 @@ class Service:
                 "event": "passed",
                 "request_id": client.request_id,
                 "endpoint": endpoint,
-                "model": model or self.default_model,
+                "model": model,
                 "api_key": client.api_key.name if client.api_key else None,
                 "status": "unmarked",
-                "reason": plan.reason,
+                "reason": plan.cause,
             }
             await written(self.audit.append(record))
 
-    async def judge(self, judge: Callable[[], Judged]) -> Judged:
-        """Judge texts without holding up others."""
-        return await asyncio.get_running_loop().run_in_executor(self._judging, judge)
+    async def judge(self, judge: Callable[[Pause], Judged], client: Client) -> Judged:
+        """Judge texts without holding up others; cancelling gives it up.
+
+        Args:
+            judge: does it, in a thread; it calls what it is given between slices of its work.
+            client: who asks.
+
+        Raises:
+            Problem: there is too much to judge, it took too long, or the service is stopping.
+        """
+        if self._stopping:
+            raise _stopping_problem()
+        timeout = self.config.limits.request_timeout
+        try:
+            return await self._judging.judge(judge, client=client.name, timeout=timeout)
+        finally:
+            self._ended.set()
 
     async def _p_value(self, key: WatermarkKey, text: str) -> float | None:
         try:
@@ -382,7 +433,7 @@ class Service:
         if isinstance(self.backend, LogitsBackend):
             # transformers draws by the four numbers alone.
             return made.with_sampling(replace(made.text_sampling, further=()))
-        named = asked.model or self.default_model
+        named = self.model_of(asked)
         if self.upstream and not named:
             raise Problem(400, "The upstream offers several models; name one.", param="model")
         if self.upstream:
@@ -414,7 +465,7 @@ class Service:
         )
 
     async def _idle(self) -> None:
-        while self._admitted:
+        while self._admitted or len(self._judging):
             self._ended.clear()
             await self._ended.wait()
 
@@ -424,11 +475,11 @@ class Service:
         log_event(_LOG, "key file read again", level=level, reason=words)
 
     def _key_trouble(self, problem: str) -> None:
+        self.metrics.count_key_reload(succeeded=False)
         log_event(_LOG, "key file unusable", level=logging.ERROR, reason=problem)
 
     def _audit_changed(self, problem: str | None) -> None:
         if problem:
-            self.metrics.audit_failures.inc()
             log_event(_LOG, "audit log unusable", level=logging.ERROR, reason=problem)
         else:
             log_event(_LOG, "audit log usable again")

@@ -45,8 +45,13 @@ def _as_origin(text: str) -> str:
     return text
 
 
+def _as_address(text: str) -> str:
+    return str(ipaddress.ip_address(text))
+
+
 Url = Annotated[str, AfterValidator(_as_url)]
 Origin = Annotated[str, AfterValidator(_as_origin)]
+Address = Annotated[str, AfterValidator(_as_address)]
 Name = Annotated[str, MinLen(1)]
 Count = Annotated[int, Ge(1)]
 Finite = Annotated[float, AllowInfNan(False)]
@@ -115,11 +120,18 @@ class LimitsConfig(Table):
     tokens: Count = Field(default=4096, description="tokens of an answer at most")
     choices: Count = Field(default=8, description="answers to one request at most")
     body_bytes: Count = Field(default=1_000_000, description="bytes of a request's body at most")
+    body_timeout: Seconds = Field(
+        default=30.0, description="seconds for the head of a request to arrive, and for its body"
+    )
     texts: Count = Field(default=64, description="texts of one detection request at most")
     text_characters: Count = Field(
         default=200_000, description="characters of a text to judge at most"
     )
-    queue: Count = Field(default=256, description="requests waiting or under way at most")
+    queue: Count = Field(default=256, description="answers waiting or under way at most")
+    detections: Count = Field(
+        default=32,
+        description="detections waiting or under way at most; one client may have half of them",
+    )
     requests_per_minute: Annotated[Finite, Gt(0)] | None = Field(
         default=None,
         description="for each API key, or for each client address where there are none",
@@ -187,8 +199,15 @@ class ServerConfig(Table):
     page: bool = Field(default=True, description="serve the page at /")
     cors_origins: tuple[Origin, ...] = Field(
         default=(),
+        title="a list of origins",
         description="origins whose pages may call the service",
         examples=["https://example.org"],
+    )
+    trusted_proxies: tuple[Address, ...] = Field(
+        default=(),
+        title="a list of addresses",
+        description="reverse proxies that are believed when they name a client's address",
+        examples=["127.0.0.1"],
     )
     upstream: UpstreamConfig = UpstreamConfig()
     policy: PolicyConfig = PolicyConfig()

@@ -2,19 +2,68 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from fastapi.responses import JSONResponse, Response
 
 from hammingmark.server.event_stream import EventStream
+from hammingmark.server.marking.answers import event
+from hammingmark.server.passed_events import told_events
+from hammingmark.server.plain_json import check_json
 from hammingmark.server.problems import Problem
+
+T = TypeVar("T")
 
 _PASSED = {"retry-after": "Retry-After", "x-request-id": "X-Upstream-Request-Id"}
 _LARGEST = 64 << 20  # bytes of an answer that is not streamed
+
+
+class Exchange:
+    """One request that passes through, until its time is up or it is interrupted.
+
+    Args:
+        timeout: seconds for all of it.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.time() + timeout
+        self._interrupted: asyncio.Future[Problem] = self._loop.create_future()
+
+    def interrupt(self, problem: Problem) -> None:
+        """End it with a problem, from its event loop."""
+        if not self._interrupted.done():
+            self._interrupted.set_result(problem)
+
+    async def within(self, work: Awaitable[T]) -> T:
+        """Wait for a part of it.
+
+        Raises:
+            Problem: it was interrupted, or took too long.
+        """
+        working = asyncio.ensure_future(work)
+        awaited: set[asyncio.Future[Any]] = {working, self._interrupted}
+        try:
+            left = self._end - self._loop.time()
+            if left > 0 and not self._interrupted.done():  # or work that is at once done has no end
+                await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            if self._interrupted.done():
+                raise self._interrupted.result()
+            raise Problem(504, "The answer took too long; try again later.", kind="timeout")
+        finally:
+            if not working.done():
+                working.cancel()
+                # Not by gather: cancelled in turn, it would cancel the work once more, and with
+                # that the closing of its connection.
+                await asyncio.wait({working})
 
 
 class Upstream:
@@ -49,22 +98,30 @@ class Upstream:
         try:
             content = json.loads(await response.aread())
             found = [each for each in content["data"] if isinstance(each["id"], str)]
-        except (httpx.HTTPError, ValueError, LookupError, TypeError):
+            check_json(found)
+        except (httpx.HTTPError, ValueError, LookupError, TypeError, RecursionError):
             raise _stranger() from None
         finally:
             await response.aclose()
         return found
 
     async def answer(
-        self, path: str, body: Mapping[str, Any], *, told: Mapping[str, Any], held: AsyncExitStack
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        told: Mapping[str, Any],
+        held: AsyncExitStack,
+        exchange: Exchange,
     ) -> Response:
-        """What it answers, as it is; a JSON object also says how far it is marked.
+        """What it answers, as it is, and how far it is marked.
 
         Args:
             path: such as ``chat/completions``.
             body: the request.
             told: the field ``watermark``.
             held: what to let go of at the end of the answer.
+            exchange: how long a stream may take.
 
         Raises:
             Problem: it does not answer, or not to this service.
@@ -72,28 +129,29 @@ class Upstream:
         request = self._client.build_request("POST", path, json=dict(body))
         response = await self._send(request)
         held.push_async_callback(response.aclose)
-        if response.status_code == 401:  # the client's own API key was good, and it needs no other
-            raise Problem(
-                502, "The upstream refuses the API key of this service.", kind="upstream_error"
-            )
+        if response.status_code in (401, 403):  # the client's own API key was good
+            raise Problem.refused_service()
         headers = {"X-Watermark-Status": "unmarked"}
         for name, shown in _PASSED.items():
-            if name in response.headers:
+            if response.headers.get(name, "").isascii() and name in response.headers:
                 headers[shown] = response.headers[name]
         kind = response.headers.get("content-type", "")
-        if "json" not in kind:
-            return EventStream(
-                _relay(response),
-                held.pop_all(),
-                headers=headers,
-                status=response.status_code,
-                kind=kind or None,
-            )
+        if response.is_success and kind.startswith("text/event-stream"):
+            events = _relay(response, told, exchange)
+            return EventStream(events, headers=headers, limit=exchange.timeout)
         content = await _read(response)
         try:
-            answer = json.loads(content)
-        except ValueError:
+            answer = json.loads(content) if "json" in kind else None
+            check_json(answer)
+        except (ValueError, RecursionError):
             raise _stranger() from None
+        if answer is None and response.status_code in (429, 503):  # a gateway's, in its own words
+            problem = Problem(
+                response.status_code, "The upstream has too much to do.", kind="upstream_error"
+            )
+            return problem.response(headers)
+        if answer is None or not (response.is_success or response.is_error):
+            raise _stranger()
         if response.is_success and isinstance(answer, dict):
             answer["watermark"] = dict(told)
         return JSONResponse(answer, response.status_code, headers)
@@ -122,13 +180,18 @@ async def _read(response: httpx.Response) -> bytes:
     return bytes(content)
 
 
-async def _relay(response: httpx.Response) -> AsyncIterator[bytes]:
+async def _relay(
+    response: httpx.Response, told: Mapping[str, Any], exchange: Exchange
+) -> AsyncIterator[bytes]:
+    events = told_events(response.aiter_bytes(), told)
     try:
-        async for chunk in response.aiter_bytes():
-            yield chunk
+        while (passed := await exchange.within(anext(events, None))) is not None:
+            yield passed
     except httpx.HTTPError:
         problem = Problem(502, "The upstream broke off its answer.", kind="upstream_error")
-        yield b"\n\ndata: " + json.dumps(problem.content).encode() + b"\n\n"
+        yield event(problem.content)
+    except Problem as problem:
+        yield event(problem.content)
 
 
 def _stranger() -> Problem:

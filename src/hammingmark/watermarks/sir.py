@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -82,6 +83,9 @@ class SIRConfig(ContextConfig):
             if made.digest:
                 raise InputError("A projection is no file, and has no digest. Leave it out.")
             return made
+        if made.network != SHIPPED:
+            # A key is used from other folders than the one where it was made.
+            made = replace(made, network=str(Path(made.network).expanduser().absolute()))
         return replace(made, digest=made.find_network().digest)
 
     def find_network(self) -> TransformNetwork:

@@ -259,6 +259,8 @@ def test_a_slow_answer_is_given_up_and_asked_again(server: Server, make: Maker) 
         (lambda handler, body: handler.plain({"choices": 1}), "does not answer like", 1),
         (lambda handler, body: handler.plain({"choices": []}), "without any choice", 1),
         (saying("no json"), "does not answer like", 1),
+        (saying("[" * 100_000), "does not answer like", 1),
+        (saying('{"choices": [{"index": 1e999}]}'), "does not answer like", 1),
         (saying("[DONE]"), "without any choice", 1),
     ],
 )
@@ -345,12 +347,28 @@ def test_a_large_group_is_sent_in_parts(server: Server, make: Maker) -> None:
     assert found[4].pieces[0] == " Seed40"
 
 
-def test_our_own_mistakes_are_not_called_the_servers(make: Maker) -> None:
+def test_our_own_mistakes_are_not_called_the_servers(
+    make: Maker, caplog: pytest.LogCaptureFixture
+) -> None:
     def wrong(text: str) -> bool:
-        raise ZeroDivisionError(text)
+        raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(BackendError, match=r"unforeseen ended a request \(ZeroDivisionError\)"):
         draw(make(), ask(1, enough=wrong))
+    assert "a request failed for a reason of our own" in caplog.text
+
+
+def test_half_a_surrogate_pair_is_replaced(server: Server, make: Maker) -> None:
+    """It stands in JSON, and could not be sent back."""
+    halves = r'{"choices": [{"index": 0, "text": " \ud83d \ud83d\ude00 \ude00."}]}'
+    server.script = [saying(halves, "[DONE]")]
+    backend = make()
+    found = draw(backend, ask(1))[1]
+    assert found.text == " \ufffd \U0001f600 \ufffd."
+    assert draw(backend, ask(2, written=found.text))[2].finished
+    server.script = [saying(r'{"error": {"code": 401, "message": "\ud83d"}}')]
+    with pytest.raises(BackendError, match="answered 401: \ufffd"):
+        draw(backend, ask(3))
 
 
 @pytest.mark.parametrize(

@@ -287,6 +287,21 @@ def test_a_request_that_fails_is_nobody_elses_trouble(server: Server, make: Make
     session.close()
 
 
+def test_a_request_that_cannot_be_sent_is_nobody_elses_trouble(server: Server, make: Maker) -> None:
+    session = make(parallel=2).open()
+    session.submit(ask(1, written="\ud83d"))
+    session.submit(ask(2, written=" Other."))
+    found: dict[int, Candidate] = {}
+    while len(found) < 2:
+        found |= {each.number: each for each in session.wait()}
+    assert "UnicodeEncodeError" in (found[1].trouble or "")
+    assert found[1].failed
+    assert found[2].finished
+    session.submit(ask(3))
+    assert session.wait()[0].finished
+    session.close()
+
+
 def test_a_session_that_waits_is_woken(server: Server, make: Maker) -> None:
     server.always = stall_midway
     session = make().open()

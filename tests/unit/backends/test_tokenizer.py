@@ -151,3 +151,24 @@ def test_what_a_models_file_says_of_lengths_is_not_obeyed(model: Path, tmp_path:
     saved = SavedTokenizer(tmp_path / cutting.fingerprint, name="x")
     for text in ("one", "one two three four five six seven eight nine ten"):
         assert cutting.encode(text) == saved.encode(text) == plain.encode(text)
+
+
+def test_replacement_characters_are_characters(model: Path, tmp_path: Path) -> None:
+    """They are not waited for, so that many take no longer than so many others."""
+    first = TransformersTokenizer(model)
+    first.save(tmp_path / "kept")
+    tokenizer = SavedTokenizer(tmp_path / "kept" / first.fingerprint, name="x")
+    decoded = 0
+    decode = tokenizer._tokenizer.decode
+
+    def counting(tokens: list[int], **options: bool) -> str:
+        nonlocal decoded
+        decoded += len(tokens)
+        return decode(tokens, **options)
+
+    object.__setattr__(tokenizer._tokenizer, "decode", counting)
+    for text in ("\ufffd", "a\ufffd", "\ufffd" * 300, "\ufffd 🌊 \ufffd 漢字", "漢字🌊" * 100):
+        tokens = tokenizer.encode(text)
+        assert "".join(tokenizer.pieces(tokens)) == text
+        assert decoded <= 40 * len(tokens)
+        decoded = 0

@@ -141,6 +141,16 @@ def test_options_for_sentences_are_refused_for_tokens(
     assert asked == []
 
 
+def test_an_encoder_is_refused_for_a_key_without_one(
+    run: Run, tmp_path: Path, asked: list[str]
+) -> None:
+    (tmp_path / "t.txt").write_text("It rained.")
+    code, out, trouble = run("detect", "-k", "green", "--encoder", "minilm-mark", "t.txt")
+    assert (code, out) == (1, "")
+    assert "has no encoder; leave --encoder out." in trouble
+    assert asked == []
+
+
 def test_the_same_options_are_for_sentences(run: Run) -> None:
     words = ("--budget", "4", "--stage-tokens", "0", "--procedure", "paper", "--language", "de")
     code, out, trouble = run("generate", "-k", "plain", "--prompt", "It rained.", *words)

@@ -135,7 +135,10 @@ def test_what_is_favoured_is_what_is_counted(scheme: str) -> None:
     text = own.read(tokens)
     np.testing.assert_array_equal(text.test("green_all").own > 0, favoured)
     counted = text.counted
-    np.testing.assert_array_equal([each.valid for each in text.evidence.scores], favoured & counted)
+    scores = text.evidence.scores
+    np.testing.assert_array_equal([each.valid for each in scores], favoured)
+    np.testing.assert_array_equal([each.counted for each in scores], counted)
+    assert text.evidence.valid == (favoured & counted).sum()
     assert text.evidence.repeated == 117 - counted.sum()
     assert 0 < counted.sum() < 117
 

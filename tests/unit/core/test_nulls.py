@@ -45,6 +45,15 @@ def test_units_that_come_again_count_once() -> None:
     assert (np.abs(shares - 0.25) < 4 * np.sqrt(0.25 * 0.75 / 1000)).all()
 
 
+@pytest.mark.parametrize("probability", [0.25, 0.93, 0.97, 0.999])
+def test_a_passage_can_be_found_however_many_units_are_valid(probability: float) -> None:
+    """The centre lies between the mean and 1."""
+    made = null([True] * 40, probability)
+    assert probability < made.centre[0] < 1.0
+    short, long = (made.window_p_value(np.ones(40), slice(0, end)) for end in (5, 40))
+    assert long < short
+
+
 def test_draws_come_from_the_secret() -> None:
     first, again = ([*islice(null([True] * 5).blocks(), 2)] for _ in range(2))
     for one, other in zip(first, again, strict=True):

@@ -15,7 +15,7 @@ from hammingmark.pipeline.detect import Detector
 from hammingmark.pipeline.generate import GenerationConfig, Writer
 from hammingmark.pipeline.key_search import EveryKey, RankedKeys
 from hammingmark.pipeline.reading import ContextReader
-from hammingmark.records import Generation, Prompt, Request
+from hammingmark.records import Candidate, Generation, Prompt, Request
 from hammingmark.sentences.sentencex import SentencexSplitter
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.grammar import paragraph
@@ -223,3 +223,35 @@ def _favoured(mark: SIR, *, words: int) -> str:
             best = 0
         text += some[best]
     return text
+
+
+def test_the_model_sees_its_text_as_it_wrote_it() -> None:
+    """Without the space behind the prompt it would leave out such spaces itself."""
+    whole = f"\n \n{WHOLE}"
+    backend = continuation(whole)
+    generation = write(backend)
+    assert generation.text == WHOLE
+    assert len(backend.drawn) > 5
+    assert all(whole.startswith(request.written) for request in backend.drawn)
+
+
+def test_white_space_alone_does_not_end_a_text() -> None:
+    """A part may be a line break: the text goes on behind it, and at its limit it was cut."""
+    whole = "One two three four\n\nFive six seven eight\n \nNine ten."
+    parts = ["One two three four", "\n", "\n", "Five six seven eight", "\n \n", "Nine ten."]
+
+    class InParts(FakeLogitsBackend):
+        def candidate(self, request: Request) -> Candidate:
+            (text,) = (parts[n] for n in range(6) if request.written == "".join(parts[:n]))
+            words = text.split(" ") if text.strip() else [text]
+            pieces = tuple(word + " " * (word is not words[-1]) for word in words)
+            cut = len(pieces) >= request.max_tokens
+            finished = text == parts[-1] and not cut
+            return Candidate(request.number, pieces, finished=finished, cut=cut)
+
+    backend = InParts()
+    generation = write(backend)
+    assert (generation.text, generation.stopped) == (whole, "end")
+    assert len({request.seed for request in backend.drawn}) == len(backend.drawn) == len(parts)
+    cut = write(InParts(), max_tokens=5)
+    assert (cut.text, cut.stopped) == ("One two three four", "tokens")

@@ -141,6 +141,63 @@ def test_one_thread_serves_all(splitter: Splitter, engines: list[Engine]) -> Non
         assert caller.result().stopped == "sentences"
 
 
+@pytest.mark.parametrize(("parallel", "width"), [(1, 1), (4, 1), (4, 2)])
+def test_a_client_with_many_long_texts_keeps_nobody_waiting(
+    splitter: Splitter, engines: list[Engine], parallel: int, width: int
+) -> None:
+    """Others are written in between, and every text is what it would be alone."""
+    backend = GatedBackend(parallel=parallel, width=width)
+    made = writer(splitter, backend, max_sentences=25, max_tokens=10_000)
+    short = writer(splitter, backend, max_sentences=2)
+    engine = begin(engines, made)
+    order: list[str] = []
+    callers = {f"long {number}": Caller() for number in range(6)}
+    callers |= {name: Caller() for name in ("second", "third")}
+
+    def submit(name: str, made: Writer, number: int, client: str) -> None:
+        def receive(progress: Progress) -> None:
+            order.append(name if isinstance(progress, GenerationStep) else f"end of {name}")
+            callers[name](progress)
+
+        engine.submit(made, PROMPTS[number], seed=number, receive=receive, client=client)
+
+    for number in range(6):
+        submit(f"long {number}", made, number, "first")
+    while not backend.sessions or backend.sessions[0].most < parallel:
+        pass
+    submit("second", short, 6, "second")
+    submit("third", short, 7, "third")
+    while engine.unfinished < 8:
+        pass
+    backend.gate.set()
+    for number, caller in enumerate(callers.values()):
+        alone = writer(splitter, FakeBackend(), max_sentences=25, max_tokens=10_000)
+        if number >= 6:
+            alone = writer(splitter, FakeBackend(), max_sentences=2)
+        assert caller.result().text == alone.write(PROMPTS[number], seed=number).text
+    before = order[: max(order.index("end of second"), order.index("end of third"))]
+    assert not any(each.startswith("end of long") for each in before)
+
+
+def test_texts_of_one_client_are_written_to_their_end(
+    splitter: Splitter, engines: list[Engine]
+) -> None:
+    """Where nobody else waits: a model that goes back and forth reads every prompt again."""
+    backend = GatedBackend(parallel=1)
+    made = writer(splitter, backend, max_sentences=12, max_tokens=10_000)
+    engine = begin(engines, made)
+    callers = [Caller() for _ in range(3)]
+    for number, caller in enumerate(callers):
+        engine.submit(made, PROMPTS[number], seed=number, receive=caller, client="one")
+    while engine.unfinished < 3:
+        pass
+    backend.gate.set()
+    for caller in callers:
+        caller.result()
+    prompts = [request.prompt for request in backend.drawn]
+    assert prompts == sorted(prompts, key=PROMPTS.index)
+
+
 def test_a_cancelled_text_leaves_its_place_to_others(
     splitter: Splitter, engines: list[Engine]
 ) -> None:

@@ -294,12 +294,13 @@ def test_a_text_that_was_cut_does_not_go_on(splitter: Splitter, marked: bool) ->
     assert tuple(splitter.split(generation.text).carrying) == generation.sentences
 
 
-def test_at_temperature_0_one_candidate_per_sentence_is_drawn(splitter: Splitter) -> None:
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(top_k=1)])
+def test_without_a_choice_of_tokens_one_candidate_per_sentence_is_drawn(
+    splitter: Splitter, sampling: Sampling
+) -> None:
     """All others would be the same; what the rule refuses is a fallback."""
     backend = FakeBackend(width=4)
-    generation = writer(splitter, backend, text_sampling=Sampling(temperature=0.0)).write(
-        PROMPT, seed=1
-    )
+    generation = writer(splitter, backend, text_sampling=sampling).write(PROMPT, seed=1)
     assert len(generation.sentences) == 20
     assert [step.candidates for step in generation.steps] == [1] * 20
     assert len(backend.drawn) == 20

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-import uvicorn
 
 from hammingmark.assembly.keys import new_key
 from hammingmark.environment import Environment
@@ -29,7 +28,7 @@ from hammingmark.protocols import Backend, Encoder, FloatArray
 from hammingmark.records import Candidate, Request
 from hammingmark.server.app import create_app
 from hammingmark.server.authorization import add_to_file, new_api_key
-from hammingmark.server.run import _Server
+from hammingmark.server.run import Server
 from hammingmark.server.service import Service
 from hammingmark.server.settings import ServerConfig
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession
@@ -248,7 +247,7 @@ class Served:
     ) -> httpx.Response:
         transport = httpx.ASGITransport(self.app, client=(self.address, 1))
         shown = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.request(method, path, headers={**shown, **(headers or {})}, **named)
 
     def close(self) -> None:
@@ -266,13 +265,7 @@ class Live:
         self.service = service
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.root = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        settings = uvicorn.Config(
-            create_app(service),
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=int(PATIENCE),
-        )
-        self._server = _Server(settings, service)
+        self._server = Server(service)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         self.client = httpx.Client(
@@ -280,9 +273,9 @@ class Live:
         )
         until(lambda: self._server.started)
 
-    def tell_to_stop(self) -> None:
-        """What SIGTERM does."""
-        self._server.handle_exit(signal.SIGTERM, None)
+    def tell_to_stop(self, by: int = signal.SIGTERM) -> None:
+        """What a signal does."""
+        self._server.handle_exit(by, None)
 
     def wait_for_end(self) -> None:
         self._thread.join(PATIENCE)
@@ -309,7 +302,7 @@ class Live:
         content = json.dumps(
             {"messages": QUESTION, "max_tokens": TOKENS, "seed": 3} | body
         ).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: service\r\nContent-Type: application/json\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         with socket.create_connection(self._socket.getsockname(), timeout=PATIENCE) as made:
             made.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
             yield made

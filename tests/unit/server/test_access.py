@@ -15,6 +15,7 @@ from tests.unit.server.harness import (
     Home,
     Live,
     Served,
+    counts,
     error_of,
     until,
 )
@@ -83,6 +84,52 @@ def test_an_api_key_comes_and_goes_without_a_restart(serve: Serve, home: Home) -
     assert served.get("/v1/models").status_code == 200
 
 
+@pytest.mark.parametrize("mode", [0o644, None])
+def test_a_key_is_refused_whose_file_cannot_be_trusted_any_more(
+    serve: Serve, home: Home, mode: int | None
+) -> None:
+    home.let_in("first")
+    served = serve(api_keys=home.api_keys)
+    served.loop.run(served.service.load())
+    served.token = home.let_in("second")
+    assert served.get("/v1/models").status_code == 200
+    remove_from_file(home.api_keys, "first")
+    if mode is None:
+        home.api_keys.unlink()
+    else:
+        home.api_keys.chmod(mode)
+    for _ in range(2):
+        refused = served.get("/v1/models")
+        assert refused.status_code == 503
+        assert error_of(refused)["type"] == "server_error"
+        assert str(home.folder) not in refused.text
+        ready = served.get("/readyz")
+        assert ready.status_code == 503
+        assert "API keys" in ready.json()["reasons"][0]
+    assert counts(served, "key_reloads_total")['outcome="failed"'] == 1
+    if mode is None:
+        served.token = home.let_in("second")
+    else:
+        home.api_keys.chmod(0o600)
+    assert served.get("/readyz").status_code == 200  # without anybody asking for something
+    assert served.get("/v1/models").status_code == 200
+    assert counts(served, "key_reloads_total")['outcome="failed"'] == 1
+
+
+def test_a_file_that_is_half_written_is_counted_and_refuses_nobody(
+    serve: Serve, home: Home
+) -> None:
+    token = home.let_in("first")
+    served = serve(api_keys=home.api_keys)
+    served.loop.run(served.service.load())
+    served.token = token
+    good = home.api_keys.read_bytes()
+    home.api_keys.write_bytes(good + b'{"name": "sec')
+    assert served.get("/v1/models").status_code == 200
+    assert served.get("/readyz").status_code == 200
+    assert counts(served, "key_reloads_total")['outcome="failed"'] == 1
+
+
 def test_each_api_key_has_its_rate(serve: Serve, home: Home) -> None:
     slow, usual = home.let_in("slow", rate=1), home.let_in("usual")
     served = serve(api_keys=home.api_keys, limits={"requests_per_minute": 2})
@@ -136,14 +183,14 @@ def test_one_more_than_the_queue_holds_is_sent_away(
     for each in waiting:
         each.start()
     until(lambda: service.service._engine.unfinished == 2)
-    for path, asked in ((CHAT, body), (DETECT, BODIES[DETECT])):
-        refused = service.client.post(path, json=asked)
-        assert refused.status_code == 429
-        assert error_of(refused)["code"] == "queue_full"
-        assert int(refused.headers["retry-after"]) >= 1
+    refused = service.client.post(CHAT, json=body)
+    assert refused.status_code == 429
+    assert error_of(refused)["code"] == "queue_full"
+    assert int(refused.headers["retry-after"]) >= 1
+    # Texts to judge have a queue of their own.
+    assert service.client.post(DETECT, json=BODIES[DETECT]).status_code == 200
     backend.gate.set()
     for each in waiting:
         each.join(PATIENCE)
     assert statuses == [200, 200]
     assert service.client.post(CHAT, json=body).status_code == 200
-    assert service.client.post(DETECT, json=BODIES[DETECT]).status_code == 200

@@ -14,6 +14,7 @@ from tests.unit.server.harness import (
     TOKENS,
     BrokenEncoder,
     GatedBackend,
+    Home,
     Served,
     TurningBackend,
     broken_encoder,
@@ -24,12 +25,13 @@ from tests.unit.server.harness import (
     mark_of,
     streamed,
     text_of,
+    until,
 )
 
 from hammingmark.assembly.keys import method_of
 from hammingmark.errors import BackendError
 from hammingmark.protocols import SentenceWatermark
-from hammingmark.records import Request
+from hammingmark.records import Prompt, Request
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession, grammar
 
 Serve = Callable[..., Served]
@@ -58,8 +60,8 @@ def a_sentence(*, accepted: bool) -> str:
     raise AssertionError("they are all alike")
 
 
-def refused_sentences(count: int) -> list[str]:
-    """Sentences of which none satisfies the rule after the one before."""
+def sentences_that_are(*accepted: bool) -> list[str]:
+    """Sentences that satisfy the rule after the one before, or do not."""
     mark = method_of(key_of())
     assert isinstance(mark, SentenceWatermark)
     found: list[str] = []
@@ -67,12 +69,13 @@ def refused_sentences(count: int) -> list[str]:
     for number in range(1000):
         sentence = grammar.sentence(Random(number))
         embedded = np.asarray(FakeEncoder().encode([sentence]))
-        if sentence not in found and not mark.choose(previous, embedded).accepted:
+        wanted = accepted[len(found)]
+        if sentence not in found and mark.choose(previous, embedded).accepted is wanted:
             found.append(sentence)
             previous = embedded[0]
-        if len(found) == count:
+        if len(found) == len(accepted):
             return found
-    raise AssertionError("they are all accepted")
+    raise AssertionError("they are all alike")
 
 
 def breaking(serve: Serve, **settings: Any) -> Served:
@@ -173,15 +176,20 @@ def test_a_string_to_stop_at_is_found_across_a_failure(serve: Serve) -> None:
     answer = served.chat(stop="slept. The mill")
     assert text_of(answer) == "The river froze. The garden "
     assert answer.json()["choices"][0]["finish_reason"] == "stop"
+    mark = mark_of(answer)
+    assert mark["sentences"] == 2, "the second as far as it goes"
+    assert mark["accepted"] + mark["fallbacks"] <= 1, "of which nothing is known"
+    assert 3 <= mark["emitted_tokens"] <= 5
+    assert answer.json()["usage"]["completion_tokens"] == mark["emitted_tokens"]
 
 
 def test_an_answer_of_which_nothing_is_accepted_is_refused(serve: Serve) -> None:
-    served = serve(backend=saying(*refused_sentences(3)))
-    whole = served.chat()
-    assert whole.status_code == 503
-    assert error_of(whole)["code"] == "watermark_failed"
-    assert failed(served.chat(stream=True))["code"] == "watermark_failed"
-    assert counts(served, "answers_total") == {}
+    served = serve(backend=saying(*sentences_that_are(False, False, False)))
+    for stream in (False, True):
+        answer = served.chat(stream=stream)
+        assert answer.status_code == 503, "nothing of it was sent"
+        assert error_of(answer)["code"] == "watermark_failed"
+    assert counts(served, "answers_total") == {'reason="fallbacks",status="refused"': 2}
 
 
 def test_a_short_answer_without_a_choice_is_unmarkable(serve: Serve) -> None:
@@ -191,11 +199,132 @@ def test_a_short_answer_without_a_choice_is_unmarkable(serve: Serve) -> None:
     assert (mark["status"], mark["key_id"]) == ("unmarked", None)
     assert "short" in mark["reason"]
     strict = serve(backend=saying(a_sentence(accepted=False)), policy={"unmarkable": "refuse"})
-    assert strict.chat().status_code == 503
+    assert strict.chat().status_code == strict.chat(stream=True).status_code == 503
+
+
+PASS = {"on_failure": "deliver", "unmarkable": "pass"}
+REFUSE = {"on_failure": "refuse", "unmarkable": "refuse"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "pattern", "together"),
+    [
+        (PASS, [False, False, True, False], 1),
+        ({}, [False, False, True, False], 3),
+        ({}, [False, False, False, False, True, True], 5),
+        ({}, [True, False, False], 1),
+        (REFUSE, [False, True, True], 2),
+        # Of so many sentences it is no short answer any more, and others are delivered.
+        ({**REFUSE, "on_failure": "deliver"}, [False, False, False, False, True], 3),
+        ({**REFUSE, "on_failure": "deliver"}, [False, True, False], 2),
+    ],
+)
+def test_nothing_is_sent_of_an_answer_that_may_yet_be_refused(
+    serve: Serve, policy: dict[str, str], pattern: list[bool], together: int
+) -> None:
+    """So that it can be, whatever becomes of it; from its first accepted sentence on it flows."""
+    tale = sentences_that_are(*pattern)
+    served = serve(backend=saying(*tale), policy=policy)
+    answer = served.chat(stream=True, max_tokens=200)
+    assert text_of(answer) == " ".join(tale)
+    added = [event["choices"][0]["delta"].get("content") for event in events_of(answer)[1:-2]]
+    assert len(added) == len(tale) - together + 1
+    assert added[0] == " ".join(tale[:together])
+    assert mark_of(answer)["accepted"] == sum(pattern)
+
+
+def test_code_before_the_first_accepted_sentence_waits_for_it(serve: Serve) -> None:
+    tale = sentences_that_are(False, True)
+    text = f"{CODE}\n\n{' '.join(tale)}"
+    answer = serve(backend=saying(text), policy=REFUSE).chat(stream=True)
+    assert text_of(answer) == text
+    assert [event["choices"][0]["delta"].get("content") for event in events_of(answer)[1:-2]] == [
+        text
+    ]
+
+
+class Staged(FakeBackend):
+    """Goes on in the middle of a sentence, so that sentences are drawn in stages."""
+
+    def continues(self, prompt: Prompt) -> bool:
+        return True
+
+
+def test_a_string_to_stop_at_that_takes_the_only_accepted_sentence_refuses_the_answer_unsent(
+    serve: Serve,
+) -> None:
+    """It may begin in that sentence and end in the next, which is drawn later."""
+    first, second = sentences_that_are(True, False)
+    tale = f"{first} {second}"
+    backend = Staged(sentences=lambda request: tale[len(request.written) :])
+    served = serve(backend=backend, budget=2, policy=REFUSE)
+    refused = 0
+    for place in range(len(first) // 2, len(first)):
+        answer = served.chat(stream=True, stop=tale[place : len(first) + 12])
+        if answer.status_code == 503:
+            refused += 1
+        else:
+            assert events_of(answer)[-1] == "[DONE]"
+            assert mark_of(answer)["accepted"] == 1
+            assert text_of(answer).rstrip() == tale[:place].rstrip()
+    assert refused > 0
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_failure_before_the_first_accepted_sentence_refuses_an_answer_unsent(
+    serve: Serve, home: Home, stream: bool
+) -> None:
+    encoder, told = BrokenEncoder(), " ".join(sentences_that_are(False, False, False))
+    backend = TurningBackend(
+        lambda backend: encoder.down.set(),
+        sentences=lambda request: told[len(request.written) :],
+    )
+    served = serve(backend=backend, encoder=encoder, audit={"file": home.audit})
+    answer = served.chat(stream=stream)
+    assert answer.status_code == 503
+    assert error_of(answer)["code"] == "watermark_failed"
+    (row,) = home.records("end")
+    assert (row["error"], row["text_characters"]) == ("refused", 0)
+    assert counts(served, "answers_total") == {'reason="failure",status="refused"': 1}
+
+
+def test_a_record_tells_what_was_refused_unsent_from_what_was_cut_short(
+    serve: Serve, home: Home
+) -> None:
+    """Of one that is not streamed nothing is sent before its end."""
+    encoder = BrokenEncoder()
+    backend = TurningBackend(lambda backend: encoder.down.set())
+    served = serve(backend=backend, encoder=encoder, audit={"file": home.audit})
+    assert served.chat().status_code == 503
+    encoder.down.clear()
+    text = streamed(events_of(served.chat(stream=True)))
+    until(lambda: len(home.records("end")) == 2)
+    refused, cut = home.records("end")
+    assert (refused["error"], refused["text_characters"]) == ("refused", 0)
+    assert (cut["error"], cut["text_characters"]) == ("cut short", len(text))
+    assert (refused["status"], cut["status"]) == ("unmarked", "partly")
+    assert len(text) > 0
+
+
+def test_sentences_that_satisfy_the_rule_by_chance_do_not_make_an_answer_marked(
+    serve: Serve,
+) -> None:
+    tale = sentences_that_are(False, True, False, False, False)
+    for stream in (False, True):
+        served = serve(backend=saying(*tale))
+        answer = served.chat(stream=stream, max_tokens=200)
+        assert text_of(answer) == " ".join(tale), "it is delivered, and says what it is"
+        mark = mark_of(answer)
+        assert (mark["status"], mark["key_id"]) == ("partly", key_of().id)
+        assert (mark["accepted"], mark["fallbacks"], mark["sentences"]) == (1, 4, 5)
+        assert mark["p_value"] > 0.01
+        assert "Only 1 of 5 sentences satisfy the rule" in mark["reason"]
+        assert f"proves nothing: p = {mark['p_value']:.2g}." in mark["reason"]
+        assert counts(served, "answers_total") == {'reason="fallbacks",status="partly"': 1}
 
 
 def test_an_answer_of_which_nothing_is_accepted_is_delivered_as_unmarked(serve: Serve) -> None:
-    tale = refused_sentences(3)
+    tale = sentences_that_are(False, False, False)
     served = serve(backend=saying(*tale), policy=DELIVER)
     answer = served.chat()
     assert text_of(answer) == " ".join(tale)
@@ -210,7 +339,9 @@ def test_sentences_for_which_nothing_was_accepted_are_counted(serve: Serve) -> N
     assert mark["status"] == "marked"
     assert mark["fallbacks"] > 0
     assert mark["accepted"] + mark["fallbacks"] == mark["sentences"]
-    assert mark["reason"] == f"{mark['accepted']} of {mark['sentences']} sentences are marked."
+    accepted = f"{mark['accepted']} of {mark['sentences']} sentences are marked."
+    assert mark["reason"].startswith(accepted)
+    assert ("does not prove its mark" in mark["reason"]) is (mark["p_value"] > 0.01)
 
 
 @pytest.mark.parametrize("on_failure", ["refuse", "deliver"])
@@ -225,9 +356,10 @@ def test_an_answer_without_a_sentence_follows_its_own_policy(serve: Serve, on_fa
     assert "no sentence" in mark["reason"]
     assert counts(passed, "answers_total") == {'reason="unmarkable",status="unmarked"': 1}
     policy = {"on_failure": on_failure, "unmarkable": "refuse"}
-    refused = serve(backend=backend, policy=policy).chat()
-    assert refused.status_code == 503
-    assert error_of(refused)["code"] == "watermark_failed"
+    for stream in (False, True):
+        refused = serve(backend=backend, policy=policy).chat(stream=stream)
+        assert refused.status_code == 503, "nothing of it was sent"
+        assert error_of(refused)["code"] == "watermark_failed"
 
 
 def test_a_short_answer_says_that_it_proves_nothing(serve: Serve) -> None:

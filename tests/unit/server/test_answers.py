@@ -26,7 +26,7 @@ from tests.unit.server.harness import (
 from hammingmark.assembly.marking import writer
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.records import Cost
-from hammingmark.server.marking.answers import Choice, Mark, summary, usage
+from hammingmark.server.marking.answers import Choice, Mark, summary, usage, with_p_value
 from hammingmark.testing import FakeBackend, FakeEncoder
 
 Serve = Callable[..., Served]
@@ -226,6 +226,7 @@ def test_a_model_has_the_name_that_the_settings_give(serve: Serve) -> None:
         (CHAT, {"messages": QUESTION, "max_tokens": 0}),
         (CHAT, {"messages": QUESTION, "n": 0}),
         (CHAT, {"messages": QUESTION, "temperature": 2.1}),
+        (CHAT, {"messages": QUESTION, "model": "m" * 201}),
         (CHAT, {"messages": QUESTION, "top_p": 0}),
         (CHAT, {"messages": QUESTION, "stop": [""]}),
         (CHAT, {"messages": QUESTION, "seed": 2**63}),
@@ -322,6 +323,57 @@ def test_usage_says_which_tokens_are_estimated() -> None:
         "total_tokens": 45,
         "prompt_tokens_estimated": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("mark", "p_value", "status", "cause", "words"),
+    [
+        (Mark("marked", "Every one.", "complete"), 0.01, "marked", "complete", "Every one."),
+        (Mark("marked", "Every one.", "complete"), None, "marked", "complete", "Every one."),
+        (
+            Mark("marked", "Every one.", "complete"),
+            0.25,
+            "marked",
+            "short",
+            "Every one. Alone it is too short to prove it: p = 0.25.",
+        ),
+        (
+            Mark("partly", "It failed.", "failure", accepted=1, cost=Cost(constrained=1)),
+            0.25,
+            "partly",
+            "failure",
+            "It failed. Alone the answer does not prove its mark: p = 0.25.",
+        ),
+        (
+            Mark("marked", "Half.", "fallbacks", accepted=2, cost=Cost(constrained=4, fallbacks=2)),
+            0.25,
+            "marked",
+            "fallbacks",
+            "Half. Alone the answer does not prove its mark: p = 0.25.",
+        ),
+        (
+            Mark("marked", "Few.", "fallbacks", accepted=2, cost=Cost(constrained=5, fallbacks=3)),
+            0.25,
+            "partly",
+            "fallbacks",
+            "Only 2 of 5 sentences satisfy the rule, as some do by chance. Alone the answer proves "
+            "nothing: p = 0.25.",
+        ),
+        (
+            Mark("marked", "Few.", "fallbacks", accepted=2, cost=Cost(constrained=5, fallbacks=3)),
+            0.005,
+            "marked",
+            "fallbacks",
+            "Few.",
+        ),
+    ],
+)
+def test_an_answer_says_what_it_proves(
+    mark: Mark, p_value: float | None, status: str, cause: str, words: str
+) -> None:
+    found = with_p_value(mark, p_value)
+    assert (found.status, found.cause, found.p_value) == (status, cause, p_value)
+    assert found.reason == words
 
 
 @pytest.mark.parametrize(

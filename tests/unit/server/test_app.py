@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -13,8 +14,10 @@ from tests.unit.server.harness import (
     CHAT,
     DETECT,
     PATIENCE,
+    QUESTION,
     TOKENS,
     GatedBackend,
+    Home,
     Live,
     Served,
     broken_encoder,
@@ -105,9 +108,140 @@ def test_a_body_that_is_too_large_is_not_waited_for(live: Callable[..., Live]) -
     service = live(limits={"body_bytes": 1000})
     host, port = service.root.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
-        head = f"POST {DETECT} HTTP/1.1\r\nHost: service\r\nContent-Type: application/json\r\n"
+        head = f"POST {DETECT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Content-Length: 1001\r\n\r\n".encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def sent(service: Live, *parts: str) -> socket.socket:
+    """A connection over which something was sent."""
+    host, port = service.root.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=PATIENCE)
+    for part in parts:
+        connection.sendall(part.encode())
+    return connection
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    """What comes until the connection is ended."""
+    found = b""
+    with suppress(ConnectionError):
+        while more := connection.recv(10_000):
+            found += more
+    return found
+
+
+HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HALF = f'{HEAD}Content-Length: 1000\r\n\r\n{{"messages": ['
+
+
+def test_without_an_api_key_a_body_is_not_waited_for(live: Callable[..., Live], home: Home) -> None:
+    home.let_in("somebody")
+    service = live(api_keys=home.api_keys)
+    with sent(service, HALF) as connection:
+        answer = rest_of(connection)  # until it is ended
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert b"connection: close" in answer.lower()
+    with sent(service, f"{HEAD}Transfer-Encoding: chunked\r\n\r\n") as connection:
+        assert rest_of(connection).startswith(b"HTTP/1.1 401 ")
+
+
+def test_an_api_key_is_counted_once_for_a_request_with_a_body(serve: Serve, home: Home) -> None:
+    token = home.let_in("slow", "detect", rate=2)
+    served = serve(api_keys=home.api_keys)
+    served.token = token
+    statuses = [served.post(DETECT, {"text": "It was late."}).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+
+
+def test_a_body_that_does_not_come_is_given_up(live: Callable[..., Live]) -> None:
+    service = live(limits={"body_timeout": 0.1})
+    with sent(service, HALF) as connection:
+        answer = rest_of(connection)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"within 0.1 seconds" in answer
+
+
+def test_a_body_in_time_has_all_the_time_for_its_answer(live: Callable[..., Live]) -> None:
+    backend = GatedBackend()
+    service = live(backend=backend, limits={"body_timeout": 0.1})
+    with service.asking() as connection:
+        until(lambda: service.service._engine.unfinished == 1)
+        with sent(service, HALF) as other:
+            rest_of(other)  # which takes as long as a body may
+        backend.gate.set()
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+WHOLE = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("before", [[], [WHOLE]])
+def test_a_head_that_does_not_come_is_given_up(
+    live: Callable[..., Live], before: list[str]
+) -> None:
+    service = live(limits={"body_timeout": 0.1})
+    with sent(service, *before) as connection:
+        if before:
+            assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+            connection.sendall(WHOLE[:30].encode())
+        rest_of(connection)  # until it is ended
+    until(lambda: not service._server.server_state.connections)
+
+
+@pytest.mark.parametrize("trusted", [[], ["192.0.2.1"], ["127.0.0.1"]])
+def test_only_proxies_that_are_trusted_may_name_the_client(
+    live: Callable[..., Live], trusted: list[str]
+) -> None:
+    service = live(limits={"requests_per_minute": 2}, trusted_proxies=trusted)
+    statuses = [
+        service.client.get("/v1/models", headers={"X-Forwarded-For": f"198.51.100.{number}"})
+        for number in range(4)
+    ]
+    found = [answer.status_code for answer in statuses]
+    assert found == ([200] * 4 if trusted == ["127.0.0.1"] else [200, 200, 429, 429])
+
+
+OWN = ["localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:8080", "[::1]", "[::1]:80", ""]
+OTHERS = [
+    "evil.example",
+    "evil.example:8080",
+    "localhost.evil.example",
+    "192.0.2.1",
+    "[2001:db8::1]",
+]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/models", "/"])
+def test_on_this_machine_alone_no_other_name_is_answered(serve: Serve, path: str) -> None:
+    """A page elsewhere may have its own name lead to this machine."""
+    served = serve()
+    for host in OWN:
+        assert served.get(path, headers={"Host": host}).status_code == 200, host
+    for host in OTHERS:
+        answer = served.get(path, headers={"Host": host})
+        assert answer.status_code == 421, host
+        assert "localhost" in error_of(answer)["message"]
+    assert served.post(CHAT, {"messages": QUESTION}, headers={"Host": OTHERS[0]}).status_code == 421
+
+
+def test_who_is_asked_for_an_api_key_may_use_any_name(serve: Serve, home: Home) -> None:
+    token = home.let_in("somebody")
+    for settings in ({"api_keys": home.api_keys}, {"open": True}, {"host": "::", "open": True}):
+        served = serve(**settings)
+        served.token = token
+        assert served.get("/v1/models", headers={"Host": "example.org"}).status_code == 200
+    assert serve(host="localhost").get("/healthz", headers={"Host": "localhost:1"}).is_success
+
+
+def test_what_is_wrong_is_told_without_files_and_addresses(serve: Serve, home: Home) -> None:
+    served = serve(audit={"file": home.audit})
+    assert served.service.audit is not None
+    served.service.audit.problem = f"Cannot write {home.audit}."
+    told = served.get("/readyz")
+    assert told.status_code == 503
+    assert any("audit log" in reason for reason in told.json()["reasons"])
+    assert str(home.audit) not in told.text
 
 
 @pytest.mark.parametrize(
@@ -173,7 +307,7 @@ def test_metrics_show_what_is_under_way(live: Callable[..., Live]) -> None:
         until(lambda: service.service._engine.unfinished == 3)
         metrics = service.client.get("/metrics").text
         assert "hammingmark_active_texts 2.0" in metrics
-        assert "hammingmark_queue_length 1.0" in metrics
+        assert "hammingmark_queue_length 3.0" in metrics, "answers, not requests"
 
 
 def test_metrics_and_the_page_can_be_left_out(serve: Serve) -> None:

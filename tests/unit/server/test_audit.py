@@ -24,6 +24,7 @@ import hammingmark
 from hammingmark.errors import AuditError
 from hammingmark.server import audit_file
 from hammingmark.server.audit import AuditLog, verify, written
+from hammingmark.server.audit_file import check
 
 LONG = 300.0  # seconds; only a test that hangs waits for so long
 TEXT = "The secret recipe is salt. Nobody may read it here."
@@ -491,6 +492,99 @@ def test_a_sync_that_fails_takes_its_records_back(
     assert verify(path) == []
 
 
+def test_ends_that_the_disk_did_not_take_are_written_when_it_does(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[int] = []
+    with AuditLog(path, retry=LONG, on_refused=refused.append) as log:
+        for name in ("a", "b"):
+            begin(log, name).result()
+        fault = Fault(monkeypatch, "fsync", errno.EIO)
+        fault.is_on = True
+        with pytest.raises(AuditError):
+            end(log, "a").result()
+        with pytest.raises(AuditError):
+            end(log, "b", error="cut short", status="partly").result()
+        with pytest.raises(AuditError):
+            begin(log, "c").result()
+        with pytest.raises(AuditError):
+            end(log, "c").result()  # it never began
+        path.rename(path.with_name("moved"))
+        fault.is_on = False
+        assert refused == [1] * 4
+        begin(log, "d").result()
+        end(log, "d").result()
+    assert events(path) == [
+        "file", "carried", "carried", "end", "end", "recovered", "begin", "end", "stopped",
+    ]  # fmt: skip
+    late = rows(path)[3:5]
+    assert [(row["request_id"], row["late"], row["error"]) for row in late] == [
+        ("a", True, "not recorded in time"), ("b", True, "cut short"),
+    ]  # fmt: skip
+    assert late[0]["text_sha256"] == hashlib.sha256(TEXT.encode()).hexdigest()
+    assert late[0]["time"] <= rows(path)[5]["time"]
+    assert rows(path)[5]["lost"] == 2
+    assert "late" not in rows(path)[7]
+    assert verify(path, earlier=[path.with_name("moved")]) == []
+    AuditLog(path).close()
+    assert "interrupted" not in events(path)
+
+
+def test_ends_that_are_kept_are_written_without_another_record(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recovered = threading.Event()
+
+    def listen(problem: str | None) -> None:
+        if problem is None:
+            recovered.set()
+
+    with AuditLog(path, retry=0.01, on_problem=listen) as log:
+        begin(log, "a").result()
+        fault = Fault(monkeypatch, "fsync", errno.EIO)
+        fault.is_on = True
+        with pytest.raises(AuditError):
+            end(log, "a").result()
+        fault.is_on = False
+        assert recovered.wait(LONG)
+        assert events(path) == ["file", "started", "begin", "end", "recovered"]
+
+
+def test_ends_that_are_kept_are_written_when_the_log_is_closed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = AuditLog(path, retry=LONG)
+    begin(log, "a").result()
+    fault = Fault(monkeypatch, "fsync", errno.EIO)
+    fault.is_on = True
+    with pytest.raises(AuditError):
+        end(log, "a").result()
+    fault.is_on = False
+    log.close()
+    assert events(path) == ["file", "started", "begin", "end", "recovered", "stopped"]
+    assert rows(path)[4]["lost"] == 0
+
+
+def test_what_is_kept_is_bounded_and_the_rest_is_told_as_lost(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hammingmark.server.audit._MOST_KEPT", 2)
+    with AuditLog(path, retry=LONG) as log:
+        for number in range(5):
+            begin(log, f"r-{number}").result()
+        fault = Fault(monkeypatch, "fsync", errno.EIO)
+        fault.is_on = True
+        for number in range(5):
+            with pytest.raises(AuditError):
+                end(log, f"r-{number}").result()
+        fault.is_on = False
+    assert [row["request_id"] for row in rows(path) if row["event"] == "end"] == ["r-0", "r-1"]
+    (recovered,) = [row for row in rows(path) if row["event"] == "recovered"]
+    assert recovered["lost"] == 3
+    AuditLog(path).close()
+    assert events(path).count("interrupted") == 3  # so that each has an end in any case
+
+
 def test_half_a_line_that_cannot_be_cut_off_at_once_is_cut_off_later(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -674,6 +768,19 @@ def test_a_problem_names_the_line(path: Path, ten: list[bytes]) -> None:
     path.unlink()
     with pytest.raises(AuditError, match="Cannot read the audit log"):
         verify(path)
+
+
+def test_lines_cut_off_the_end_are_noticed_by_the_hash_of_one_of_them(
+    path: Path, ten: list[bytes]
+) -> None:
+    whole = check(path)
+    assert (whole.lines, whole.problems) == (len(ten), [])
+    assert whole.head == hashlib.sha256(ten[-1].rstrip()).hexdigest()
+    assert check(path, once=hashlib.sha256(ten[3].rstrip()).hexdigest()).problems == []
+    path.write_bytes(b"".join(ten[:-1]))
+    assert check(path).problems == []
+    (problem,) = check(path, once=whole.head).problems
+    assert problem.startswith(f"No line has the hash {whole.head}")
 
 
 def test_lines_cut_off_the_end_are_noticed_once_the_log_goes_on(path: Path) -> None:

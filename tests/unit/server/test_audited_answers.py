@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from tests.unit.server.harness import (
     CHAT,
+    QUESTION,
     GatedBackend,
     Home,
     Live,
     Served,
+    broken_encoder,
     counts,
     error_of,
     key_of,
@@ -22,7 +24,9 @@ from tests.unit.server.harness import (
     until,
 )
 
+from hammingmark.records import Candidate, Request
 from hammingmark.server.audit import verify
+from hammingmark.server.metrics import REASONS
 from hammingmark.testing import FakeBackend
 
 Serve = Callable[..., Served]
@@ -58,7 +62,8 @@ def test_a_record_is_there_before_the_first_byte_and_another_at_the_end(
     assert row["endpoint"] == CHAT
     (end,) = home.records("end")
     mark = begun[-2]["watermark"]
-    assert (end["status"], end["reason"], end["error"]) == (mark["status"], mark["reason"], None)
+    assert (end["status"], end["error"]) == (mark["status"], None)
+    assert end["reason"] in REASONS
     assert end["counts"]["p_value"] == mark["p_value"]
     assert end["counts"]["drawn_tokens"] == mark["drawn_tokens"]
     assert end["text_sha256"] == hashlib.sha256(streamed(begun).encode()).hexdigest()
@@ -104,7 +109,7 @@ def test_nothing_is_answered_that_cannot_be_recorded(serve: Serve, home: Home) -
     served = serve(backend=backend, audit={"file": home.audit})
     served.loop.run(served.service.load())
     spoil(home)
-    for stream in (False, True):
+    for stream in (False, True, False):
         answer = served.chat(stream=stream)
         assert answer.status_code == 503
         assert error_of(answer)["type"] == "audit_log_error"
@@ -112,26 +117,78 @@ def test_nothing_is_answered_that_cannot_be_recorded(serve: Serve, home: Home) -
     ready = served.get("/readyz")
     assert ready.status_code == 503
     assert "audit log" in ready.json()["reasons"][0]
-    assert counts(served, "audit_failures_total") == {"": 1}
+    assert counts(served, "audit_failures_total") == {"": 3}
     assert served.detect("It was late.")  # which is not recorded
     mend(home)
     assert served.chat().status_code == 200
     assert served.get("/readyz").status_code == 200
-    assert home.records("recovered")
+    (row,) = home.records("recovered")
+    assert row["lost"] == 3
 
 
-def test_an_end_that_cannot_be_recorded_is_none(live: Callable[..., Live], home: Home) -> None:
+def test_an_end_that_cannot_be_recorded_is_told_as_an_error_and_recorded_later(
+    live: Callable[..., Live], home: Home
+) -> None:
     backend = GatedBackend(after=1)
     service = live(backend=backend, audit={"file": home.audit})
-    with service.stream() as events:
-        next(events)
+    with service.stream(n=2) as events:
+        begun = [next(events)]
         spoil(home)
         backend.gate.set()
-        *_, last = events
-    assert last["error"]["type"] == "audit_log_error"
+        begun += list(events)
+    assert begun[-1]["error"]["type"] == "audit_log_error"
+    until(lambda: "audit_failures_total 2.0" in service.client.get("/metrics").text)
     mend(home)
-    assert service.client.get("/readyz").status_code in (200, 503)  # tried again sooner or later
-    until(lambda: service.service._engine.unfinished == 0)
+    assert service.client.post(CHAT, json={"messages": QUESTION}).status_code == 200
+    ends = [row for row in home.records("end") if begun[0]["id"].endswith(row["request_id"])]
+    assert sorted(row["choice"] for row in ends) == [0, 1]
+    for row in ends:
+        text = streamed(begun[:-1], row["choice"])
+        assert row["text_sha256"] == hashlib.sha256(text.encode()).hexdigest()
+        assert row["late"] is True
+        assert row["error"] in ("not recorded in time", "cut short")
+    assert home.records("recovered")[0]["lost"] == 0
+    assert verify(home.audit, earlier=[home.folder / "moved.jsonl"]) == []
+
+
+@pytest.mark.parametrize("policy", [{}, {"on_failure": "deliver"}])
+def test_what_a_model_says_of_its_trouble_is_not_recorded(
+    serve: Serve, home: Home, policy: dict[str, Any]
+) -> None:
+    class Full(FakeBackend):
+        def candidate(self, request: Request) -> Candidate:
+            if request.written.count(".") < 2:
+                return super().candidate(request)
+            return Candidate(request.number, (), False, trouble=f"No room for: {SECRET}.")
+
+    served = serve(backend=Full(), audit={"file": home.audit}, policy=policy)
+    assert SECRET in mark_of(served.chat())["reason"]
+    assert home.records("end")[0]["reason"] in REASONS
+    assert SECRET not in home.audit.read_text()
+
+
+def test_what_an_encoder_says_of_its_trouble_is_not_recorded(serve: Serve, home: Home) -> None:
+    deliver = {"on_failure": "deliver"}
+    served = serve(encoder=broken_encoder(), audit={"file": home.audit}, policy=deliver)
+    assert "The encoder is down." in mark_of(served.chat())["reason"]
+    (row,) = home.records("end")
+    assert (row["status"], row["reason"]) == ("unmarked", "failure")
+    assert "The encoder is down." not in home.audit.read_text()
+
+
+def test_a_refused_answer_is_counted_with_what_it_took(serve: Serve) -> None:
+    backend = FakeBackend(sentences=lambda request: "```\ncode\n```"[len(request.written) :])
+    served = serve(backend=backend, policy={"unmarkable": "refuse"})
+    assert served.chat().status_code == 503
+    assert counts(served, "answers_total") == {'reason="unmarkable",status="refused"': 1}
+    assert counts(served, "candidates_total")[""] > 0
+    assert counts(served, "drawn_tokens_total")[""] > 0
+
+
+def test_an_answer_that_cannot_begin_to_be_marked_is_counted_as_refused(serve: Serve) -> None:
+    served = serve(encoder=broken_encoder())
+    assert served.chat().status_code == 503
+    assert counts(served, "answers_total") == {'reason="failure",status="refused"': 1}
 
 
 def test_without_a_log_nothing_is_recorded(serve: Serve, home: Home) -> None:

@@ -10,6 +10,7 @@ import re
 import stat
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -176,8 +177,11 @@ def test_what_is_no_file_of_api_keys_is_refused(
 
 
 def test_what_is_there_and_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"Cannot read .*: No such file"):
+    with pytest.raises(InputError, match=r"There is no .*absent.* `hammingmark api-keys new`"):
         ApiKeys(tmp_path / "absent")
+    (tmp_path / "dangling").symlink_to(tmp_path / "absent")
+    with pytest.raises(InputError, match=r"Cannot read .*: No such file"):
+        ApiKeys(tmp_path / "dangling")
     with pytest.raises(InputError):
         ApiKeys(tmp_path)
     pipe = tmp_path / "pipe"
@@ -258,17 +262,82 @@ def test_a_broken_file_leaves_the_last_good_one_in_force_and_is_told_once(path: 
         assert keys.find(token) is not None
     assert len(problems) == 1
     assert ":2 is no API key" in problems[0]
-    assert keys.problem == problems[0]
-    write(path, good, mode=0o644)
-    assert keys.find(token) is not None
-    assert "chmod 600" in problems[1]
+    assert keys.check() == problems[0]
+    assert not keys.is_shut
+    write(path, good)
+    assert keys.check() is None
+    assert len(problems) == 1
+
+
+def take_away(path: Path) -> None:
     path.unlink()
+
+
+def open_up(path: Path) -> None:
+    path.chmod(0o644)
+
+
+def make_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def move_away(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (take_away, "No such file"),
+        (move_away, "No such file"),
+        (open_up, "chmod 600"),
+        (make_a_folder, "Is a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_trusted_lets_nobody_in_until_it_can(
+    path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], None], said: str
+) -> None:
+    token = add(path, "web")
+    good = path.read_bytes()
+    later = path.stat().st_ctime_ns + 3_600_000_000_000  # so that it is not read without need
+    monkeypatch.setattr("hammingmark.server.authorization.time.time_ns", lambda: later)
+    problems: list[str] = []
+    counts: list[int] = []
+    keys = ApiKeys(path, on_problem=problems.append, on_reload=counts.append)
     assert keys.find(token) is not None
-    assert "No such file" in problems[2]
+    spoil(path)
+    for _ in range(3):
+        assert keys.find(token) is None
+        assert keys.is_shut
+    assert len(problems) == 1
+    assert said in problems[0]
+    assert keys.check() == problems[0]
+    if path.is_dir():
+        path.rmdir()
+    write(path, b'{"name": "half')
+    assert keys.find(token) is None  # those that were withdrawn do not come back
+    assert keys.is_shut
     write(path, good)
     assert keys.find(token) is not None
-    assert keys.problem is None
-    assert len(problems) == 3
+    assert not keys.is_shut
+    assert keys.check() is None
+    assert counts == [1]
+
+
+def test_a_file_that_comes_back_as_it_was_is_read_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = add(path, "web")
+    later = path.stat().st_ctime_ns + 3_600_000_000_000
+    monkeypatch.setattr("hammingmark.server.authorization.time.time_ns", lambda: later)
+    monkeypatch.setattr("hammingmark.server.authorization._state_of", lambda state: (1,))
+    keys = ApiKeys(path)
+    path.rename(path.with_name("moved"))
+    assert keys.find(token) is None
+    path.with_name("moved").rename(path)
+    assert keys.find(token) is not None
+    assert keys.check() is None
 
 
 def test_when_the_last_key_is_taken_out_nobody_gets_in(path: Path) -> None:
@@ -279,9 +348,10 @@ def test_when_the_last_key_is_taken_out_nobody_gets_in(path: Path) -> None:
     assert keys.find(token) is None
     assert len(problems) == 1
     assert "holds no API key" in problems[0]
+    assert not keys.is_shut  # it is as it should be
     again = add(path, "web")
     assert keys.find(again) is not None
-    assert keys.problem is None
+    assert keys.check() is None
 
 
 def test_a_name_is_given_once_and_can_be_withdrawn(path: Path) -> None:

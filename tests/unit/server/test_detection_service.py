@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
 from random import Random
 from typing import Any
 
@@ -13,19 +19,27 @@ from tests.unit.server.harness import (
     DETECT,
     PATIENCE,
     Home,
+    Live,
+    LoopThread,
     Served,
     broken_encoder,
     counts,
     error_of,
     key_of,
+    until,
 )
 
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.marking import writer
+from hammingmark.environment import Environment
+from hammingmark.keyring import Keyring, save, to_json
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.protocols import FloatArray
 from hammingmark.server.detection.service import Detection
+from hammingmark.server.service import Service
+from hammingmark.server.settings import ServerConfig
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeTokenizer
 from hammingmark.testing.grammar import paragraph
 
@@ -118,6 +132,119 @@ def test_some_keys_are_searched_by_name_or_id(serve: Serve, ring: dict[str, Wate
         answer = served.post(DETECT, {"text": text, "keys": names})
         assert answer.status_code == 404
         assert error_of(answer)["param"] == "keys"
+
+
+@pytest.mark.parametrize("labels", [2, 40])
+def test_keys_of_labels_are_searched_where_they_are_given(
+    serve: Serve, ring: dict[str, WatermarkKey], labels: int
+) -> None:
+    """As on the command line; many are ranked, and the p-value is corrected for all of them."""
+    served = serve()
+    names = [f"customer-{number}" for number in range(labels)]
+    derived = key_of().derive("customer-1")
+    text = marked(derived)
+    verdict = detector(key_of(), labels=names, encoder=FakeEncoder()).judge(text)
+    found = served.detect(text, keys=["default"], labels=names)
+    assert (found["watermarked"], found["keys"]) == (True, labels)
+    assert (found["key_id"], found["label"]) == (derived.id, "customer-1")
+    assert found["p_value"] == verdict.p_value
+    assert found["method"] == "bilinear"
+    assert served.detect(text, keys=["default"], labels=["other"])["watermarked"] is False
+    every = served.detect(text, labels=[*names, " customer-1 "])
+    assert (every["label"], every["keys"]) == ("customer-1", 6 * labels)
+
+
+def test_a_derived_key_of_the_ring_has_no_labels_of_its_own(serve: Serve, home: Home) -> None:
+    home.keyring.add(key_of().derive("customer-17"), name="customer-17")
+    assert serve().detect(plain(), labels=["a", "b"])["keys"] == 2
+
+
+def test_labels_are_bounded_and_are_labels(
+    serve: Serve, ring: dict[str, WatermarkKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    bad: list[Any] = [[], [""], [5], "one", ["x" * 201], ["x"] * 10_001]
+    for labels in bad:
+        assert served.post(DETECT, {"text": plain(), "labels": labels}).status_code == 422
+    answer = served.post(DETECT, {"text": plain(), "labels": ["two\nlines"]})
+    assert answer.status_code == 400
+    monkeypatch.setattr("hammingmark.server.detection.service.MOST_DERIVED", 11)
+    assert served.detect(plain(), labels=["a"])["keys"] == 6
+    answer = served.post(DETECT, {"text": plain(), "labels": ["a", "b"]})
+    assert answer.status_code == 413
+    assert error_of(answer)["param"] == "labels"
+    assert served.detect(plain(), labels=["a", "b"], keys=["default"])["keys"] == 2
+
+
+def overwrite(path: Path, key: WatermarkKey) -> None:
+    """Put another key into a file, by which nothing of its folder changes."""
+    before = path.parent.stat()
+    path.write_text(json.dumps(to_json(key, with_secret=True)))
+    assert path.parent.stat() == before
+
+
+def test_a_key_file_that_is_overwritten_is_read_again(
+    serve: Serve, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in place; and the key that marked before is searched as long as the process lives."""
+    monkeypatch.setattr("hammingmark.server.detection.service._TICK", -(10**18))  # all is settled
+    served = serve()
+    assert served.detect(marked(key_of()))["key_id"] == key_of().id
+    overwrite(home.keyring.folder / "default.json", key_of(9))
+    assert served.service.key.current() == key_of(9)
+    for key in (key_of(9), key_of()):
+        found = served.detect(marked(key))
+        assert (found["watermarked"], found["key_id"], found["keys"]) == (True, key.id, 2)
+    listed = served.get("/v1/watermark/keys").json()["keys"]
+    assert [(each["id"], each["marks"]) for each in listed] == [
+        (key_of(9).id, True),
+        (key_of().id, False),
+    ]
+    by_name = served.detect(marked(key_of(9)), keys=["default"])
+    assert (by_name["key_id"], by_name["keys"]) == (key_of(9).id, 1)
+
+
+def test_files_that_do_not_change_are_not_read_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hammingmark.server.detection.service._TICK", -(10**18))
+    home.keyring.add(key_of(), name="default")
+    (home.keyring.folder / "broken.json").write_text("{")
+    told: list[str] = []
+    detection = Detection(home.keyring, encoder=FakeEncoder(), on_problem=told.append)
+    first = detection.entries()
+    with monkeypatch.context() as patched:
+        patched.setattr(Keyring, "survey", lambda ring: pytest.fail("it is read again"))
+        assert detection.entries() == first
+    monkeypatch.setattr("hammingmark.server.detection.service._TICK", 10**18)
+    assert detection.entries() == first
+    assert len(told) == 1  # although the folder is read every time now
+
+
+def test_the_key_that_marks_is_searched_wherever_its_file_lies(
+    home: Home, loop: LoopThread
+) -> None:
+    file = home.folder / "elsewhere" / "mine.json"
+    save(key_of(9), file)
+    service = Service(
+        ServerConfig.model_validate({"key": str(file)}),
+        environment=Environment(home.folder / "cache", home.keyring.folder, offline=True),
+        backend=FakeBackend(),
+        encoder=FakeEncoder(),
+    )
+    served = Served(service, loop)
+    text = marked(key_of(9))
+    for named in ({}, {"keys": ["mine"]}, {"keys": [key_of(9).id]}):
+        found = served.detect(text, **named)
+        assert (found["watermarked"], found["key_id"], found["keys"]) == (True, key_of(9).id, 1)
+    home.keyring.add(key_of(), name="default")
+    assert served.detect(text)["keys"] == 2
+    listed = served.get("/v1/watermark/keys").json()["keys"]
+    assert [(each["name"], each["marks"]) for each in listed] == [
+        ("default", False),
+        ("mine", True),
+    ]
+    served.close()
 
 
 def test_a_key_of_a_label_is_found_once_it_is_in_the_ring(serve: Serve, home: Home) -> None:
@@ -244,7 +371,7 @@ def test_answers_do_not_wait_for_texts_that_others_have_judged(
         return []
 
     monkeypatch.setattr(served.service.detection, "judge", judge)
-    count = served.service._judging._max_workers
+    count = served.service._judging._free
     asked = [
         asyncio.run_coroutine_threadsafe(
             served._ask("POST", DETECT, json={"text": "."}), served.loop._loop
@@ -256,6 +383,90 @@ def test_answers_do_not_wait_for_texts_that_others_have_judged(
     assert served.chat().json()["watermark"]["p_value"] is not None
     judged.set()
     assert [each.result(PATIENCE).status_code for each in asked] == [200] * (count + 1)
+
+
+@dataclass(frozen=True)
+class GatedEncoder(FakeEncoder):
+    """Embeds while its gate is open; it tells whenever it is asked."""
+
+    gate: threading.Event = field(default_factory=threading.Event, compare=False)
+    calls: SimpleQueue[int] = field(default_factory=SimpleQueue, compare=False)
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        self.calls.put(len(sentences))
+        assert self.gate.wait(PATIENCE)
+        return super().encode(sentences)
+
+
+LONG = " ".join(plain(seed) for seed in range(40))
+
+
+@contextmanager
+def asking(service: Live, text: str) -> Iterator[socket.socket]:
+    """A client who has asked for a verdict; leaving closes the connection."""
+    content = json.dumps({"text": text}).encode()
+    head = f"POST {DETECT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    address = ("127.0.0.1", int(service.root.rpartition(":")[2]))
+    with socket.create_connection(address, timeout=PATIENCE) as made:
+        made.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        yield made
+
+
+def test_a_client_who_leaves_ends_its_detection(live: Callable[..., Live]) -> None:
+    encoder = GatedEncoder()
+    service = live(encoder=encoder)
+    with asking(service, LONG):
+        first = encoder.calls.get(timeout=PATIENCE)
+        assert len(service.service._judging) == 1
+    assert first < len(detector(key_of(), encoder=FakeEncoder()).judge(LONG).pieces)
+    until(lambda: len(service.service._judging) == 0)
+    encoder.gate.set()
+    until(lambda: not service.service._judging._under_way)
+    assert encoder.calls.empty()  # there was no slice after the one under way
+    until(lambda: 'status="499"' in service.client.get("/metrics").text)
+    assert service.client.post(DETECT, json={"text": plain()}).status_code == 200
+
+
+def test_a_detection_has_its_time(serve: Serve) -> None:
+    encoder = GatedEncoder()
+    served = serve(encoder=encoder, limits={"request_timeout": 0.05})
+    answer = served.post(DETECT, {"text": LONG})
+    assert answer.status_code == 504
+    assert error_of(answer)["type"] == "timeout"
+    encoder.gate.set()
+    until(lambda: not served.service._judging._under_way)
+
+
+def test_detections_have_limits_of_their_own(live: Callable[..., Live]) -> None:
+    encoder = GatedEncoder()
+    service = live(encoder=encoder, limits={"detections": 2, "queue": 1})
+    with asking(service, LONG):
+        encoder.calls.get(timeout=PATIENCE)
+        refused = service.client.post(DETECT, json={"text": plain()})
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert error_of(refused)["code"] == "queue_full"
+        assert service.service._admitted == 0
+    encoder.gate.set()
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_the_service_does_not_wait_for_a_detection_beyond_its_grace(
+    live: Callable[..., Live], caplog: pytest.LogCaptureFixture, leaves: bool
+) -> None:
+    encoder = GatedEncoder()
+    service = live(encoder=encoder, limits={"shutdown_grace": 0.05})
+    with asking(service, LONG) as connection:
+        encoder.calls.get(timeout=PATIENCE)
+        if not leaves:
+            service.tell_to_stop()
+            assert b" 503 " in connection.recv(100)
+    service.tell_to_stop()
+    service.wait_for_end()
+    assert service.service._judging._under_way  # which the encoder still holds
+    assert "CancelledError" not in caplog.text
+    encoder.gate.set()
+    until(lambda: not service.service._judging._under_way)
 
 
 def test_an_encoder_that_fails_is_told(serve: Serve) -> None:

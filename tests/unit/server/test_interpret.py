@@ -17,8 +17,9 @@ from tests.unit.server.harness import (
     text_of,
 )
 
+from hammingmark.assembly.parts import load_splitter
 from hammingmark.pipeline.generation_config import CHAT_SAMPLING, TEXT_SAMPLING
-from hammingmark.records import Sampling
+from hammingmark.records import Prompt, Sampling
 from hammingmark.server.marking.interpret import config_of, count_prompts, why_unmarkable
 from hammingmark.server.marking.schema import Asked, AskedChat, AskedCompletion
 from hammingmark.server.problems import Problem
@@ -90,6 +91,9 @@ def test_fields_of_others_go_on_as_they_are_and_inert_ones_do_not() -> None:
     "named",
     [
         {"temperature": 0},
+        {"top_k": 1},
+        {"top_p": 1e-6},
+        {"min_p": 1.0},
         {"tools": [{"type": "function", "function": {"name": "f"}}]},
         {"tools": [{"type": "function"}], "tool_choice": "auto"},
         {"functions": [{"name": "f"}]},
@@ -119,6 +123,10 @@ def test_what_can_carry_no_mark_is_recognized(named: dict[str, Any]) -> None:
     [
         {},
         {"temperature": 0.01},
+        {"top_k": 2},
+        {"top_k": 0},
+        {"top_k": -1},
+        {"top_p": 0.01, "min_p": 0.9},
         {"tools": []},
         {"tools": [{"type": "function"}], "tool_choice": "none"},
         {"response_format": {"type": "text"}},
@@ -132,6 +140,24 @@ def test_what_can_carry_no_mark_is_recognized(named: dict[str, Any]) -> None:
 )
 def test_what_can_carry_a_mark_is_marked(named: dict[str, Any]) -> None:
     assert why_unmarkable(asked_for(**named)) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": [{"type": []}]},
+        {"role": "user", "content": [{"type": {}, "text": "."}]},
+        {"role": [], "content": [{"type": "text", "text": "."}]},
+        {"role": {}, "content": [{"type": "image_url"}]},
+    ],
+)
+def test_words_of_a_message_that_are_none_make_no_prompt(
+    serve: Serve, message: dict[str, Any]
+) -> None:
+    assert why_unmarkable(asked_for(messages=[message])) is None
+    answer = serve().chat(messages=[message])
+    assert answer.status_code == 400
+    assert "messages" in error_of(answer)["message"]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +211,44 @@ def _tale(request: Any) -> str:
     """What is left of one tale, whatever the seed."""
     begun = len(request.written)
     return SENTENCES[begun:]
+
+
+class Staged(FakeBackend):
+    """Goes on in the middle of a sentence, so that sentences are drawn in stages."""
+
+    def continues(self, prompt: Prompt) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("backend", [FakeBackend, Staged])
+def test_nothing_of_a_string_is_sent_or_counted_wherever_it_begins(
+    serve: Serve, backend: type[FakeBackend]
+) -> None:
+    """In one stage or sentence, or between two, also where it ends in another."""
+    model = backend(sentences=_tale)
+    served = serve(backend=model, budget=2, policy={"on_failure": "deliver"})
+    assert text_of(served.chat()) == SENTENCES
+    assert any(each.max_tokens <= 8 for each in model.drawn) is (backend is Staged)
+    splitter = load_splitter()
+    strings = {
+        SENTENCES[place : place + length]
+        for place in range(0, len(SENTENCES), 5)
+        for length in (3, 14, 45)
+    }
+    for string in strings:
+        left = SENTENCES[: SENTENCES.index(string)]
+        whole, stream = served.chat(stop=string), served.chat(stop=string, stream=True)
+        assert text_of(whole) == text_of(stream)
+        # Of white space before the string some may have been sent.
+        assert text_of(whole).rstrip() == left.rstrip(), string
+        assert len(text_of(whole)) <= len(left)
+        assert whole.json()["choices"][0]["finish_reason"] == "stop"
+        mark, streams = mark_of(whole), mark_of(stream)
+        assert mark | {"seconds": 0} == streams | {"seconds": 0}
+        assert mark["sentences"] == len(splitter.split(left).carrying)
+        assert mark["accepted"] + mark["fallbacks"] <= mark["sentences"]
+        assert abs(mark["emitted_tokens"] - len(left.split())) <= 1
+        assert whole.json()["usage"]["completion_tokens"] == mark["emitted_tokens"]
 
 
 def test_a_string_is_held_back_until_it_is_none(serve: Serve) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
+from tests.unit.backends.openai_server import Handler, Server
 from tests.unit.server.harness import (
+    CHAT,
     PATIENCE,
     QUESTION,
     TEXT,
@@ -168,3 +173,56 @@ def test_leaving_just_when_a_sentence_arrives_is_not_forgotten(
 
     served.loop.run(leave())
     until(lambda: service._engine.unfinished == 0)
+
+
+def test_one_who_does_not_read_gives_its_place_back(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of its answer is there, and nobody takes it."""
+    monkeypatch.setattr("hammingmark.server.event_stream._LAST_WORDS", 0.0)
+    served = serve(limits={"request_timeout": 0.3, "queue": 1})
+    body = json.dumps({"messages": QUESTION, "stream": True, "max_tokens": 20}).encode()
+    head = [(b"content-type", b"application/json"), (b"host", b"localhost")]
+    scope = {"type": "http", "method": "POST", "path": CHAT, "headers": head, "query_string": b""}
+    sent: list[str] = []
+
+    async def ask() -> None:
+        asked = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Any:
+            if not asked:
+                await asyncio.Event().wait()
+            return asked.pop()
+
+        async def send(message: Any) -> None:
+            sent.append(message["type"])
+            if message["type"] == "http.response.body":
+                assert served.service._admitted == 1
+                await asyncio.Event().wait()
+
+        await served.app(scope, receive, send)
+
+    served.loop.run(ask())
+    assert sent == ["http.response.start", "http.response.body"]
+    assert served.service._admitted == 0
+    assert served.service._engine.unfinished == 0
+
+
+def without_end(handler: Handler, body: dict[str, Any]) -> None:
+    """Stream as long as somebody takes it."""
+    handler.begin()
+    with suppress(ConnectionError):
+        while True:
+            handler.piece(0, "word " * 10_000)
+    handler.server.left.set()
+
+
+def test_the_connection_of_one_who_does_not_read_is_ended(live: Make, model_server: Server) -> None:
+    """Although there is more to send than any buffer holds."""
+    model_server.always = without_end
+    told = {"url": model_server.url, "model": "tiny", "retries": 0}
+    service = live(upstream=told, limits={"request_timeout": 0.3})
+    with service.asking(stream=True, temperature=0):
+        assert model_server.left.wait(PATIENCE)
+        until(lambda: service.service._admitted == 0)
+        until(lambda: not service._server.server_state.connections)

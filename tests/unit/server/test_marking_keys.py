@@ -105,6 +105,16 @@ def test_another_key_in_the_file_is_told(ring: Keyring, told: list[tuple[bool, s
     assert told == [(True, f"the key is {other.id} now")]
 
 
+def test_every_key_that_was_in_force_is_remembered(
+    ring: Keyring, told: list[tuple[bool, str]]
+) -> None:
+    made = marking(ring, told)
+    save(key_of(2), ring.folder / "default.json", replace=True)
+    assert [entry.key for entry in made.used()] == [key_of(), key_of(2)]
+    save(key_of(), ring.folder / "default.json", replace=True)
+    assert {entry.key.id for entry in made.used()} == {key_of().id, key_of(2).id}
+
+
 @pytest.mark.parametrize("reference", ["id", "beginning", "name", "file"])
 def test_the_successor_of_a_key_that_kept_its_name_marks(
     tmp_path: Path, told: list[tuple[bool, str]], reference: str

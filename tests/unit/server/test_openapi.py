@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from tests.unit.server.harness import QUESTION, Home, Live
+from tests.unit.server.harness import CHAT, DETECT, QUESTION, TEXT, Home, Live, error_of
 
 OPERATIONS = [
     ("POST", "/v1/chat/completions"),
@@ -109,3 +111,74 @@ def test_answers_are_what_the_schema_says(
     asked |= {"messages": QUESTION} if "chat" in path else {"prompt": "It was late."}
     operation = schema[path]["POST"]
     assert call(operation.Case(body=asked, media_type="application/json"), service) == 200
+
+
+ODD = st.sampled_from(
+    ["user", "tool", "text", "image_url", None, 0, True, [], {}, ["text"], {"type": "text"}]
+)
+PART = st.fixed_dictionaries({"type": ODD, "text": ODD}) | ODD
+MESSAGE = st.fixed_dictionaries(
+    {"role": ODD, "content": ODD | st.lists(PART, min_size=1, max_size=2)},
+    optional={"tool_calls": ODD, "name": ODD},
+)
+FURTHER = st.dictionaries(
+    st.sampled_from(["tools", "response_format", "logprobs", "modalities", "best_of", "stop"]),
+    ODD,
+    max_size=2,
+)
+
+
+def test_whatever_messages_hold_is_no_fault_of_the_service(service: Live) -> None:
+    """The schema leaves them open, since an upstream may know more of them."""
+
+    @settings(
+        max_examples=40,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(message=MESSAGE, further=FURTHER)
+    def is_answered(message: Any, further: dict[str, Any]) -> None:
+        body = {**further, "messages": [message], "max_tokens": 1}
+        answer = service.client.post(CHAT, json=body)
+        assert answer.status_code < 500, body
+
+    is_answered()
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "", "odd"])
+@pytest.mark.parametrize("path", [CHAT, TEXT, DETECT])
+def test_a_body_of_another_type_is_told_what_to_be(service: Live, path: str, kind: str) -> None:
+    body = json.dumps({"messages": QUESTION, "prompt": "It was late.", "text": "It was late."})
+    headers = {"Content-Type": kind} if kind else {}
+    answer = service.client.post(path, content=body.encode(), headers=headers)
+    assert answer.status_code == 415
+    assert "Content-Type: application/json" in error_of(answer)["message"]
+
+
+@pytest.mark.parametrize("path", [CHAT, TEXT])
+def test_a_body_may_not_be_nested_without_end(service: Live, path: str) -> None:
+    """Where Python gives up depends on who calls, and it reads deeper than it writes."""
+    asked = {"messages": QUESTION, "prompt": "It was late.", "max_tokens": 1, "odd": None}
+
+    def status(depth: int) -> int:
+        body = json.dumps(asked).replace("null", "[" * depth + "]" * depth)
+        headers = {"Content-Type": "application/json"}
+        return service.client.post(path, content=body, headers=headers).status_code
+
+    assert status(90) == 200
+    assert [status(depth) for depth in (101, 300)] == [422, 422]
+    for depth in (*range(940, 1000, 4), 100_000):
+        assert status(depth) in (400, 422), depth
+
+
+def test_answers_and_their_mark_are_described(schema: Any) -> None:
+    for path, name in ((CHAT, "AnsweredChat"), (TEXT, "AnsweredCompletion")):
+        told = schema.raw_schema["paths"][path]["post"]["responses"]["200"]
+        assert told["content"]["application/json"]["schema"]["$ref"].endswith(f"/{name}")
+        assert "watermark" in told["content"]["text/event-stream"]["schema"]["description"]
+        assert {"X-Watermark-Status", "X-Watermark-Key-Id"} <= told["headers"].keys()
+        found = schema.raw_schema["components"]["schemas"]
+        assert found[name]["properties"]["watermark"]["$ref"].endswith("/ToldWatermark")
+        assert "p_value" in found["ToldWatermark"]["properties"]

@@ -130,6 +130,20 @@ def test_at_temperature_0_there_is_nothing_to_choose(serve: Serve) -> None:
     assert mark_of(strict.chat(temperature=0.1))["status"] == "marked"
 
 
+@pytest.mark.parametrize("named", [{"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1}])
+def test_where_one_token_may_be_drawn_there_is_nothing_to_choose(
+    serve: Serve, named: dict[str, float]
+) -> None:
+    """As at temperature 0."""
+    served = serve()
+    for stream in (False, True):
+        assert_unmarked(served.chat(stream=stream, **named), "only one candidate")
+    assert counts(served, "answers_total") == {'reason="unmarkable",status="unmarked"': 2}
+    refused = serve(policy={"unmarkable": "refuse"}).chat(**named)
+    assert refused.status_code == 400
+    assert error_of(refused)["code"] == "unmarkable"
+
+
 @pytest.mark.parametrize("unmarkable", ["pass", "refuse"])
 @pytest.mark.parametrize(
     "named",

@@ -26,7 +26,7 @@ from tests.unit.server.harness import (
 )
 
 from hammingmark.server.audit import verify
-from hammingmark.server.run import _Server, run
+from hammingmark.server.run import Server, run
 from hammingmark.server.settings import ServerConfig
 
 Make = Callable[..., Live]
@@ -105,6 +105,36 @@ def test_nobody_is_let_in_any_more(home: Home, serve: Callable[..., Served]) -> 
     served.loop.run(served.service.drain())  # once more, which is nothing
 
 
+def test_it_says_that_it_stops_as_long_as_answers_are_under_way(live: Make) -> None:
+    """To those who come anew, so that a load balancer sends them elsewhere."""
+    backend = GatedBackend(after=1)
+    service = live(backend=backend)
+    with service.stream() as events:
+        next(events)
+        service.tell_to_stop()
+        until(lambda: service.service.problems())
+        ready = httpx.get(f"{service.root}/readyz", timeout=PATIENCE)
+        assert ready.status_code == 503
+        assert "The service is stopping." in ready.json()["reasons"]
+        body = {"messages": QUESTION}
+        assert httpx.post(service.root + CHAT, json=body, timeout=PATIENCE).status_code == 503
+        backend.gate.set()
+        assert list(events)[-1] == "[DONE]"
+    service.wait_for_end()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{service.root}/readyz")
+
+
+def test_a_second_sigint_ends_it_at_once(live: Make) -> None:
+    service = live(backend=GatedBackend(after=1), limits={"shutdown_grace": PATIENCE * 10})
+    with service.stream() as events:
+        next(events)
+        service.tell_to_stop()
+        until(lambda: service.service.problems())
+        service.tell_to_stop(signal.SIGINT)
+        service.wait_for_end()
+
+
 def test_an_idle_service_ends_at_once(live: Make) -> None:
     service = live(limits={"shutdown_grace": PATIENCE * 10})
     assert service.client.get("/healthz").status_code == 200
@@ -116,14 +146,14 @@ def test_an_idle_service_ends_at_once(live: Make) -> None:
 
 def test_the_service_runs_as_the_settings_say(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """From its start to a signal, in the thread that runs it."""
-    started: SimpleQueue[_Server] = SimpleQueue()
+    started: SimpleQueue[Server] = SimpleQueue()
 
-    class Watched(_Server):
+    class Watched(Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             started.put(self)
 
-    monkeypatch.setattr("hammingmark.server.run._Server", Watched)
+    monkeypatch.setattr("hammingmark.server.run.Server", Watched)
     monkeypatch.setattr("hammingmark.server.run.Service", lambda config: home.service(port=0))
     running = threading.Thread(target=run, args=(ServerConfig(port=0),), daemon=True)
     running.start()
@@ -133,6 +163,9 @@ def test_the_service_runs_as_the_settings_say(home: Home, monkeypatch: pytest.Mo
     answer = httpx.get(f"http://{host}:{port}/healthz")
     assert answer.json() == {"status": "alive"}
     assert "server" not in answer.headers
+    # So that no number of connections uses up what the process may have open.
+    assert server.config.limit_concurrency is not None
+    assert server.config.limit_concurrency > ServerConfig().limits.queue
     server.handle_exit(signal.SIGTERM, None)
     running.join(PATIENCE)
     assert not running.is_alive()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 from typing import Any
 
+import httpx
+import openai
 import pytest
 from pydantic import SecretStr
 from tests.unit.backends.openai_server import (
@@ -134,6 +137,24 @@ def test_without_a_name_the_only_model_is_asked_for(before: Serve, model_server:
     assert served.get("/v1/models/other").status_code == 404
 
 
+@pytest.mark.parametrize("named", [{}, {"tools": TOOLS}, {"tools": TOOLS, "stream": True}])
+def test_the_services_own_name_stands_for_the_model_of_the_upstream(
+    before: Serve, model_server: Server, named: dict[str, Any]
+) -> None:
+    """Which is strict about names."""
+
+    def strict(handler: Handler, body: dict[str, Any]) -> None:
+        (answers if body["model"] == "tiny" else status(404, "no such model"))(handler, body)
+
+    model_server.always = strict
+    served = before(model_name="house")
+    assert served.chat(model="house", **named).status_code == 200
+    assert {body["model"] for body in model_server.bodies} == {"tiny"}
+    unknown = served.chat(model="other", **named)
+    assert unknown.status_code == 404
+    assert "no such model" in unknown.text
+
+
 @pytest.mark.parametrize(
     "named",
     [
@@ -169,10 +190,74 @@ def test_a_stream_passes_as_it_is(before: Serve, model_server: Server) -> None:
     events = [{"choices": [{"index": 0, "delta": {"tool_calls": []}}], "odd": "é\u2028"}, "[DONE]"]
     model_server.always = saying(*events)
     answer = before().chat(tools=TOOLS, stream=True)
-    assert events_of(answer) == events
+    first, told, last = events_of(answer)
+    assert [first, last] == events
+    assert told["choices"] == []
+    assert told["watermark"]["status"] == "unmarked"
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.headers["x-watermark-status"] == "unmarked"
     assert model_server.bodies[0]["stream"] is True
+
+
+def pieces(*texts: str) -> list[Any]:
+    """The chunks of an upstream's answer, up to its end."""
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 5, "model": "tiny"}
+    choices = [{"index": 0, "delta": {"content": text}, "finish_reason": None} for text in texts]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+    return [{**head, "choices": [choice]} for choice in choices]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_last_chunk_of_a_stream_that_passes_says_that_it_is_unmarked(
+    before: Serve, model_server: Server, end: str, ended: bool
+) -> None:
+    """Wherever the stream is cut on its way, and however its lines end."""
+    chunks = [*pieces("It", " rained."), *(["[DONE]"] if ended else [])]
+
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin()
+        lines = [each if isinstance(each, str) else json.dumps(each) for each in chunks]
+        content = "".join(f": note{end}data: {line}{end}{end}" for line in lines).encode()
+        for begin in range(0, len(content), 7):
+            handler.wfile.write(content[begin : begin + 7])
+            handler.wfile.flush()
+
+    model_server.always = step
+    answer = before().chat(temperature=0, stream=True)
+    lines = [line for line in answer.text.splitlines() if line.startswith("data: ")]
+    found = [json.loads(line.removeprefix("data: ")) for line in lines if "[DONE]" not in line]
+    assert found[-1].pop("watermark")["status"] == "unmarked"
+    assert found == chunks[:3]
+    assert ("[DONE]" in lines[-1]) is ended
+    assert answer.text.count(": note") == len(chunks)
+
+
+@pytest.mark.parametrize("chunks", [pieces("It", " rained."), pieces("It", " rained.")[:-1]])
+def test_openais_client_reads_a_stream_that_passes(
+    live: Callable[..., Live], model_server: Server, chunks: list[Any]
+) -> None:
+    model_server.always = saying(*chunks, "[DONE]")
+    service = live(upstream={"url": model_server.url, "model": "tiny", "retries": 0})
+    client = openai.OpenAI(base_url=f"{service.root}/v1", api_key="unused", max_retries=0)
+    messages: Any = QUESTION
+    stream = client.chat.completions.create(
+        model="tiny", messages=messages, temperature=0, stream=True
+    )
+    *_, last = found = list(stream)
+    text = "".join(each.choices[0].delta.content or "" for each in found if each.choices)
+    assert text == "It rained."
+    assert last.model_extra is not None
+    assert last.model_extra["watermark"]["status"] == "unmarked"
+    assert (last.id, last.model) == ("chatcmpl-1", "tiny")
+
+
+def test_what_is_no_event_of_ours_passes_as_it_is(before: Serve, model_server: Server) -> None:
+    odd = ["{broken", "[1]", '{"choices": 5}', '{"choices": [5]}', '{"x": NaN, "choices": []}']
+    model_server.always = saying(*odd, *pieces("It."), "[DONE]")
+    answer = before().chat(temperature=0, stream=True)
+    assert answer.text.split("\n\n")[: len(odd)] == [f"data: {each}" for each in odd]
+    assert answer.text.count('"watermark"') == 1
 
 
 def test_prompts_in_tokens_pass_as_many_as_allowed(before: Serve, model_server: Server) -> None:
@@ -225,10 +310,48 @@ def test_an_upstreams_own_errors_pass_too(before: Serve, model_server: Server, c
     assert counts(served, "answers_total") == {}
 
 
-def test_an_api_key_that_the_upstream_refuses_is_not_the_clients(
-    before: Serve, model_server: Server
+@pytest.mark.parametrize(
+    ("code", "told", "kind"),
+    [
+        (400, 400, "invalid_request_error"),
+        (404, 404, "invalid_request_error"),
+        (422, 400, "invalid_request_error"),
+        (429, 429, "rate_limit_error"),
+        (500, 502, "upstream_error"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_upstreams_errors_are_the_clients_where_the_fault_is(
+    before: Serve, model_server: Server, code: int, told: int, kind: str, stream: bool
 ) -> None:
-    model_server.always = status(401)  # whose words quote the key
+    model_server.always = status(code, "so it is", Retry_After="7")
+    answer = before().chat(stream=stream)
+    assert answer.status_code == told
+    error = error_of(answer)
+    assert error["type"] == kind
+    assert "so it is" in error["message"]
+    assert "127.0.0.1" not in answer.text
+    assert error["code"] != "context_length_exceeded"
+    assert answer.headers.get("retry-after") == ("7" if code == 429 else None)
+
+
+def test_a_gateway_that_is_busy_is_told_as_that(before: Serve, model_server: Server) -> None:
+    """Though it does not speak as the upstream does."""
+    for code, told in ((429, 429), (503, 503), (404, 502), (200, 502)):
+        model_server.always = lambda handler, body, code=code: handler.plain(
+            "<html>", status=code, Retry_After="7"
+        )
+        answer = before().chat(tools=TOOLS)
+        assert answer.status_code == told
+        assert error_of(answer)["type"] == "upstream_error"
+        assert answer.headers.get("retry-after") == ("7" if code in (429, 503) else None)
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_an_api_key_that_the_upstream_refuses_is_not_the_clients(
+    before: Serve, model_server: Server, code: int
+) -> None:
+    model_server.always = status(code)  # whose words quote the key
     served = before(upstream={"api_key": SecretStr("sk-very-secret-7391")})
     for named in ({"tools": TOOLS}, {}):
         answer = served.chat(**named)
@@ -282,6 +405,35 @@ def test_an_upstream_that_is_none_is_told(before: Serve, model_server: Server) -
     assert "OpenAI-compatible" in error_of(answer)["message"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"x": NaN}',
+        '{"x": 1e999}',
+        '{"x": "\\ud800"}',
+        *("[" * depth + "]" * depth for depth in (300, 960, 9999)),
+    ],
+)
+def test_an_upstream_that_says_what_json_has_not_is_told(
+    before: Serve, model_server: Server, content: str
+) -> None:
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "application/json")
+        handler.end_headers()
+        handler.wfile.write(content.encode())
+
+    model_server.always = step
+    answer = before().chat(tools=TOOLS)
+    assert answer.status_code == 502
+    assert error_of(answer)["type"] == "upstream_error"
+
+
+def test_a_model_whose_name_is_no_text_is_told(before: Serve, model_server: Server) -> None:
+    model_server.models = {"data": [{"id": "\ud800"}]}
+    assert before().get("/v1/models").status_code == 502
+
+
 def test_an_upstream_that_cannot_be_reached_is_told(serve: Serve) -> None:
     served = serve(upstream={"url": "http://127.0.0.1:9/v1", "model": "tiny", "retries": 0})
     for named in ({}, {"tools": TOOLS}):
@@ -298,6 +450,57 @@ def test_an_upstream_that_says_nothing_is_given_up(before: Serve, model_server: 
     answer = served.chat(tools=TOOLS)
     assert answer.status_code == 504
     assert error_of(answer)["type"] == "timeout"
+
+
+def test_what_passes_has_as_long_as_any_answer(before: Serve, model_server: Server) -> None:
+    served = before(limits={"request_timeout": 0.2})
+    model_server.always = stall
+    whole = served.chat(tools=TOOLS)
+    assert whole.status_code == 504
+    assert error_of(whole)["type"] == "timeout"
+    assert model_server.left.wait(PATIENCE)
+
+    def go_on(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin()
+        with suppress(ConnectionError):
+            while not gone.is_set():
+                handler.piece(0, "word ")
+
+    gone = threading.Event()
+    model_server.always = go_on
+    try:
+        stream = served.chat(tools=TOOLS, stream=True)
+    finally:
+        gone.set()
+    assert stream.status_code == 200
+    *_, first, last = events_of(stream)
+    assert first["choices"]
+    assert last["error"]["type"] == "timeout"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_passes_when_the_service_stops_ends_with_a_word(
+    live: Callable[..., Live], model_server: Server, stream: bool
+) -> None:
+    told = {"url": model_server.url, "model": "tiny", "retries": 0}
+    service = live(upstream=told, limits={"shutdown_grace": 0})
+    model_server.always = stall_midway if stream else stall
+    body = {"messages": QUESTION, "stream": stream, "tools": TOOLS}
+    found: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: found.append(service.client.post(CHAT, json=body)))
+    asking.start()
+    until(lambda: model_server.seen and service.service._admitted)
+    service.tell_to_stop()
+    asking.join(PATIENCE)
+    (answer,) = found
+    if stream and answer.status_code == 200:  # or it had not yet begun
+        last = events_of(answer)[-1]
+    else:
+        assert answer.status_code == 503
+        last = answer.json()
+    assert "stopping" in last["error"]["message"]
+    assert model_server.left.wait(PATIENCE)
+    service.wait_for_end()
 
 
 @pytest.mark.parametrize("named", [{}, {"tools": TOOLS}])

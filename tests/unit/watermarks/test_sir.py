@@ -47,7 +47,7 @@ def test_parameters_out_of_range_are_refused(given: dict[str, Any], words: str) 
         config(**given)
 
 
-def test_a_key_knows_its_network(tmp_path: Path) -> None:
+def test_a_key_knows_its_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     layers = tuple(
         (rng.standard_normal(shape).astype(np.float16).astype(np.float32), np.zeros(shape[0], "f4"))
@@ -58,6 +58,8 @@ def test_a_key_knows_its_network(tmp_path: Path) -> None:
     file.write_bytes(save_transform(TransformNetwork(ENCODER, layers, provenance)))
     parts = {"tokenizer": TOKENIZER, "encoder": ENCODER}
     made = SIRConfig.from_preset("default", **parts, network=str(file))
+    monkeypatch.chdir(tmp_path)
+    assert SIRConfig.from_preset("default", **parts, network=file.name) == made
     assert made.digest
     assert made.digest[:12] in made.summary
     own = SIR(WatermarkKey(Secret(bytes(32)), made))

@@ -242,6 +242,18 @@ def test_what_comes_again_does_not_count() -> None:
     np.testing.assert_array_equal(short.counted, twice.counted)
 
 
+def test_one_token_is_too_little_to_say_that_there_is_no_mark() -> None:
+    """By any statistic: even the likelihood ratio would find few marked texts that short."""
+    text = np.random.default_rng(11).integers(0, 5000, size=60)
+    for statistic in mark().statistics:
+        short, long = (
+            compare(mark().read(text[:end]).test(statistic), limit=1).power for end in (5, 60)
+        )
+        assert short is not None
+        assert long is not None
+        assert short < 0.2 < 0.99 < long
+
+
 def test_a_table_that_sees_two_runs_as_one_counts_one() -> None:
     """Tokens 2^16 apart are one to a table, and two to the other hashing."""
     text = np.array([7, 8, 9, 10, 11])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 
 from hammingmark.server.access import ERRORS, client_of, service_of
+from hammingmark.server.detection.judging import Pause
 from hammingmark.server.detection.schema import AskedDetection, KeyInfo, KeyInfos, Results
 from hammingmark.server.detection.service import result_of
+from hammingmark.server.leaving import unless_gone
 from hammingmark.server.problems import Problem
 from hammingmark.server.service import Client, Service
 
@@ -20,8 +22,13 @@ Serving = Annotated[Service, Depends(service_of)]
 
 
 @router.post("/detect", summary="Judge texts: is the watermark there, and where?")
-async def detect(asked: AskedDetection, client: Asking, service: Serving) -> Results:
-    """The verdict on each text, by the exact p-value, corrected for the number of keys."""
+async def detect(
+    asked: AskedDetection, request: Request, client: Asking, service: Serving
+) -> Results:
+    """The verdict on each text, by the exact p-value, corrected for the number of keys.
+
+    A text that was marked with the derived key of a label is found by giving `labels`.
+    """
     limits = service.config.limits
     if (asked.text is None) == (asked.texts is None):
         raise Problem(422, "Give either 'text' or 'texts'.", param="text")
@@ -34,22 +41,21 @@ async def detect(asked: AskedDetection, client: Asking, service: Serving) -> Res
         )
     level = asked.level or service.config.level
 
-    def judge() -> Results:
+    def judge(pause: Pause) -> Results:
         detection = service.detection
-        keys = detection.choose(asked.keys)
-        found = detection.judge(texts, keys=keys, level=level, edits=asked.edits)
+        keys = detection.choose(asked.keys, asked.labels)
+        found = detection.judge(texts, keys=keys, level=level, edits=asked.edits, pause=pause)
         return Results(results=[result_of(verdict, key) for verdict, key in found])
 
     began = time.perf_counter()
-    async with service.admitted():
-        results = await service.judge(judge)
+    results = await unless_gone(request, service.judge(judge, client))
     service.metrics.detection_seconds.observe(time.perf_counter() - began)
     return results
 
 
 @router.get("/keys", summary="The keys that texts are searched for")
 def keys(client: Asking, service: Serving) -> KeyInfos:
-    """Ids, names and methods; never a secret."""
+    """Id, name, method, dates, and whether it marks; never a secret."""
     # In a thread: the keyring is read, or waited for while somebody else reads it.
     marking = service.key.current().id
     return KeyInfos(

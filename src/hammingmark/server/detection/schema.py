@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
 KeyName = Annotated[StrictStr, Field(min_length=1, max_length=100)]
+Label = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 
 
 class AskedDetection(BaseModel):
@@ -20,6 +21,11 @@ class AskedDetection(BaseModel):
     )
     keys: Annotated[list[KeyName], Field(min_length=1, max_length=1000)] | None = Field(
         default=None, description="ids or names of keys; by default the whole keyring"
+    )
+    labels: Annotated[list[Label], Field(min_length=1, max_length=10_000)] | None = Field(
+        default=None,
+        description="search the keys that those keys have for these labels, in place of the keys "
+        "themselves; the p-value is corrected for the number of derived keys, 10,000 at most",
     )
     level: float | None = Field(
         default=None, ge=1e-6, lt=1, allow_inf_nan=False, description="false-positive rate to keep"
@@ -76,7 +82,7 @@ class Results(BaseModel):
 
 
 class KeyInfo(BaseModel):
-    """A key of the keyring; its secret is told to nobody."""
+    """A key that texts are searched for; nothing that depends on its secret but its id is told."""
 
     id: str
     name: str

@@ -14,16 +14,23 @@ from hammingmark import registry
 from hammingmark.assembly.detection import detector_of_all
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.keyring import Entry, Keyring
-from hammingmark.keys import WatermarkKey
+from hammingmark.keys import WatermarkKey, as_label
 from hammingmark.method_config import MethodConfig
 from hammingmark.pipeline.detect import Detector
 from hammingmark.pipeline.detector_group import DetectorGroup
 from hammingmark.protocols import Encoder
 from hammingmark.records import Verdict
+from hammingmark.report import counted
 from hammingmark.server.detection.schema import FoundPassage, Piece, Result
+from hammingmark.server.detection.slices import with_pauses
+from hammingmark.server.marking.keys import State, state_of
 from hammingmark.server.problems import Problem
 
+MOST_DERIVED = 10_000
+"""Derived keys that are searched at once."""
+
 _MOST_DETECTORS = 16  # each may hold some megabytes of reference keys
+_MOST_REMEMBERED = 100  # keys of a detector that is kept; one of more is not likely asked for again
 _TICK = 2_000_000_000  # nanoseconds; a folder may change twice within one tick of its clock
 
 _WORDS = {
@@ -37,7 +44,8 @@ class Detection:
     """Judges texts; any thread may call.
 
     Args:
-        keyring: whose keys are searched. It is read again when it changes.
+        keyring: whose keys are searched. It is read again when it or a file of it changes.
+        further: gives keys that are searched wherever their files lie.
         encoder: by default the one that a key was made for.
         on_problem: told of key files that cannot be read.
     """
@@ -46,36 +54,69 @@ class Detection:
         self,
         keyring: Keyring,
         *,
+        further: Callable[[], Sequence[Entry]] = lambda: (),
         encoder: Encoder | None = None,
         on_problem: Callable[[str], None] = lambda problem: None,
     ) -> None:
         self._keyring = keyring
+        self._further = further
         self._encoder = encoder
         self._on_problem = on_problem
         self._lock = threading.Lock()
         self._detectors: OrderedDict[tuple[Any, ...], Detector | DetectorGroup] = OrderedDict()
         self._entries: list[Entry] = []
-        self._state: tuple[int, ...] | None = None
+        self._state: tuple[State, ...] | None = None
+        self._wrong: set[str] = set()
 
     def entries(self) -> list[Entry]:
-        """The keys of the ring, oldest first; a folder that has not changed is not read again."""
+        """The keys of the ring, oldest first, then further ones.
+
+        Files that have not changed are not read again.
+        """
         with self._lock:
             state = _state(self._keyring.folder)
             if state is None or state != self._state:
-                self._entries, wrong = self._keyring.survey()
+                self._entries, errors = self._keyring.survey()
                 self._state = state
-                for problem in wrong:
-                    self._on_problem(str(problem))
-            return self._entries
+                wrong = {str(error) for error in errors}
+                for problem in sorted(wrong - self._wrong):
+                    self._on_problem(problem)
+                self._wrong = wrong
+            entries = list(self._entries)
+        known = {entry.key.id for entry in entries}
+        return entries + [entry for entry in self._further() if entry.key.id not in known]
 
-    def choose(self, names: Sequence[str] | None) -> list[WatermarkKey]:
+    def choose(
+        self, names: Sequence[str] | None, labels: Sequence[str] | None = None
+    ) -> list[WatermarkKey]:
         """The keys of these names or ids, or those of the whole ring.
 
         Those of methods that are judged with a language model are left out of the ring.
 
+        Args:
+            names: names or ids; None for all.
+            labels: choose the keys that are derived from those by these labels, in their place.
+
         Raises:
-            Problem: there is no such key.
+            Problem: there is no such key, or there are too many.
+            InputError: a label is none.
         """
+        keys = self._named(names)
+        if labels is None:
+            return keys
+        masters = keys if names is not None else [key for key in keys if not key.parent]
+        wanted = list(dict.fromkeys(map(as_label, labels)))
+        if len(masters) * len(wanted) > MOST_DERIVED:
+            raise Problem(
+                413,
+                f"{MOST_DERIVED:,} derived keys at most are searched at once, and each of "
+                f"{counted(len(masters), 'key')} has one for each label. Give fewer labels, or "
+                "name the key that they belong to.",
+                param="labels",
+            )
+        return [master.derive(label) for master in masters for label in wanted]
+
+    def _named(self, names: Sequence[str] | None) -> list[WatermarkKey]:
         entries = self.entries()
         if names is None:
             keys = [entry.key for entry in entries]
@@ -84,7 +125,8 @@ class Detection:
             if not keys:
                 raise Problem(404, "The keyring holds no key. Make one: hammingmark keys new.")
             return keys
-        known = {entry.name: entry.key for entry in entries}
+        # Of two of one name the first is meant, which is that of the ring.
+        known = {entry.name: entry.key for entry in reversed(entries)}
         known |= {entry.key.id: entry.key for entry in entries}
         for name in names:
             if name not in known:
@@ -98,16 +140,29 @@ class Detection:
         keys: Sequence[WatermarkKey],
         level: float,
         edits: bool = False,
+        pause: Callable[[], None] = lambda: None,
     ) -> list[tuple[Verdict, WatermarkKey | None]]:
         """The verdict on each text, corrected for all keys, and the key that it names.
+
+        Args:
+            texts: the texts.
+            keys: that are searched.
+            level: false-positive rate to keep for each text.
+            edits: whether sentences may have been joined, split or inserted.
+            pause: called between slices of the work; what it raises ends it.
 
         Raises:
             HammingMarkError: a key's encoder or tokenizer cannot be had, or no method allows for
                 edits.
         """
         by_id = {key.id: key for key in keys}
-        verdicts = self._detector(keys, level=level, edits=edits).judge_many(texts)
-        return [(verdict, by_id.get(verdict.key_id or "")) for verdict in verdicts]
+        made = with_pauses(self._detector(keys, level=level, edits=edits), pause)
+        found = []
+        for text in texts:
+            pause()
+            verdict = made.judge(text)
+            found.append((verdict, by_id.get(verdict.key_id or "")))
+        return found
 
     def p_value(self, key: WatermarkKey, text: str) -> float | None:
         """The p-value of a text under one key; None if it has nothing to judge."""
@@ -116,6 +171,8 @@ class Detection:
     def _detector(
         self, keys: Sequence[WatermarkKey], *, level: float, edits: bool
     ) -> Detector | DetectorGroup:
+        if len(keys) > _MOST_REMEMBERED:
+            return detector_of_all(keys, level=level, edits=edits, encoders=self._load)
         name = (tuple((key.id, key.label, key.config) for key in keys), edits)
         with self._lock:
             made = self._detectors.pop(name, None)
@@ -137,7 +194,7 @@ def result_of(verdict: Verdict, key: WatermarkKey | None) -> Result:
     inside = {i for passage in verdict.passages for i in range(passage.begin, passage.end)}
     pieces = [
         Piece(text=text, in_passage=i in inside)
-        if i < before
+        if i < before or not evidence.scores[i - before].counted
         else Piece(
             text=text,
             score=evidence.scores[i - before].score,
@@ -180,11 +237,8 @@ def _needs_no_model(config: MethodConfig) -> bool:
     return not hasattr(registry.find("methods", config.method), "read_sampled")
 
 
-def _state(folder: Path) -> tuple[int, ...] | None:
-    """By which a folder is known again; None if a change might not show yet."""
-    try:
-        found = folder.stat()
-    except OSError:
-        return None
-    settled = time.time_ns() - found.st_mtime_ns > _TICK
-    return (found.st_dev, found.st_ino, found.st_mtime_ns) if settled else None
+def _state(folder: Path) -> tuple[State, ...] | None:
+    """By which a folder and its key files are known again; None if a change might not show yet."""
+    states = tuple(state_of(path) for path in (folder, *sorted(folder.glob("*.json"))))
+    latest = max((when for state in states for when in state[-2:]), default=0)
+    return states if time.time_ns() - latest > _TICK else None

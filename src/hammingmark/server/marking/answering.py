@@ -12,12 +12,13 @@ from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import TokenConfig
 from hammingmark.pipeline.engine import Engine, Progress, Ticket
 from hammingmark.pipeline.generate import GenerationConfig
-from hammingmark.pipeline.stop_strings import find_stop, held_back
-from hammingmark.records import Generation, GenerationStep, Message, Prompt
+from hammingmark.pipeline.stop_strings import cut_generation, find_stop, held_back
+from hammingmark.protocols import Splitter
+from hammingmark.records import Cost, Generation, GenerationStep, Message, Prompt
 from hammingmark.server.audit import AuditLog, written
-from hammingmark.server.marking.answers import Choice, Mark, added, finish_of
+from hammingmark.server.marking.answers import Choice, Mark, added, finish_of, with_p_value
 from hammingmark.server.marking.keys import Writers
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import Problem, without_addresses
 
 _SHORT = 2  # sentences that prove nothing, marked or not
 
@@ -39,6 +40,7 @@ class Plan:
         cause: the same in a word.
         delivers: whether an answer goes on unmarked where the encoder fails.
         allows_unmarkable: whether an answer without any sentence that can carry a mark is sent.
+        streams: whether answers are sent as they are written, and not when all are whole.
     """
 
     prompts: tuple[Prompt, ...]
@@ -50,23 +52,26 @@ class Plan:
     cause: str = ""
     delivers: bool = False
     allows_unmarkable: bool = True
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks, for the audit log.
+    """Who asks, for the audit log and the engine.
 
     Attributes:
         request_id: of the request.
         endpoint: that was called.
         model: what the service calls its model.
         api_key: name of the API key.
+        client: by what clients are told apart, who take turns.
     """
 
     request_id: str
     endpoint: str
     model: str
     api_key: str | None
+    client: str
 
 
 @dataclass(slots=True)
@@ -76,12 +81,17 @@ class _Text:
     choice: Choice
     prompt: Prompt
     ticket: Ticket | None = None
-    held: str = ""
+    splitter: Splitter | None = None
+    unsent: str = ""  # because the policy may yet refuse it
+    held: str = ""  # behind that, because it may be the beginning of a string to stop at
+    came: int = 0  # characters of the part that is being written
     parts: list[Generation] = field(default_factory=list)
     stopped: bool = False
     recorded: bool = False
     failure: str = ""  # why the rest of it, or all of it, is not marked
     joins: bool = False  # whether that rest is about to begin
+    constrained: int = 0  # sentences that were subject to the rule
+    behind: int | None = None  # characters behind the first accepted sentence
     carries: bool = False  # whether something of it is marked
 
 
@@ -135,6 +145,10 @@ class Answering:
         """The answers as far as they have come."""
         return [text.choice for text in self._texts]
 
+    def cost_of(self, choice: Choice) -> Cost:
+        """What an answer has cost, as far as the engine has told."""
+        return added([part.cost for part in self._texts[choice.index].parts])
+
     def interrupt(self, problem: Problem) -> None:
         """End the answers with a problem, from the event loop that iterates."""
         self._arrived.put_nowait(problem)
@@ -152,17 +166,17 @@ class Answering:
                 await self._begin(text)
             async for text, progress in self._progress():
                 if isinstance(progress, GenerationStep):
-                    text.carries |= progress.accepted is True or self._marks_tokens(text)
-                    if more := self._release(text, self._spaced(text, progress.text)):
-                        text.choice.text += more
+                    self._take(text, progress)
+                    if not self._may_be_refused(text) and (more := _send(text)):
                         yield text.choice, more
                 elif await self._goes_on_unmarked(text, progress):
                     continue
                 else:
-                    if not text.stopped and text.held:
-                        text.choice.text += text.held
-                        yield text.choice, text.held
-                    await self._end(text)
+                    text.unsent, text.held = text.unsent + text.held, ""
+                    mark = await self._check(text)
+                    if more := _send(text):
+                        yield text.choice, more
+                    await self._end(text, mark)
                     yield text.choice, ""
         except HammingMarkError as error:
             raise Problem.of(error) from None
@@ -219,8 +233,14 @@ class Answering:
 
         def submit() -> Ticket:
             made = self._writers.writer(key, config=config)
+            text.splitter = made.splitter
             return self._engine.submit(
-                made, text.prompt, seed=self._plan.seed, number=index, receive=receive
+                made,
+                text.prompt,
+                seed=self._plan.seed,
+                number=index,
+                receive=receive,
+                client=self._asker.client,
             )
 
         submitted = asyncio.ensure_future(asyncio.to_thread(submit))
@@ -238,9 +258,34 @@ class Answering:
     def _spaced(self, text: _Text, more: str) -> str:
         """What is added, with the space that a text of its own does not begin with."""
         joins, text.joins = text.joins, False
-        last = (text.choice.text + text.held)[-1:]
+        last = (text.choice.text + text.unsent + text.held)[-1:]
         apart = not last or last.isspace() or last in "。！？" or more[:1].isspace()
         return f" {more}" if joins and not apart else more
+
+    def _take(self, text: _Text, step: GenerationStep) -> None:
+        """Take in a step of an answer."""
+        more = self._spaced(text, step.text)
+        text.came += len(step.text)
+        text.constrained += step.accepted is not None
+        if text.behind is not None:
+            text.behind += len(more)
+        elif step.accepted is True:
+            text.behind = 0
+        text.unsent += self._release(text, more)
+        # A sentence of which a string to stop at may take the end is not yet one of the answer.
+        accepted = text.behind is not None and len(text.held) <= text.behind
+        text.carries |= accepted or self._marks_tokens(text)
+
+    def _may_be_refused(self, text: _Text) -> bool:
+        """Whether an answer may turn out to be one that the policy refuses.
+
+        Until its first accepted sentence, if it must be marked: it may go on without any. Once it
+        has too many sentences to be a short one, it is refused only where failures are.
+        """
+        if self._plan.key is None or text.carries or text.failure:
+            return False
+        may_be_short = text.constrained <= _SHORT and not self._plan.allows_unmarkable
+        return may_be_short or not self._plan.delivers
 
     def _release(self, text: _Text, more: str) -> str:
         """What may be sent of a text: nothing of what may yet be a string to stop at."""
@@ -267,6 +312,10 @@ class Answering:
         text.parts.append(generation)
         text.ticket = None
         choice = text.choice
+        if (back := text.came - len(generation.text)) > 0:
+            # The end of it has turned out to be the beginning of a string to stop at.
+            text.held, text.stopped = text.held[:-back], True
+        text.came = 0
         choice.prompt_tokens = choice.prompt_tokens or text.parts[0].prompt_tokens
         if text.stopped or generation.error is None:
             return False
@@ -278,50 +327,65 @@ class Answering:
             await self._submit(text, None, replace(self._plan.config, max_tokens=left))
             return True
         if is_unmarked:
-            raise Problem(
-                503,
-                f"The answer cannot be marked: {generation.error}",
-                kind="watermark_error",
-                code="watermark_failed",
-            )
+            words = f"The answer cannot be marked: {without_addresses(generation.error)}"
+            cost = added([part.cost for part in text.parts])
+            raise await self._refusal(text, Mark("unmarked", words, "failure", cost=cost))
         if generation.fault == "model":
-            raise Problem(502, generation.error, kind="upstream_error")
-        if not choice.text and not text.held:
-            raise Problem(400, generation.error, code="context_length_exceeded")
+            raise Problem.of_model(generation.error)
+        if not (choice.text or text.unsent or text.held):
+            raise Problem.of_prompt(generation.error)
         return False
 
-    async def _end(self, text: _Text) -> None:
-        """Say how far an answer is marked, and record it before anybody is told of its end.
+    async def _check(self, text: _Text) -> Mark:
+        """Say how far an answer is marked, before the rest of it is sent.
 
         Raises:
             Problem: it is not marked, and must be.
+            AuditError: that cannot be recorded.
+        """
+        plan, whole = self._plan, text.choice.text + text.unsent
+        if text.stopped:
+            _cut_parts(text, len(whole))
+        mark = self._mark(text)
+        if plan.key is not None and mark.status != "unmarked":
+            mark = with_p_value(mark, await self._judge(plan.key, whole))
+        last = text.parts[-1]
+        if last.error and not text.stopped:
+            why = without_addresses(last.error)
+            mark = replace(mark, reason=f"{mark.reason} It ends early: {why}")
+        is_short = mark.cause in ("unmarkable", "short")
+        delivered = plan.allows_unmarkable if is_short else plan.delivers
+        if plan.key is not None and mark.status == "unmarked" and not delivered:
+            raise await self._refusal(text, mark)
+        return mark
+
+    async def _refusal(self, text: _Text, mark: Mark) -> Problem:
+        """What to say instead of an answer that must not be unmarked, once that is recorded.
+
+        Raises:
             AuditError: it cannot be recorded.
         """
-        choice = text.choice
-        mark = self._mark(text)
-        if self._plan.key is not None and mark.status != "unmarked":
-            p_value = await self._judge(self._plan.key, choice.text)
-            mark = replace(mark, p_value=p_value)
-            if p_value is not None and p_value > 0.01 and mark.cause == "complete":
-                mark = replace(
-                    mark,
-                    cause="short",
-                    reason=f"{mark.reason} Alone it is too short to prove it: p = {p_value:.2g}.",
-                )
-        last = text.parts[-1]
+        if not self._sent(text):  # otherwise it is cut short
+            text.choice.text, text.choice.mark = "", mark
+            await self._record_end(text, mark, error="refused")
+        return Problem(503, mark.reason, kind="watermark_error", code="watermark_failed")
+
+    async def _end(self, text: _Text, mark: Mark) -> None:
+        """Record an answer before anybody is told of its end.
+
+        Raises:
+            AuditError: it cannot be recorded.
+        """
+        choice, last = text.choice, text.parts[-1]
         choice.finish = "stop" if text.stopped else finish_of(last)
         if last.error and not text.stopped:
             choice.finish = "length"
-            mark = replace(mark, reason=f"{mark.reason} It ends early: {last.error}")
         choice.mark = mark
-        refused = self._plan.key is not None and mark.status == "unmarked"
-        if mark.cause in ("unmarkable", "short"):
-            refused = refused and not self._plan.allows_unmarkable
-        else:
-            refused = refused and not self._plan.delivers
-        await self._record_end(text, mark, error="refused" if refused else None)
-        if refused:
-            raise Problem(503, mark.reason, kind="watermark_error", code="watermark_failed")
+        await self._record_end(text, mark)
+
+    def _sent(self, text: _Text) -> str:
+        """What the client has got of an answer that has not ended."""
+        return text.choice.text if self._plan.streams else ""
 
     def _mark(self, text: _Text) -> Mark:
         plan, key = self._plan, self._plan.key
@@ -347,7 +411,9 @@ class Answering:
         if text.failure:
             marked = accepted or (whole and len(text.parts) > 1 and text.parts[0].text)
             return say(
-                "partly" if marked else "unmarked", "failure", f"Marking failed: {text.failure}"
+                "partly" if marked else "unmarked",
+                "failure",
+                f"Marking failed: {without_addresses(text.failure)}",
             )
         if whole:
             return say("marked", "complete", "Every token was drawn under the mark.")
@@ -401,7 +467,7 @@ class Answering:
                 key_id=mark.key_id,
                 label=mark.label,
                 status=mark.status,
-                reason=mark.reason,
+                reason=mark.cause,
                 text=text.choice.text,
                 counts=_counts(mark),
                 error=error,
@@ -427,14 +493,14 @@ class Answering:
                     key_id=mark.key_id,
                     label=mark.label,
                     status=mark.status,
-                    reason=mark.reason,
-                    text=text.choice.text,
+                    reason=mark.cause,
+                    text=self._sent(text),
                     counts={},
                     error="cut short",
                 )
 
     def _cut_short(self, text: _Text) -> Mark:
-        key = self._plan.key if text.carries else None
+        key = self._plan.key if text.carries and self._sent(text) else None
         return Mark(
             "partly" if key else "unmarked",
             "The answer was cut short.",
@@ -442,6 +508,25 @@ class Answering:
             key_id=key.id if key else None,
             label=key.label if key else None,
         )
+
+
+def _send(text: _Text) -> str:
+    """What is sent now of an answer: all that was kept for it."""
+    more, text.unsent = text.unsent, ""
+    text.choice.text += more
+    return more
+
+
+def _cut_parts(text: _Text, length: int) -> None:
+    """Count nothing of an answer that stands behind the string at which it stopped."""
+    assert text.splitter is not None
+    splitter = text.splitter
+    for number, part in enumerate(text.parts):
+        if length < len(part.text):
+            text.parts[number] = cut_generation(
+                part, length, split=lambda each: splitter.split(each).carrying
+            )
+        length = max(0, length - len(part.text))
 
 
 def _cancel_ticket(submitted: asyncio.Future[Ticket]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from hammingmark.records import Cost, Generation
 
 _CHARACTERS = 4  # of a token, where a model does not tell how many a prompt has
+_PROVES = 0.01  # the p-value up to which an answer alone proves its mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,26 @@ def added(costs: Sequence[Cost]) -> Cost:
     """What several texts cost together."""
     rows = [asdict(cost) for cost in costs]
     return Cost(**{each.name: sum(row[each.name] for row in rows) for each in fields(Cost)})
+
+
+def with_p_value(mark: Mark, p_value: float | None) -> Mark:
+    """What is said of an answer that has a mark, once it has been judged.
+
+    Some natural sentences satisfy the rule by chance. An answer of which more were kept against
+    the rule than by it, and that does not prove its mark, is not called marked.
+    """
+    mark = replace(mark, p_value=p_value)
+    if p_value is None or p_value <= _PROVES:
+        return mark
+    p = f"p = {p_value:.2g}."
+    if mark.cause == "complete":
+        words = f"{mark.reason} Alone it is too short to prove it: {p}"
+        return replace(mark, cause="short", reason=words)
+    if mark.status == "marked" and 2 * mark.cost.fallbacks > mark.cost.constrained:
+        accepted = f"{mark.accepted} of {mark.cost.constrained} sentences satisfy the rule"
+        words = f"Only {accepted}, as some do by chance. Alone the answer proves nothing: {p}"
+        return replace(mark, status="partly", reason=words)
+    return replace(mark, reason=f"{mark.reason} Alone the answer does not prove its mark: {p}")
 
 
 def finish_of(generation: Generation) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.pipeline.generation_config import TEXT_SAMPLING, GenerationConfig
 from hammingmark.prompts import ROLES, as_prompt
 from hammingmark.records import Prompt, Sampling
 from hammingmark.server.marking.schema import Asked, AskedChat, AskedCompletion
@@ -49,6 +49,8 @@ def why_unmarkable(asked: Asked) -> str | None:
     """Why an answer to this cannot carry a mark, as a sentence; None if it can."""
     if asked.temperature == 0.0:
         return "At temperature 0 there is only one candidate, and nothing to choose."
+    if _sampling_of(asked, TEXT_SAMPLING).is_greedy:
+        return "If only one token may be drawn, there is only one candidate, and nothing to choose."
     return why_not_text(asked)
 
 
@@ -92,8 +94,10 @@ def _why_foreign(asked: Asked) -> str | None:
             return "Chats with calls of tools are not marked."
         content = message.get("content")
         if isinstance(content, list):
-            kinds = {part.get("type") for part in content if isinstance(part, Mapping)}
-            if role in ROLES and kinds - {"text", None}:
+            kinds = [part.get("type") for part in content if isinstance(part, Mapping)]
+            # What is no word at all is refused as a prompt.
+            foreign = any(isinstance(kind, str) and kind != "text" for kind in kinds)
+            if isinstance(role, str) and role in ROLES and foreign:
                 return "Answers to pictures, sounds and files are not marked."
     return None
 

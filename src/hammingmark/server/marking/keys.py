@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hammingmark.assembly.marking import writer
 from hammingmark.errors import HammingMarkError
-from hammingmark.keyring import Keyring
+from hammingmark.keyring import Entry, Keyring
 from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generate import GenerationConfig, Writer
 from hammingmark.protocols import Backend, Encoder
@@ -47,7 +47,8 @@ class MarkingKey:
         self._keyring = keyring
         self._on_reload = on_reload
         self._lock = threading.Lock()
-        self._key, self._paths = self._find()
+        self._entry, self._paths = self._find()
+        self._used = {self._entry.key.id: self._entry}
         self._state = self._state_now()
         self._problem = ""
 
@@ -62,11 +63,17 @@ class MarkingKey:
             state = self._state_now()
             if state != self._state or self._problem:
                 self._read(state)
-            return self._key
+            return self._entry.key
+
+    def used(self) -> list[Entry]:
+        """Every key that has been in force in this process, wherever its file lies."""
+        self.current()
+        with self._lock:
+            return list(self._used.values())
 
     def _read(self, state: State) -> None:
         try:
-            key, paths = self._find()
+            entry, paths = self._find()
         except HammingMarkError as error:
             if str(error) != self._problem:
                 self._problem = str(error)
@@ -74,22 +81,23 @@ class MarkingKey:
             return
         if paths != self._paths:
             self._paths, state = paths, self._state_now()
-        changed = key != self._key
-        self._key, self._state, self._problem = key, state, ""
+        changed = entry.key != self._entry.key
+        self._entry, self._state, self._problem = entry, state, ""
+        self._used[entry.key.id] = entry
         if changed:
-            self._on_reload(True, f"the key is {key.id} now")
+            self._on_reload(True, f"the key is {entry.key.id} now")
 
-    def _find(self) -> tuple[WatermarkKey, tuple[Path, ...]]:
+    def _find(self) -> tuple[Entry, tuple[Path, ...]]:
         entry = self._keyring.find(self._reference)
         paths = [entry.path]
         # A key that was rotated out and kept its name no longer marks.
         while entry.key.retired and entry.key.successor and len(paths) < _MOST_SUCCESSORS:
             entry = Keyring(entry.path.parent).find(entry.key.successor)
             paths.append(entry.path)
-        return entry.key, tuple(paths)
+        return entry, tuple(paths)
 
     def _state_now(self) -> State:
-        return tuple(number for path in self._paths for number in _state(path))
+        return tuple(number for path in self._paths for number in state_of(path))
 
 
 class Writers:
@@ -121,9 +129,11 @@ class Writers:
             return replace(self._made[key], config=config)
 
 
-def _state(path: Path) -> State:
+def state_of(path: Path) -> State:
+    """By which a file or a folder is known again; the last two numbers are times of changes."""
     try:
         found = path.stat()
     except OSError:
         return ()
-    return (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns)
+    kind = (found.st_dev, found.st_ino, found.st_mode, found.st_size)
+    return (*kind, found.st_mtime_ns, found.st_ctime_ns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -11,13 +10,21 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
 
 from hammingmark.records import Prompt
 from hammingmark.server.access import ERRORS, client_of, service_of
 from hammingmark.server.event_stream import EventStream
+from hammingmark.server.leaving import unless_gone
 from hammingmark.server.marking.answering import Answering, Plan
 from hammingmark.server.marking.answers import Choice, Form, Mark, event, summary
-from hammingmark.server.marking.schema import Asked, AskedChat, AskedCompletion
+from hammingmark.server.marking.schema import (
+    AnsweredChat,
+    AnsweredCompletion,
+    Asked,
+    AskedChat,
+    AskedCompletion,
+)
 from hammingmark.server.problems import Problem
 from hammingmark.server.service import Client, Service
 
@@ -28,21 +35,49 @@ router = APIRouter(tags=["writing"], responses=ERRORS)
 Asking = Annotated[Client, Depends(client_of("generate"))]
 Serving = Annotated[Service, Depends(service_of)]
 
-_STREAMED: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The answer, or its pieces as server-sent events where it is streamed.",
-        "content": {"text/event-stream": {}},
-    }
+_HEADERS = {
+    "X-Watermark-Status": "marked, partly or unmarked; of a stream that is being marked, marking",
+    "X-Watermark-Key-Id": "the key that marks",
+    "X-Watermark-Candidates": "candidates drawn; not of a stream",
+    "X-Watermark-Drawn-Tokens": "tokens of all candidates; not of a stream",
+    "X-Request-Id": "of this request, in the logs",
 }
 
 
-@router.post("/v1/chat/completions", summary="Answer a chat with marked text", responses=_STREAMED)
+def _answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """What the description of the interface says of answers."""
+    stream = (
+        "OpenAI's chunks as server-sent events. The chunk that ends a choice has the field "
+        "`watermark`, as a whole answer has it; `data: [DONE]` ends a stream that was not cut short"
+    )
+    return {
+        200: {
+            "description": "The answer, or its pieces as server-sent events where it is streamed.",
+            "model": model,
+            "content": {"text/event-stream": {"schema": {"description": stream}}},
+            "headers": {
+                name: {"description": words, "schema": {"type": "string"}}
+                for name, words in _HEADERS.items()
+            },
+        }
+    }
+
+
+@router.post(
+    "/v1/chat/completions",
+    summary="Answer a chat with marked text",
+    responses=_answers(AnsweredChat),
+)
 async def chat(asked: AskedChat, request: Request, client: Asking, service: Serving) -> Response:
     """OpenAI's chat completions; accepted sentences are streamed as they are accepted."""
     return await _answer(asked, request, client, service, chat=True)
 
 
-@router.post("/v1/completions", summary="Continue a text with marked text", responses=_STREAMED)
+@router.post(
+    "/v1/completions",
+    summary="Continue a text with marked text",
+    responses=_answers(AnsweredCompletion),
+)
 async def completions(
     asked: AskedCompletion, request: Request, client: Asking, service: Serving
 ) -> Response:
@@ -76,38 +111,42 @@ async def _answer(
     plan = service.plan(asked, client)
     endpoint = "/v1/chat/completions" if chat else "/v1/completions"
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(service.admitted())
+        answers = plan.choices * max(1, len(plan.prompts))
+        await stack.enter_async_context(service.admitted(answers))
         if plan.key is None and service.upstream is not None:
-            await service.record_passed(plan, client, endpoint=endpoint, model=asked.model)
-            passing = _pass_on(asked, plan, service, chat=chat, held=stack)
-            passed: Response = await _unless_gone(request, passing)
-            return passed
-        name = asked.model or service.default_model or service.config.model_name
+            name = service.model_of(asked)
+            await service.record_passed(plan, client, endpoint=endpoint, model=name)
+            passing = _pass_on(asked, plan, service, model=name, chat=chat, held=stack)
+            passed: Response = await unless_gone(request, passing)
+            return passed.holding(stack) if isinstance(passed, EventStream) else passed
+        name = service.model_of(asked) or service.config.model_name
         form = Form(f"{'chatcmpl' if chat else 'cmpl'}-{client.request_id}", name, chat)
         answering = service.answering(plan, client, endpoint=endpoint, model=name)
         began = time.perf_counter()
         pieces = aiter(_timed(answering, service, began))
         stack.push_async_callback(_close, pieces)
         if not asked.stream:
-            await _unless_gone(request, _all(pieces))
+            await unless_gone(request, _all(pieces))
             content = form.whole(answering.choices, characters=_characters(plan))
             headers = summary(answering.choices).headers
             return JSONResponse(content, headers={**headers, "X-Request-Id": client.request_id})
         # Until the first sentence is there, what goes wrong is still a status of HTTP.
-        first = await _unless_gone(request, anext(pieces, None))
+        first = await unless_gone(request, anext(pieces, None))
         told = {"X-Watermark-Status": "marking" if plan.key else "unmarked"}
         if plan.key:
             told["X-Watermark-Key-Id"] = plan.key.id
-        held = stack.pop_all()
         events = _events(first, pieces, answering, form, asked, plan)
-        return EventStream(events, held, headers={**told, "X-Request-Id": client.request_id})
+        told["X-Request-Id"] = client.request_id
+        limit = service.config.limits.request_timeout
+        return EventStream(events, headers=told, limit=limit).holding(stack)
 
 
 async def _timed(
     answering: Answering, service: Service, began: float
 ) -> AsyncIterator[tuple[Choice, str]]:
     """The pieces of answers, with what the metrics count of them."""
-    metrics, waiting = service.metrics, True
+    metrics, waiting, refused = service.metrics, True, False
+    counted: set[int] = set()
     try:
         async with aclosing(aiter(answering)) as pieces:
             async for choice, text in pieces:
@@ -116,13 +155,27 @@ async def _timed(
                     metrics.first_sentence_seconds.observe(time.perf_counter() - began)
                 if choice.mark is not None and not text:
                     mark = choice.mark
+                    counted.add(choice.index)
                     metrics.count_answer(mark.status, reason=mark.cause, cost=mark.cost)
                 yield choice, text
+    except Problem as problem:
+        refused = problem.kind == "watermark_error"
+        raise
     finally:
-        for left in (choice.mark for choice in answering.choices):
-            if left is not None and left.cause == "cut_short":
-                metrics.count_answer(left.status, reason=left.cause)
+        for choice in answering.choices:
+            if choice.index not in counted:
+                _count_unsent(choice, answering, service, refused=refused)
     metrics.answer_seconds.observe(time.perf_counter() - began)
+
+
+def _count_unsent(choice: Choice, answering: Answering, service: Service, *, refused: bool) -> None:
+    """Count an answer that did not reach its end; one of which nothing was to be sent is none."""
+    mark, cost = choice.mark, answering.cost_of(choice)
+    if refused and (mark is None or mark.cause != "cut_short"):
+        cause = mark.cause if mark else "failure"
+        service.metrics.count_answer("refused", reason=cause, cost=cost)
+    elif mark is not None:
+        service.metrics.count_answer(mark.status, reason="cut_short", cost=cost)
 
 
 async def _events(
@@ -167,16 +220,19 @@ def _chunks(choice: Choice, text: str, form: Form, begun: set[int]) -> list[dict
 
 
 async def _pass_on(
-    asked: Asked, plan: Plan, service: Service, *, chat: bool, held: AsyncExitStack
+    asked: Asked, plan: Plan, service: Service, *, model: str, chat: bool, held: AsyncExitStack
 ) -> Response:
     """A request that goes to the upstream as it is, and comes back unmarked."""
     assert service.upstream is not None
     body = asked.model_dump(exclude_unset=True, exclude={"watermark"})
-    if not body.get("model") and service.default_model:
-        body["model"] = service.default_model
+    if model:
+        body["model"] = model
     mark = Mark("unmarked", plan.reason, plan.cause)
     path = "chat/completions" if chat else "completions"
-    response = await service.upstream.answer(path, body, told=mark.content, held=held)
+    exchange = service.exchange()
+    response = await exchange.within(
+        service.upstream.answer(path, body, told=mark.content, held=held, exchange=exchange)
+    )
     if response.status_code < 400:
         service.metrics.count_answer("unmarked", reason=plan.cause)
     return response
@@ -191,30 +247,6 @@ async def _close(pieces: AsyncIterator[Any]) -> None:
     close = getattr(pieces, "aclose", None)
     if close is not None:
         await close()
-
-
-async def _unless_gone(request: Request, work: Any) -> Any:
-    """Wait for something, and give it up if the client leaves.
-
-    Raises:
-        Problem: it left.
-    """
-    working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_gone(request))
-    try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise Problem(499, "The client left.", kind="client_error")
-    finally:
-        for task in (working, watching):
-            task.cancel()
-        await asyncio.gather(working, watching, return_exceptions=True)
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _characters(plan: Plan) -> list[int]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -15,8 +14,10 @@ from pydantic import (
     model_validator,
 )
 
+from hammingmark.server.plain_json import check_json
+
 _LONGEST_STOP = 200
-_NOT_JSON = "The request holds a number or a character that JSON does not have."
+_LONGEST_NAME = 200  # of a model; it is in every chunk and in the audit log
 
 Stop = Annotated[StrictStr, Field(min_length=1, max_length=_LONGEST_STOP)]
 
@@ -50,7 +51,9 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    model: StrictStr | None = Field(default=None, description="one of GET /v1/models")
+    model: StrictStr | None = Field(
+        default=None, max_length=_LONGEST_NAME, description="one of GET /v1/models"
+    )
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
     top_k: StrictInt | None = Field(default=None, ge=-1, le=1_000_000)
@@ -66,12 +69,9 @@ class Asked(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_characters(cls, data: Any) -> Any:
+    def _check_json(cls, data: Any) -> Any:
         """Python reads NaN and half a surrogate pair; what is sent on must not hold them."""
-        try:
-            json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
-        except ValueError:
-            raise ValueError(_NOT_JSON) from None
+        check_json(data)
         return data
 
     @property
@@ -110,3 +110,86 @@ class AskedCompletion(Asked):
         | Annotated[list[StrictInt], Field(min_length=1)]
         | Annotated[list[list[StrictInt]], Field(min_length=1)]
     ) = Field(description="a text, several, or tokens")
+
+
+class ToldWatermark(BaseModel):
+    """How far an answer is marked, and what it took."""
+
+    status: Literal["marked", "partly", "unmarked"]
+    reason: str = Field(description="why, in a sentence")
+    key_id: str | None = Field(description="the key that marks it")
+    label: str | None = Field(description="by which that key was derived")
+    p_value: float | None = Field(description="of the answer as it was sent, under its key")
+    sentences: int = Field(description="that can carry a mark")
+    accepted: int = Field(description="those that satisfy the rule of the mark")
+    fallbacks: int = Field(description="those for which no candidate satisfied it")
+    candidates: int = Field(description="that were drawn")
+    drawn_tokens: int = Field(description="of all candidates")
+    emitted_tokens: int = Field(description="of the answer")
+    seconds: float
+
+
+class Usage(BaseModel):
+    """Tokens of the prompt and of the answer."""
+
+    model_config = ConfigDict(extra="allow")
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_estimated: bool = Field(
+        default=False, description="whether those of the prompt are an estimate"
+    )
+
+
+class _Answered(BaseModel):
+    # What passes through has what the upstream says.
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    object: str
+    created: int
+    model: str
+    usage: Usage | None = None
+    watermark: ToldWatermark = Field(description="of all choices together")
+
+
+class _AnsweredChoice(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    index: int
+    finish_reason: str | None
+    watermark: ToldWatermark | None = Field(default=None, description="of this choice")
+
+
+class AnsweredMessage(BaseModel):
+    """What the model says."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: str
+    content: str | None
+
+
+class ChatChoice(_AnsweredChoice):
+    """One answer to a chat."""
+
+    message: AnsweredMessage
+
+
+class TextChoice(_AnsweredChoice):
+    """One continuation of a text."""
+
+    text: str
+
+
+class AnsweredChat(_Answered):
+    """An answer to ``POST /v1/chat/completions`` that is not streamed."""
+
+    choices: list[ChatChoice]
+
+
+class AnsweredCompletion(_Answered):
+    """An answer to ``POST /v1/completions`` that is not streamed."""
+
+    choices: list[TextChoice]

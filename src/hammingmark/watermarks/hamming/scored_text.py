@@ -67,7 +67,7 @@ class HammingText:
         rows = zip(
             agreement,
             self._mark.accepts(agreement),
-            pairs.matches()[:, 0],
+            pairs.matching_bits()[:, 0],
             self._similarity,
             rule.bits * natural_match(self._similarity, rule=rule),
             strict=True,
@@ -79,9 +79,14 @@ class HammingText:
                 UnitScore(
                     float(score),
                     bool(valid),
-                    {"match": int(match), "cosine": float(cosine), "expected": float(expected)},
+                    {
+                        "match": int(bits.sum()),
+                        "bits": "".join("01"[bit] for bit in bits.astype(int)),
+                        "cosine": float(cosine),
+                        "expected": float(expected),
+                    },
                 )
-                for score, valid, match, cosine, expected in rows
+                for score, valid, bits, cosine, expected in rows
             ),
             scale,
             threshold,

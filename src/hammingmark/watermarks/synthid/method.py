@@ -156,13 +156,14 @@ class SynthIDMark:
     def _test(
         self, statistic: GStatistic, g_values: NDArray[np.int64], counted: NDArray[np.bool_]
     ) -> TextTest:
+        known = statistics_of(self.config.depth, self.config.hashing)
         null = LatticeNull(
             counted,
             statistic.increments,
             centre=statistic.centre,
             secret=self.key.secret,
             words=_WORDS[self.config.hashing],
-            is_ratio=statistic.is_ratio,
+            ratios=known["bayesian"].increments,
         )
         own = np.where(counted, statistic.of(g_values), 0.0)
         return TextTest(own, null.best, null.centre, null, statistic.is_ratio)
