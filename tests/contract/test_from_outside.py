@@ -226,13 +226,13 @@ def test_a_method_by_logits_marks_a_real_model(
         return capsys.readouterr().out
 
     run("keys", "new", "--method", "green", "--backend", model, "--set", "delta=4", "--name", "g")
-    prompt = ("--prompt", "The lighthouse had been dark for a year.", "--max-tokens", "60")
-    for seed in range(8):  # the model ends one text in ten within a sentence or two
-        written = run("generate", *prompt, "--key", "g", "--seed", str(seed))
-        (tmp_path / "t.txt").write_text(written)
-        marked = json.loads(run("detect", "t.txt", "--key", "g", "--json"))
-        if marked["tokens"] - marked["repeated"] >= 45:
-            break
+    # The model ends one text in ten within a sentence or two; the longest of several is not such.
+    opening = {"text": "The lighthouse had been dark for a year."}
+    (tmp_path / "p.jsonl").write_text("\n".join([json.dumps(opening)] * 4))
+    written = run("generate", "--prompts", "p.jsonl", "--key", "g", "--max-tokens", "60")
+    texts = [json.loads(line)["text"] for line in written.splitlines()]
+    (tmp_path / "t.txt").write_text(max(texts, key=lambda text: len(set(text.split()))))
+    marked = json.loads(run("detect", "t.txt", "--key", "g", "--json"))
     # Of some fifty tokens nearly all are green; chance gives half.
     assert marked["watermarked"] is True
     assert marked["p_value"] < 1e-4

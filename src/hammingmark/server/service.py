@@ -32,7 +32,7 @@ from hammingmark.server.config import ServerConfig
 from hammingmark.server.detection.judging import Judging, Pause
 from hammingmark.server.detection.service import Detection
 from hammingmark.server.logs import log_event
-from hammingmark.server.marking.answering import Answering, Asker, Plan
+from hammingmark.server.marking.answering import Answering, Plan
 from hammingmark.server.marking.interpret import (
     config_of,
     count_prompts,
@@ -41,6 +41,7 @@ from hammingmark.server.marking.interpret import (
     why_unmarkable,
 )
 from hammingmark.server.marking.keys import MarkingKey, Writers
+from hammingmark.server.marking.recording import Asker
 from hammingmark.server.marking.schema import Asked
 from hammingmark.server.metrics import Metrics
 from hammingmark.server.problems import Problem

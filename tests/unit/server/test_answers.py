@@ -26,7 +26,8 @@ from tests.unit.server.harness import (
 from hammingmark.assembly.marking import writer
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.records import Cost
-from hammingmark.server.marking.answers import Choice, Mark, summary, usage, with_p_value
+from hammingmark.server.marking.answers import Choice, summary, usage
+from hammingmark.server.marking.marks import Mark, with_p_value
 from hammingmark.testing import FakeBackend, FakeEncoder
 
 Serve = Callable[..., Served]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from hammingmark.errors import AuditError, EncoderError, HammingMarkError, ModelError
+from hammingmark.errors import EncoderError, HammingMarkError, ModelError
 from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import TokenConfig
 from hammingmark.pipeline.engine import Engine, Progress, Ticket
@@ -15,12 +15,12 @@ from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.pipeline.stop_strings import cut_generation, find_stop, held_back
 from hammingmark.protocols import Splitter
 from hammingmark.records import Cost, Generation, GenerationStep, Message, Prompt
-from hammingmark.server.audit import AuditLog, written
-from hammingmark.server.marking.answers import Choice, Mark, added, finish_of, with_p_value
+from hammingmark.server.audit import AuditLog
+from hammingmark.server.marking.answers import Choice, finish_of
 from hammingmark.server.marking.keys import Writers
+from hammingmark.server.marking.marks import SHORT, Mark, added, mark_of, with_p_value
+from hammingmark.server.marking.recording import Asker, Recorder
 from hammingmark.server.problems import Problem, without_addresses
-
-_SHORT = 2  # sentences that prove nothing, marked or not
 
 Judge = Callable[[WatermarkKey, str], Awaitable[float | None]]
 """The p-value of a text under a key."""
@@ -55,25 +55,6 @@ class Plan:
     streams: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who asks, for the audit log and the engine.
-
-    Attributes:
-        request_id: of the request.
-        endpoint: that was called.
-        model: what the service calls its model.
-        api_key: name of the API key.
-        client: by what clients are told apart, who take turns.
-    """
-
-    request_id: str
-    endpoint: str
-    model: str
-    api_key: str | None
-    client: str
-
-
 @dataclass(slots=True)
 class _Text:
     """One answer in the making."""
@@ -87,7 +68,6 @@ class _Text:
     came: int = 0  # characters of the part that is being written
     parts: list[Generation] = field(default_factory=list)
     stopped: bool = False
-    recorded: bool = False
     failure: str = ""  # why the rest of it, or all of it, is not marked
     joins: bool = False  # whether that rest is about to begin
     constrained: int = 0  # sentences that were subject to the rule
@@ -129,7 +109,7 @@ class Answering:
         self._engine = engine
         self._writers = writers
         self._judge = judge
-        self._audit = audit
+        self._records = Recorder(audit, asker)
         self._timeout = timeout
         self._first_timeout = first_timeout
         self._arrived: asyncio.Queue[tuple[int, Progress] | Problem] = asyncio.Queue()
@@ -161,7 +141,7 @@ class Answering:
         """
         try:
             for text in self._texts:
-                await self._record_beginning(text)
+                await self._records.begin(text.choice.index, self._plan.key)
             for text in self._texts:
                 await self._begin(text)
             async for text, progress in self._progress():
@@ -284,7 +264,7 @@ class Answering:
         """
         if self._plan.key is None or text.carries or text.failure:
             return False
-        may_be_short = text.constrained <= _SHORT and not self._plan.allows_unmarkable
+        may_be_short = text.constrained <= SHORT and not self._plan.allows_unmarkable
         return may_be_short or not self._plan.delivers
 
     def _release(self, text: _Text, more: str) -> str:
@@ -367,7 +347,7 @@ class Answering:
         """
         if not self._sent(text):  # otherwise it is cut short
             text.choice.text, text.choice.mark = "", mark
-            await self._record_end(text, mark, error="refused")
+            await self._records.end(text.choice.index, mark, "", error="refused")
         return Problem(503, mark.reason, kind="watermark_error", code="watermark_failed")
 
     async def _end(self, text: _Text, mark: Mark) -> None:
@@ -381,98 +361,19 @@ class Answering:
         if last.error and not text.stopped:
             choice.finish = "length"
         choice.mark = mark
-        await self._record_end(text, mark)
+        await self._records.end(choice.index, mark, choice.text)
 
     def _sent(self, text: _Text) -> str:
         """What the client has got of an answer that has not ended."""
         return text.choice.text if self._plan.streams else ""
 
     def _mark(self, text: _Text) -> Mark:
-        plan, key = self._plan, self._plan.key
-        cost = added([part.cost for part in text.parts])
+        plan = self._plan
+        if plan.key is not None:
+            return mark_of(text.parts, plan.key, text.failure)
         sentences = sum(len(part.sentences) for part in text.parts)
-        accepted = sum(step.accepted is True for part in text.parts for step in part.steps)
-        if key is None:
-            return Mark("unmarked", plan.reason, plan.cause, sentences=sentences, cost=cost)
-
-        def say(status: str, cause: str, reason: str) -> Mark:
-            return Mark(
-                status,
-                reason,
-                cause,
-                key_id=key.id if status != "unmarked" else None,
-                label=key.label if status != "unmarked" else None,
-                sentences=sentences,
-                accepted=accepted,
-                cost=cost,
-            )
-
-        whole = isinstance(key.config, TokenConfig)
-        if text.failure:
-            marked = accepted or (whole and len(text.parts) > 1 and text.parts[0].text)
-            return say(
-                "partly" if marked else "unmarked",
-                "failure",
-                f"Marking failed: {without_addresses(text.failure)}",
-            )
-        if whole:
-            return say("marked", "complete", "Every token was drawn under the mark.")
-        if not cost.constrained:
-            return say(
-                "unmarked", "unmarkable", "The answer has no sentence that can carry a mark."
-            )
-        if not accepted and cost.constrained <= _SHORT:
-            # Where a model has one thing to say, no candidate differs, and the mark says nothing.
-            return say(
-                "unmarked", "short", "The answer is short, and no candidate satisfied the rule."
-            )
-        if not accepted:
-            return say("unmarked", "fallbacks", "No candidate satisfied the rule of the mark.")
-        if cost.fallbacks:
-            return say(
-                "marked", "fallbacks", f"{accepted} of {cost.constrained} sentences are marked."
-            )
-        return say("marked", "complete", "Every sentence is marked.")
-
-    async def _record_beginning(self, text: _Text) -> None:
-        if self._audit is None:
-            return
-        key = self._plan.key
-        begun = self._audit.begin(
-            self._asker.request_id,
-            choice=text.choice.index,
-            endpoint=self._asker.endpoint,
-            model=self._asker.model,
-            api_key=self._asker.api_key,
-            key_id=key.id if key else None,
-            label=key.label if key else None,
-        )
-        text.recorded = True  # also if whoever asks leaves while it is being written
-        try:
-            await written(begun)
-        except AuditError:
-            text.recorded = False
-            raise
-
-    async def _record_end(self, text: _Text, mark: Mark, *, error: str | None = None) -> None:
-        if self._audit is None or not text.recorded:
-            return
-        text.recorded = False
-        await written(
-            self._audit.end(
-                self._asker.request_id,
-                choice=text.choice.index,
-                model=self._asker.model,
-                api_key=self._asker.api_key,
-                key_id=mark.key_id,
-                label=mark.label,
-                status=mark.status,
-                reason=mark.cause,
-                text=text.choice.text,
-                counts=_counts(mark),
-                error=error,
-            )
-        )
+        cost = added([part.cost for part in text.parts])
+        return Mark("unmarked", plan.reason, plan.cause, sentences=sentences, cost=cost)
 
     def _leave(self) -> None:
         """Give up on answers that nobody waits for, and record how far they had come."""
@@ -482,22 +383,7 @@ class Answering:
                 text.ticket = None
             if text.choice.mark is None and text.choice.text:
                 text.choice.mark = self._cut_short(text)
-            if text.recorded and self._audit is not None:
-                text.recorded = False
-                mark = self._cut_short(text)
-                self._audit.end(
-                    self._asker.request_id,
-                    choice=text.choice.index,
-                    model=self._asker.model,
-                    api_key=self._asker.api_key,
-                    key_id=mark.key_id,
-                    label=mark.label,
-                    status=mark.status,
-                    reason=mark.cause,
-                    text=self._sent(text),
-                    counts={},
-                    error="cut short",
-                )
+            self._records.cut_short(text.choice.index, self._cut_short(text), self._sent(text))
 
     def _cut_short(self, text: _Text) -> Mark:
         key = self._plan.key if text.carries and self._sent(text) else None
@@ -547,15 +433,3 @@ def _continued(prompt: Prompt, text: str) -> Prompt:
     if last.role == "assistant":
         return Prompt(messages=(*before, Message("assistant", last.content + text)))
     return Prompt(messages=(*prompt.messages, *([Message("assistant", text)] if text else [])))
-
-
-def _counts(mark: Mark) -> Mapping[str, float | None]:
-    return {
-        "sentences": mark.sentences,
-        "accepted": mark.accepted,
-        "fallbacks": mark.cost.fallbacks,
-        "candidates": mark.cost.candidates,
-        "drawn_tokens": mark.cost.drawn_tokens,
-        "emitted_tokens": mark.cost.tokens,
-        "p_value": mark.p_value,
-    }

@@ -1,0 +1,139 @@
+"""How far an answer is marked, and what is said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from hammingmark.keys import WatermarkKey
+from hammingmark.method_config import TokenConfig
+from hammingmark.records import Cost, Generation
+from hammingmark.server.problems import without_addresses
+
+_PROVES = 0.01  # the p-value up to which an answer alone proves its mark
+SHORT = 2
+"""Sentences that prove nothing, marked or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far an answer is marked, and what it took.
+
+    Attributes:
+        status: ``marked``, ``partly`` or ``unmarked``.
+        reason: why, in a sentence.
+        cause: the same in a word, for the metrics.
+        key_id: the key that marks it.
+        label: by which that was derived.
+        p_value: of the answer as it was sent, under its key.
+        sentences: that can carry a mark.
+        accepted: those that satisfy the rule.
+        cost: what was spent.
+    """
+
+    status: str
+    reason: str
+    cause: str
+    key_id: str | None = None
+    label: str | None = None
+    p_value: float | None = None
+    sentences: int = 0
+    accepted: int = 0
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The field ``watermark`` of an answer."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "key_id": self.key_id,
+            "label": self.label,
+            "p_value": self.p_value,
+            "sentences": self.sentences,
+            "accepted": self.accepted,
+            "fallbacks": self.cost.fallbacks,
+            "candidates": self.cost.candidates,
+            "drawn_tokens": self.cost.drawn_tokens,
+            "emitted_tokens": self.cost.tokens,
+            "seconds": round(self.cost.seconds, 3),
+        }
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The same for those who look at headers alone."""
+        told = {
+            "X-Watermark-Status": self.status,
+            "X-Watermark-Candidates": str(self.cost.candidates),
+            "X-Watermark-Drawn-Tokens": str(self.cost.drawn_tokens),
+        }
+        return told | ({"X-Watermark-Key-Id": self.key_id} if self.key_id else {})
+
+
+def mark_of(parts: Sequence[Generation], key: WatermarkKey, failure: str = "") -> Mark:
+    """How far an answer is marked with a key.
+
+    Args:
+        parts: what was written of it: all, or what was marked and what follows a failure.
+        key: marks it.
+        failure: why the rest of it, or all of it, is not marked.
+    """
+    cost = added([part.cost for part in parts])
+    accepted = sum(step.accepted is True for part in parts for step in part.steps)
+
+    def say(status: str, cause: str, reason: str) -> Mark:
+        return Mark(
+            status,
+            reason,
+            cause,
+            key_id=key.id if status != "unmarked" else None,
+            label=key.label if status != "unmarked" else None,
+            sentences=sum(len(part.sentences) for part in parts),
+            accepted=accepted,
+            cost=cost,
+        )
+
+    whole = isinstance(key.config, TokenConfig)
+    if failure:
+        marked = accepted or (whole and len(parts) > 1 and parts[0].text)
+        reason = f"Marking failed: {without_addresses(failure)}"
+        return say("partly" if marked else "unmarked", "failure", reason)
+    if whole:
+        return say("marked", "complete", "Every token was drawn under the mark.")
+    if not cost.constrained:
+        return say("unmarked", "unmarkable", "The answer has no sentence that can carry a mark.")
+    if not accepted and cost.constrained <= SHORT:
+        # Where a model has one thing to say, no candidate differs, and the mark says nothing.
+        return say("unmarked", "short", "The answer is short, and no candidate satisfied the rule.")
+    if not accepted:
+        return say("unmarked", "fallbacks", "No candidate satisfied the rule of the mark.")
+    if cost.fallbacks:
+        return say("marked", "fallbacks", f"{accepted} of {cost.constrained} sentences are marked.")
+    return say("marked", "complete", "Every sentence is marked.")
+
+
+def added(costs: Sequence[Cost]) -> Cost:
+    """What several texts cost together."""
+    rows = [asdict(cost) for cost in costs]
+    return Cost(**{each.name: sum(row[each.name] for row in rows) for each in fields(Cost)})
+
+
+def with_p_value(mark: Mark, p_value: float | None) -> Mark:
+    """What is said of an answer that has a mark, once it has been judged.
+
+    Some natural sentences satisfy the rule by chance. An answer of which more were kept against
+    the rule than by it, and that does not prove its mark, is not called marked.
+    """
+    mark = replace(mark, p_value=p_value)
+    if p_value is None or p_value <= _PROVES:
+        return mark
+    p = f"p = {p_value:.2g}."
+    if mark.cause == "complete":
+        words = f"{mark.reason} Alone it is too short to prove it: {p}"
+        return replace(mark, cause="short", reason=words)
+    if mark.status == "marked" and 2 * mark.cost.fallbacks > mark.cost.constrained:
+        accepted = f"{mark.accepted} of {mark.cost.constrained} sentences satisfy the rule"
+        words = f"Only {accepted}, as some do by chance. Alone the answer proves nothing: {p}"
+        return replace(mark, status="partly", reason=words)
+    return replace(mark, reason=f"{mark.reason} Alone the answer does not prove its mark: {p}")

@@ -1,0 +1,120 @@
+"""The answers to a request in the audit log: a record where each begins, and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from hammingmark.errors import AuditError
+from hammingmark.keys import WatermarkKey
+from hammingmark.server.audit import AuditLog, written
+from hammingmark.server.marking.marks import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks, for the audit log and the engine.
+
+    Attributes:
+        request_id: of the request.
+        endpoint: that was called.
+        model: what the service calls its model.
+        api_key: name of the API key.
+        client: by what clients are told apart, who take turns.
+    """
+
+    request_id: str
+    endpoint: str
+    model: str
+    api_key: str | None
+    client: str
+
+
+class Recorder:
+    """Records the answers to one request; without an audit log it does nothing.
+
+    Args:
+        audit: the audit log, if there is one.
+        asker: who asks.
+    """
+
+    def __init__(self, audit: AuditLog | None, asker: Asker) -> None:
+        self._audit = audit
+        self._asker = asker
+        self._open: set[int] = set()  # answers that have a beginning and no end
+
+    async def begin(self, index: int, key: WatermarkKey | None) -> None:
+        """Record an answer before anything of it is sent.
+
+        Raises:
+            AuditError: it cannot be recorded.
+        """
+        if self._audit is None:
+            return
+        begun = self._audit.begin(
+            self._asker.request_id,
+            choice=index,
+            endpoint=self._asker.endpoint,
+            model=self._asker.model,
+            api_key=self._asker.api_key,
+            key_id=key.id if key else None,
+            label=key.label if key else None,
+        )
+        self._open.add(index)  # also if whoever asks leaves while it is being written
+        try:
+            await written(begun)
+        except AuditError:
+            self._open.discard(index)
+            raise
+
+    async def end(self, index: int, mark: Mark, text: str, *, error: str | None = None) -> None:
+        """Record how an answer ended, before anybody is told.
+
+        Raises:
+            AuditError: it cannot be recorded.
+        """
+        ended = self._end(index, mark, text, _counts(mark), error)
+        if ended is not None:
+            await written(ended)
+
+    def cut_short(self, index: int, mark: Mark, text: str) -> None:
+        """Record an answer that nobody waits for, as far as it had come, without waiting."""
+        self._end(index, mark, text, {}, "cut short")
+
+    def _end(
+        self,
+        index: int,
+        mark: Mark,
+        text: str,
+        counts: Mapping[str, float | None],
+        error: str | None,
+    ) -> Future[None] | None:
+        if self._audit is None or index not in self._open:
+            return None
+        self._open.remove(index)
+        return self._audit.end(
+            self._asker.request_id,
+            choice=index,
+            model=self._asker.model,
+            api_key=self._asker.api_key,
+            key_id=mark.key_id,
+            label=mark.label,
+            status=mark.status,
+            reason=mark.cause,
+            text=text,
+            counts=counts,
+            error=error,
+        )
+
+
+def _counts(mark: Mark) -> Mapping[str, float | None]:
+    return {
+        "sentences": mark.sentences,
+        "accepted": mark.accepted,
+        "fallbacks": mark.cost.fallbacks,
+        "candidates": mark.cost.candidates,
+        "drawn_tokens": mark.cost.drawn_tokens,
+        "emitted_tokens": mark.cost.tokens,
+        "p_value": mark.p_value,
+    }
