@@ -5,9 +5,12 @@
 
 ``latency`` asks llama.cpp's server and the service in front of it for the same answers, one after
 the other and in turns: seconds until the first sentence has arrived, and until the whole answer
-has. ``clients`` has so many clients ask at once, each for one answer after another: answers and
-tokens per second, the first sentence, the slowest client beside the fastest, and the memory of the
-service. Without ``--upstream`` the embedded model writes in the service's own process tree.
+has. ``clients`` has so many clients, each with an API key of its own, ask at once. One client alone
+asks, one after the other, what eight ask at once, so that both write nearly the same: the ratio of
+seconds per token tells what company costs. Further figures: tokens per second, the first sentence,
+the slowest client beside the fastest, and the memory of the service. With ``--greedy`` one more
+client asks for eight long answers first: what the others then wait tells whether one can starve
+them. Without ``--upstream`` the embedded model writes in the service's own process tree.
 
 Everything runs on this machine, as processes of their own.
 """
@@ -32,8 +35,11 @@ from typing import Any
 import httpx
 
 from hammingmark.assembly.machine import model_store
+from hammingmark.server.authorization import add_to_file, new_api_key
 from hammingmark.store.catalogue import CATALOGUE, DEFAULT_GENERATOR
 from hammingmark.store.models import GeneratorCard
+
+_ALONE = 8  # questions of one client alone
 
 QUESTIONS = (
     "Why does it rain?",
@@ -42,6 +48,8 @@ QUESTIONS = (
     "How do birds find their way?",
     "What makes a good neighbour?",
     "Why is the sea salty?",
+    "How does a clock work?",
+    "What is snow made of?",
 )
 
 LLAMA = """
@@ -111,9 +119,12 @@ def wait_for(url: str) -> None:
     raise TimeoutError(url)
 
 
-async def ask(client: httpx.AsyncClient, url: str, number: int, tokens: int) -> dict[str, float]:
+async def ask(
+    client: httpx.AsyncClient, url: str, number: int, tokens: int, *, token: str = "", n: int = 1
+) -> dict[str, float]:
     """One streamed answer: seconds to its first sentence and to its end, and its tokens."""
     body = {
+        "n": n,
         "messages": [{"role": "user", "content": QUESTIONS[number % len(QUESTIONS)]}],
         "max_tokens": tokens,
         "seed": number,
@@ -122,8 +133,10 @@ async def ask(client: httpx.AsyncClient, url: str, number: int, tokens: int) -> 
         "stream_options": {"include_usage": True},
     }
     began = time.perf_counter()
-    text, first, used = "", 0.0, 0
-    async with client.stream("POST", f"{url}/chat/completions", json=body) as response:
+    text, first, used, drawn = "", 0.0, 0, 0
+    shown = {"Authorization": f"Bearer {token}"} if token else {}
+    where = f"{url}/chat/completions"
+    async with client.stream("POST", where, json=body, headers=shown) as response:
         if response.status_code != 200:
             raise RuntimeError(f"{response.status_code}: {(await response.aread())[:200]!r}")
         async for line in response.aiter_lines():
@@ -140,8 +153,9 @@ async def ask(client: httpx.AsyncClient, url: str, number: int, tokens: int) -> 
                 time.perf_counter() - began if text.rstrip().endswith((".", "!", "?")) else 0.0
             )
             used = (chunk.get("usage") or {}).get("completion_tokens") or used
+            drawn += (chunk.get("watermark") or {}).get("drawn_tokens", 0)
     whole = time.perf_counter() - began
-    return {"first": first or whole, "whole": whole, "tokens": used}
+    return {"first": first or whole, "whole": whole, "tokens": used, "drawn": drawn}
 
 
 async def latency(given: argparse.Namespace) -> None:
@@ -171,9 +185,13 @@ async def latency(given: argparse.Namespace) -> None:
 
 
 async def clients(given: argparse.Namespace) -> None:
+    folder = Path(tempfile.mkdtemp())
+    tokens_of = api_keys(folder / "api-keys.jsonl", max(given.clients) + 1)
+
     @contextmanager
     def served() -> Iterator[tuple[str, int]]:
         options = ["--set", f"parallel={given.parallel}", "--set", "log.level=warning"]
+        options += ["--api-keys", str(folder / "api-keys.jsonl")]
         if given.upstream:
             with llama_server(given.parallel) as bare, service("--upstream", bare, *options) as it:
                 yield it
@@ -181,32 +199,42 @@ async def clients(given: argparse.Namespace) -> None:
             with service(*options) as it:
                 yield it
 
-    alone = 0.0
+    alone: dict[str, float] = {}
     with served() as (url, process):
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(timeout=600, limits=limits) as client:
-            await ask(client, url, 0, 8)
+            await ask(client, url, 0, 8, token=tokens_of[0])
+            greedy = None
+            if given.greedy:
+                asked = ask(client, url, 0, 2000, token=tokens_of[-1], n=8)
+                greedy = asyncio.create_task(asked)
+                await asyncio.sleep(2)
             for count in given.clients:
                 began = time.perf_counter()
 
-                async def one(number: int) -> list[dict[str, float]]:
+                async def one(number: int, alone: bool) -> list[dict[str, float]]:
+                    asked = range(_ALONE) if alone else [number]
                     return [
-                        await ask(client, url, 100 * number + turn, given.tokens)
-                        for turn in range(given.answers)
+                        await ask(client, url, each, given.tokens, token=tokens_of[number])
+                        for each in asked
                     ]
 
-                rows = await asyncio.gather(*map(one, range(count)))
+                rows = await asyncio.gather(*(one(number, count == 1) for number in range(count)))
                 took = time.perf_counter() - began
                 answers = [row for each in rows for row in each]
-                tokens = sum(row["tokens"] for row in answers)
+                tokens, drawn = (sum(row[name] for row in answers) for name in ("tokens", "drawn"))
                 of_each = [sum(row["whole"] for row in each) for each in rows]
-                alone = alone or took / max(1, tokens)
+                alone = alone or {"emitted": took / tokens, "drawn": took / drawn}
                 report = {
                     "clients": count,
                     "answers": len(answers),
                     "seconds": round(took, 1),
                     "tokens per second": round(tokens / took, 1),
-                    "seconds per token over one client's": round(took / tokens / alone, 3),
+                    "drawn per second": round(drawn / took, 1),
+                    "seconds per emitted token over one client's": round(
+                        took / tokens / alone["emitted"], 3
+                    ),
+                    "per drawn token": round(took / drawn / alone["drawn"], 3),
                     "first sentence, median": round(
                         statistics.median(row["first"] for row in answers), 2
                     ),
@@ -215,6 +243,16 @@ async def clients(given: argparse.Namespace) -> None:
                     "memory, MiB": memory(process),
                 }
                 print(json.dumps(report), flush=True)
+            if greedy is not None:
+                greedy.cancel()
+
+
+def api_keys(file: Path, count: int) -> list[str]:
+    """The tokens of so many API keys that a new file lets in."""
+    made = [new_api_key(f"client-{number}", scopes=("generate",)) for number in range(count)]
+    for _, key in made:
+        add_to_file(file, key)
+    return [token for token, _ in made]
 
 
 def memory(process: int) -> int:
@@ -241,7 +279,7 @@ def main() -> None:
     first.add_argument("--requests", type=int, default=12)
     second = commands.add_parser("clients")
     second.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
-    second.add_argument("--answers", type=int, default=1, help="of each client")
+    second.add_argument("--greedy", action="store_true", help="one more client asks for much")
     second.add_argument("--upstream", action="store_true", help="llama.cpp's server writes")
     for command, does in ((first, latency), (second, clients)):
         command.add_argument("--tokens", type=int, default=80)

@@ -11,6 +11,10 @@ import httpx
 import pytest
 from tests.serving import Served, serve
 
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import new_key
+from hammingmark.keyring import Keyring
+
 playwright = pytest.importorskip("playwright.sync_api")
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -25,6 +29,12 @@ PLAIN = (
     "A second meeting was called for the end of the month. The ferry will run until then. "
     "Shops near the river hope for a quick decision. The last flood is not forgotten."
 )
+DROP = """text => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([text], "b.txt", {type: "text/plain"}));
+  const how = {dataTransfer, bubbles: true, cancelable: true};
+  document.querySelector("#judge-text").dispatchEvent(new DragEvent("drop", how));
+}"""
 PATIENCE = 180_000  # milliseconds, for what a busy machine writes
 
 pytestmark = [
@@ -156,9 +166,30 @@ def test_a_file_is_read_and_no_text_is_kept(page: Any, marked: str) -> None:
         "#file-input", {"name": "a.txt", "mimeType": "text/plain", "buffer": marked.encode()}
     )
     playwright.expect(page.locator("#judge-text")).to_have_value(marked)
+    page.evaluate(DROP, PLAIN)
+    playwright.expect(page.locator("#judge-text")).to_have_value(PLAIN)
     kept = page.evaluate(
         "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
     )
     assert marked[:30] not in kept
     page.reload()
     assert page.input_value("#judge-text") == ""
+
+
+def test_the_bits_of_a_transition_are_shown(
+    browser: Any, tmp_path_factory: pytest.TempPathFactory, marked: str
+) -> None:
+    """Under a key of bits, whatever the text: as squares, and in words for who cannot see them."""
+    folder = tmp_path_factory.mktemp("bits")
+    Keyring(folder / "keys").add(new_key(load_encoder(), method="hamming"), name="default")
+    with serve(folder) as made:
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(made.root)
+        judge(page, marked)
+        page.locator("#tinted-text .piece").nth(1).focus()
+        row = page.locator("#piece-tooltip .bits")
+        assert row.locator(".bit").count() == 8
+        said = row.get_attribute("aria-label")
+        assert said.startswith(f"{row.locator('.bit.matches').count()} of 8 bits match: ")
+        page.close()

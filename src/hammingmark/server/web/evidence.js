@@ -52,10 +52,10 @@ export function bits(piece) {
   return typeof given === "string" && /^[01]+$/.test(given) ? given : null;
 }
 
-/** The other figures of a piece: pairs of a name and a value in words. */
+/** The other figures of a piece: pairs of a name and a value in words. The bits tell the match. */
 export function otherFigures(piece) {
   return Object.entries(piece.details ?? {})
-    .filter(([, value]) => typeof value === "number")
+    .filter(([name, value]) => typeof value === "number" && !(name === "match" && bits(piece)))
     .map(([name, value]) => [name.replaceAll("_", " "), figure(value)]);
 }
 

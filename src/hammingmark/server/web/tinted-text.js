@@ -148,7 +148,7 @@ function squares(given) {
   for (const bit of given) {
     row.append(element("span", { class: bit === "1" ? "bit matches" : "bit" }));
   }
-  const words = ` ${matching} of ${given.length} bits match`;
+  const words = ` ${matching} of ${given.length} bits match. `;
   return element("span", {}, row, element("span", { "aria-hidden": "true" }, words));
 }
 
