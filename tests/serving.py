@@ -10,10 +10,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
+
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import new_key
+from hammingmark.keyring import Keyring
+from hammingmark.keys import Secret
 
 _MAIN = "from hammingmark.cli import main; main()"
 
@@ -37,9 +42,18 @@ class Served:
         return self.process.wait(60)
 
 
+def keep_key(folder: Path, method: str | None = None) -> None:
+    """Put the key in a folder by which a service will mark there: the same in every run."""
+    key = replace(new_key(load_encoder(), method=method), secret=Secret(bytes(range(1, 33))))
+    Keyring(folder / "keys").add(key, name="default")
+
+
 @contextmanager
 def serve(folder: Path, *options: str, **environ: str) -> Iterator[Served]:
-    """Run a service whose keys are in a folder, until it is ready and as long as it is needed."""
+    """Run a service whose keys are in a folder, until it is ready and as long as it is needed.
+
+    Where no key was kept it makes one, under which a mark may show more or less than under others.
+    """
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         port = made.getsockname()[1]

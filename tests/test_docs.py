@@ -16,7 +16,7 @@ from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.machine import model_store
 from hammingmark.cli import cli
 from hammingmark.keyring import Keyring
-from tests.serving import serve
+from tests.serving import keep_key, serve
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -61,7 +61,9 @@ def run_examples(text: str, name: str, names: dict[str, object]) -> None:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a service runs with the embedded models."""
-    with serve(tmp_path_factory.mktemp("service"), "--set", "max_tokens=60") as served:
+    folder = tmp_path_factory.mktemp("service")
+    keep_key(folder)
+    with serve(folder, "--set", "max_tokens=60") as served:
         yield served.root
 
 

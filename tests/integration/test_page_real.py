@@ -9,11 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serving import Served, serve
-
-from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.keys import new_key
-from hammingmark.keyring import Keyring
+from tests.conftest import Texts
+from tests.serving import Served, keep_key, serve
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -45,20 +42,19 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serve(tmp_path_factory.mktemp("page"), "--set", "policy.switch_off=allowed") as made:
+    folder = tmp_path_factory.mktemp("page")
+    keep_key(folder)
+    with serve(folder, "--set", "policy.switch_off=allowed") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def marked(served: Served) -> str:
-    """A text that the service wrote."""
-    body = {"prompt": "The lighthouse had been dark for a year.", "max_tokens": 160}
-    for seed in range(8):  # the model ends a few texts after a sentence or two
-        asked = {**body, "seed": seed}
-        answer = httpx.post(f"{served.url}/completions", json=asked, timeout=300).json()
-        if answer["watermark"]["p_value"] < 1e-3:
-            return str(answer["choices"][0]["text"]).strip()
-    raise AssertionError("no text shows the mark")
+def marked(served: Served, texts: Texts) -> str:
+    """The text, of those written under the same key, that shows the mark the most."""
+    written = [each.text.strip() for each in texts.marked]
+    question = {"texts": written}
+    answer = httpx.post(f"{served.url}/watermark/detect", json=question, timeout=300).json()
+    return min(zip(answer["results"], written, strict=True), key=lambda two: two[0]["p_value"])[1]
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +135,8 @@ def test_texts_are_written_side_by_side(page: Any) -> None:
         page.wait_for_selector(f"#column-{column} [data-part=text] .arrived")
     page.wait_for_selector("#write-button:not([aria-disabled=true])")
     told = {name: page.text_content(f"#column-{name}") for name in ("marked", "plain")}
-    assert "Marked." in told["marked"]
+    # Of one sentence now and then no candidate satisfies the rule.
+    assert "Marked." in told["marked"] or "Partly marked." in told["marked"]
     assert "Not marked." in told["plain"]
     page.click("#column-marked [data-part=judge]")
     page.wait_for_selector("#verdict")
@@ -181,7 +178,7 @@ def test_the_bits_of_a_transition_are_shown(
 ) -> None:
     """Under a key of bits, whatever the text: as squares, and in words for who cannot see them."""
     folder = tmp_path_factory.mktemp("bits")
-    Keyring(folder / "keys").add(new_key(load_encoder(), method="hamming"), name="default")
+    keep_key(folder, method="hamming")
     with serve(folder) as made:
         page = browser.new_page()
         page.set_default_timeout(PATIENCE)

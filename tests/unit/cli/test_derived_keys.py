@@ -25,9 +25,6 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
         monkeypatch.setattr(module, "fetch_encoder", lambda text: FakeEncoder())
     monkeypatch.setattr(generate_module, "fetch_backend", lambda text, **options: FakeBackend())
     monkeypatch.chdir(tmp_path)
-    # One secret for all runs: the fake model has few sentences to say, and under one key in six it
-    # repeats itself so much that thirty keys cannot be searched.
-    monkeypatch.setattr("hammingmark.keys.secrets.token_bytes", lambda size: bytes(range(size)))
 
     def run(*arguments: str) -> str:
         assert run_main(*arguments) == 0, capsys.readouterr().err

@@ -28,7 +28,6 @@ def run(monkeypatch: pytest.MonkeyPatch, command: Run, asked: list[str]) -> Run:
         monkeypatch.setattr(module, "fetch_encoder", fetch_encoder)
     for module in (detect_module, generate_module):
         monkeypatch.setattr(module, "fetch_backend", fetch_backend)
-    monkeypatch.setattr("hammingmark.keys.secrets.token_bytes", lambda size: bytes(range(size)))
     for name in ("online", "offline"):
         made = command("keys", "new", "--name", name, "--method", f"pmark-{name}", "--set", "N=16")
         assert made[0] == 0, made[2]

@@ -11,7 +11,6 @@ from tests.unit.server.harness import Home, Served, counts, error_of, key_of, ma
 
 from hammingmark.errors import KeyFileError, KeyMismatch
 from hammingmark.keyring import Keyring, save
-from hammingmark.keys import Secret
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.server.marking.keys import MarkingKey, Writers
 from hammingmark.testing import FakeBackend, FakeEncoder
@@ -37,11 +36,8 @@ def marking(ring: Keyring, told: list[tuple[bool, str]], reference: str = "defau
     )
 
 
-def test_a_rotated_key_marks_from_the_next_answer_on(
-    serve: Serve, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rotated_key_marks_from_the_next_answer_on(serve: Serve, home: Home) -> None:
     served = serve()
-    monkeypatch.setattr(Secret, "fresh", lambda: Secret(bytes([9]) * 32))
     before = served.chat(max_tokens=120)
     _, new = home.keyring.rotate("default")
     after = served.chat(max_tokens=120)
