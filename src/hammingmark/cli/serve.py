@@ -54,7 +54,9 @@ def serve(
     from. On the first start a key is made.
     """
     require_libraries(_LIBRARIES, part="The service", get="hammingmark[server]")
+    from hammingmark.server.authorization import ApiKeys
     from hammingmark.server.config import describe, read_config
+    from hammingmark.server.listening import listening, url_of
     from hammingmark.server.logs import setup
     from hammingmark.server.run import run
 
@@ -78,12 +80,14 @@ def serve(
             click.echo(f"{row.name:<{width}}  {row.value}  ({row.source})")
             click.echo(f"{'':<{width}}  {row.meaning}")
         return
-    keyring = Keyring(environment_now().keyring)
-    _ensure_key(keyring, config.key)
-    setup(config.log.level, format=config.log.format)
-    scheme = f"http://{config.host}:{config.port}"
-    click.echo(f"Serving at {scheme}/ (the page) and {scheme}/v1 (OpenAI's interface).", err=True)
-    run(config)
+    if config.api_keys:
+        ApiKeys(config.api_keys)  # before anything is made
+    with listening(config.host, config.port) as sockets:
+        _ensure_key(Keyring(environment_now().keyring), config.key)
+        setup(config.log.level, format=config.log.format)
+        root = url_of(config.host, sockets)
+        click.echo(f"Serving at {root}/ (the page) and {root}/v1 (OpenAI's interface).", err=True)
+        run(config, sockets)
 
 
 def _ensure_key(keyring: Keyring, name: str) -> None:

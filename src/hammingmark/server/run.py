@@ -54,14 +54,18 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def run(config: ServerConfig) -> None:
+def run(config: ServerConfig, sockets: list[socket.socket]) -> None:
     """Serve until SIGINT or SIGTERM; answers under way have their time to end.
+
+    Args:
+        config: the settings.
+        sockets: at which clients connect.
 
     Raises:
         HammingMarkError: a setting names what there is not.
     """
 
     async def main() -> None:
-        await Server(Service(config)).serve()
+        await Server(Service(config)).serve(sockets)
 
     asyncio.run(main())

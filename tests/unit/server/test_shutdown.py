@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -155,11 +156,11 @@ def test_the_service_runs_as_the_settings_say(home: Home, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("hammingmark.server.run.Server", Watched)
     monkeypatch.setattr("hammingmark.server.run.Service", lambda config: home.service(port=0))
-    running = threading.Thread(target=run, args=(ServerConfig(port=0),), daemon=True)
+    opened = socket.create_server(("127.0.0.1", 0))
+    host, port = opened.getsockname()
+    running = threading.Thread(target=run, args=(ServerConfig(), [opened]), daemon=True)
     running.start()
     server = started.get(timeout=PATIENCE)
-    host, port = server.servers[0].sockets[0].getsockname()
-    assert host == "127.0.0.1"
     answer = httpx.get(f"http://{host}:{port}/healthz")
     assert answer.json() == {"status": "alive"}
     assert "server" not in answer.headers
