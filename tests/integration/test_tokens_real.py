@@ -12,6 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from tests.unit.server.harness import (
+    Home,
+    LoopThread,
+    Served,
+    error_of,
+    mark_of,
+    text_of,
+)
 
 import hammingmark
 from hammingmark import registry
@@ -243,3 +251,48 @@ def test_another_models_tokens_are_refused(make: Any, model: Any, tmp_path: Path
     other = replace(key, config=replace(key.config, tokenizer=tokenizer))
     with pytest.raises(hammingmark.HammingMarkError, match="made for the tokenizer"):
         hammingmark.writer(other, backend=model)
+
+
+@pytest.fixture
+def loop() -> Iterator[LoopThread]:
+    made = LoopThread()
+    yield made
+    made.close()
+
+
+def test_the_service_marks_tokens_and_says_what_they_prove(
+    model: Any, make: Any, encoder: Encoder, tmp_path: Path, loop: LoopThread
+) -> None:
+    home = Home(tmp_path)
+    served = Served(
+        home.service(key=make("sir"), backend=model, encoder=encoder, audit={"file": home.audit}),
+        loop,
+    )
+    for seed in range(8):  # the model ends some texts within a sentence or two
+        answer = served.complete(prompt=PROMPTS[0], max_tokens=90, seed=seed)
+        mark = mark_of(answer)
+        if mark["emitted_tokens"] > 60:
+            break
+    assert mark["key_id"] == make("sir").id
+    found = served.detect(text_of(answer))
+    assert (found["unit"], found["p_value"]) == ("token", mark["p_value"])
+    # The first words of a text have no context under which they could be marked.
+    short = mark_of(served.complete(prompt=PROMPTS[0], max_tokens=4))
+    assert (short["status"], short["key_id"], short["p_value"]) == ("unmarked", None, None)
+    assert "none of its tokens can carry the mark" in short["reason"]
+    assert [row["status"] for row in home.records("end")][-1] == "unmarked"
+    refused = served.post(
+        "/v1/completions", {"prompt": "It rained.", "max_tokens": 4, "frequency_penalty": 1}
+    )
+    assert refused.status_code == 400
+    assert error_of(refused)["param"] == "frequency_penalty"
+
+
+def test_a_short_answer_of_tokens_is_refused_before_any_of_it_is_sent(
+    model: Any, make: Any, encoder: Encoder, tmp_path: Path, loop: LoopThread
+) -> None:
+    strict = {"unmarkable": "refuse"}
+    service = Home(tmp_path).service(key=make("sir"), backend=model, encoder=encoder, policy=strict)
+    answer = Served(service, loop).complete(prompt=PROMPTS[0], max_tokens=4, stream=True)
+    assert answer.status_code == 503
+    assert error_of(answer)["code"] == "watermark_failed"

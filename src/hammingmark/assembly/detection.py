@@ -24,6 +24,7 @@ from hammingmark.method_config import (
     MethodConfig,
     SentenceConfig,
     TokenConfig,
+    TokenizerId,
 )
 from hammingmark.pipeline.calibrate import fit_calibration
 from hammingmark.pipeline.detect import REFERENCES, Detector
@@ -133,6 +134,7 @@ def detector_of_all(
     level: float = 0.01,
     edits: bool = False,
     encoders: Callable[[str], Encoder] = load_encoder,
+    tokenizers: Callable[[TokenizerId], Tokenizer] = tokenizer_of,
 ) -> Detector | DetectorGroup:
     """A detector for keys of any methods, each with the parts that it wants.
 
@@ -142,6 +144,7 @@ def detector_of_all(
         edits: whether sentences may have been joined, split or inserted; keys of methods that do
             not allow for it are then left out.
         encoders: gives the encoder of a name.
+        tokenizers: gives the tokenizer that a key was made for.
 
     Raises:
         InputError: there is no key, none whose method allows for edits, or only such as are judged
@@ -156,7 +159,8 @@ def detector_of_all(
         if isinstance(mark, ReadsSamples) or (edits and not isinstance(mark, ReadsEdits)):
             continue
         encoder = encoders(config.encoder.name) if isinstance(config, EMBEDDING) else None
-        made.append(detector(some, level=level, edits=edits, encoder=encoder))
+        tokenizer = tokenizers(config.tokenizer) if isinstance(config, TokenConfig) else None
+        made.append(detector(some, level=level, edits=edits, encoder=encoder, tokenizer=tokenizer))
     if not made:
         able = "allows for edits" if edits else "is judged without the model that wrote the text"
         raise InputError(f"None of these keys is of a method that {able}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +64,12 @@ class Comparison:
 
 
 def compare(
-    test: SignificanceTest, *, limit: int, level: float = 0.01, stop_after: int = 0
+    test: SignificanceTest,
+    *,
+    limit: int,
+    level: float = 0.01,
+    stop_after: int = 0,
+    pause: Callable[[], None] = lambda: None,
 ) -> Comparison:
     """Test a text of at least one unit.
 
@@ -72,9 +78,10 @@ def compare(
         limit: K, the most draws of it to look at.
         level: the p-value to reach, for the estimate of power.
         stop_after: how many of them may reach a score before its test stops; 0 never stops.
+        pause: called now and then; what it raises ends the test.
     """
     if isinstance(test.null, ComputedNull):
-        return _compare_by_tails(test, test.null, level=level)
+        return _compare_by_tails(test, test.null, level=level, pause=pause)
     windows = best_windows(test.own - test.centre)
     blur = _BLUR * len(test.own)
     total, best = float(test.own.sum()) - blur, float(test.best.sum()) - blur
@@ -84,6 +91,7 @@ def compare(
     scans: list[NDArray[np.float64]] = []
     blocks = test.null.blocks()
     while not (whole.stopped and window.stopped):
+        pause()
         sums, bests = scan_along(next(blocks), test.centre)
         wholes.append(sums)
         scans.append(bests)
@@ -108,11 +116,14 @@ def compare(
     )
 
 
-def _compare_by_tails(test: SignificanceTest, null: ComputedNull, *, level: float) -> Comparison:
+def _compare_by_tails(
+    test: SignificanceTest, null: ComputedNull, *, level: float, pause: Callable[[], None]
+) -> Comparison:
     """The same where the null knows its tails; windows as long as they are out of the way."""
     windows: list[Passage] = []
     ordinary = 0
     for begin, end, _ in best_windows(test.own - test.centre):
+        pause()
         p_value = null.window_p_value(test.own, slice(begin, end))
         if p_value <= _ORDINARY:
             windows.append(Passage(begin, end, p_value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from hammingmark.core.calibration import Calibration, counted_increments
@@ -12,6 +12,7 @@ from hammingmark.errors import InputError
 from hammingmark.pipeline.key_search import KeySearch
 from hammingmark.pipeline.reading import ReadText, TextReader
 from hammingmark.protocols import (
+    ComputedNull,
     ConditionsOnTopic,
     MayBeKeyless,
     ReadsEdits,
@@ -28,7 +29,12 @@ SMALLEST_LEVEL = 1e-6
 _DEPTH = 4  # reference keys for each that a p-value at the level needs at least
 _STOP_AFTER = 100  # reference keys that reach a score before its test stops
 _STOP_SOON_AFTER = 20  # the same where many more are drawn because many keys are searched
+_MOST_DRAWS = 40_000_000  # some minutes
 _LEAST_POWER = 0.2  # a text that would show a mark less often than this says nothing by silence
+
+
+def _go_on() -> None:
+    """Nobody waits."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,9 @@ class Detector:
             enough of them reach its score.
         calibration: thresholds to decide by instead of the p-value.
         threshold: one fixed threshold to decide by instead of the p-value.
+        among: keys that are searched in all, where others search the rest; the p-value is
+            corrected for all of them. By default its own alone.
+        pause: called between slices of long work; what it raises ends the work.
     """
 
     reader: TextReader
@@ -59,6 +68,8 @@ class Detector:
     references: int = REFERENCES
     calibration: Calibration | None = None
     threshold: float | None = None
+    among: int = 0
+    pause: Callable[[], None] = _go_on
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
@@ -94,8 +105,13 @@ class Detector:
 
     @property
     def keys(self) -> int:
-        """How many keys are searched."""
+        """How many keys it searches."""
         return len(self.search)
+
+    @property
+    def searched(self) -> int:
+        """How many keys are searched in all: what p-values are corrected for."""
+        return max(self.among, self.keys)
 
     def judge(self, text: str) -> Verdict:
         """Judge one text."""
@@ -122,14 +138,15 @@ class Detector:
         scored = [self._score(watermark, text) for watermark in watermarks]
         if not scored[0].evidence.scores:
             return self._too_short(scored[0].evidence, text)
-        limit = max(self.references, math.ceil(_DEPTH * self.keys / self.level))
         tests = [self._test(each) for each in scored]
+        limit = self._draws_of(tests)
         comparisons = [
             compare(
                 test,
                 limit=limit,
-                level=self.level / self.keys,
+                level=self.level / self.searched,
                 stop_after=_STOP_AFTER if limit == self.references else _STOP_SOON_AFTER,
+                pause=self.pause,
             )
             for test in tests
         ]
@@ -142,7 +159,7 @@ class Detector:
             key=lambda each: each[0].p_value,
         )
         best = min(range(len(scored)), key=lambda i: comparisons[i].p_value)
-        if found and self.keys * comparisons[best].p_value > self.level:
+        if found and self.searched * comparisons[best].p_value > self.level:
             best = found[0][1]
         passages = tuple(passage for passage, _ in found)
         evidence, key = scored[best].evidence, watermarks[best].key
@@ -165,6 +182,20 @@ class Detector:
         if self.threshold is not None:
             return _by_threshold(verdict, value, self.threshold)
         return verdict
+
+    def _draws_of(self, tests: list[SignificanceTest]) -> int:
+        """How many draws of the null distribution are looked at, at most.
+
+        Raises:
+            InputError: that is more than anybody waits for.
+        """
+        limit = max(self.references, math.ceil(_DEPTH * self.searched / self.level))
+        if limit > _MOST_DRAWS and not all(isinstance(each.null, ComputedNull) for each in tests):
+            raise InputError(
+                f"To find one of {self.searched:,} keys at the level {self.level:g} takes up to "
+                f"{limit:,} reference keys. Search fewer keys, or at a higher level."
+            )
+        return limit
 
     def _score(self, watermark: Watermark, text: ReadText) -> ScoredText:
         if text.samples is not None and isinstance(watermark, ReadsSamples):
@@ -204,7 +235,7 @@ class Detector:
             evidence=evidence,
             pieces=text.pieces,
             key_id=None,
-            keys=self.keys,
+            keys=self.searched,
             edits=self.reader.edits,
         )
 
@@ -220,7 +251,7 @@ class Detector:
         rests_on = before if evidence.rests_on is None else evidence.rests_on
         key = watermark.key
         for window in found.windows:
-            p_value = min(1.0, self.keys * window.p_value)
+            p_value = min(1.0, self.searched * window.p_value)
             if p_value <= self.level:
                 begin, end = max(0, window.begin + before - rests_on), window.end + before
                 yield Passage(begin, end, p_value, key_id=key.id, label=key.label)
@@ -232,8 +263,8 @@ class Detector:
         text: ReadText,
         passages: tuple[Passage, ...],
     ) -> Verdict:
-        p_value = min(1.0, self.keys * found.p_value)
-        attainable = min(1.0, self.keys * found.attainable)
+        p_value = min(1.0, self.searched * found.p_value)
+        attainable = min(1.0, self.searched * found.attainable)
         watermarked: bool | None = p_value <= self.level
         if watermarked:
             reason = f"p = {p_value:.2g} is at most the level {self.level:g}."
@@ -261,14 +292,14 @@ class Detector:
             evidence=evidence,
             pieces=text.pieces,
             key_id=None,
-            keys=self.keys,
+            keys=self.searched,
             edits=self.reader.edits,
             references=found.references,
             attainable=attainable,
             power=found.power,
             tail_estimate=None
             if found.tail_estimate is None
-            else min(1.0, self.keys * found.tail_estimate),
+            else min(1.0, self.searched * found.tail_estimate),
             passages=passages,
         )
 

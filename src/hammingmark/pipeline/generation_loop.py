@@ -25,6 +25,7 @@ from hammingmark.records import Candidate, GenerationStep, Request
 
 _LOG = logging.getLogger(__name__)
 
+_FAIL_ALONE = 2  # texts that the encoder is tried on alone, and in vain
 _REMEMBERED = 256  # candidates that were given up and may still come back
 
 Written = tuple[GenerationState, GenerationStep]
@@ -177,21 +178,40 @@ class GenerationLoop:
 
 
 def _embed(places: Sequence[_Place]) -> None:
-    """Embed sentences of one encoder in one go; if it fails, their texts end with that."""
+    """Embed sentences of one encoder in one go; if it fails, text by text.
+
+    A text for which it fails alone, too, ends with that. After the second such one nobody waits
+    for an encoder that has gone away.
+    """
+    words = _embed_together(places)
+    if not words:
+        return
+    texts: dict[GenerationState, list[_Place]] = {}
+    for place in places:
+        texts.setdefault(place.document, []).append(place)
+    failed = 0
+    for document, some in texts.items():
+        if len(texts) > 1 and failed < _FAIL_ALONE:
+            words = _embed_together(some)
+        if words:
+            failed += 1
+            document.fail(words)
+
+
+def _embed_together(places: Sequence[_Place]) -> str:
+    """Embed sentences in one go; what went wrong, if anything did."""
     encoder = places[0].document.encoder
     assert encoder is not None
     began = time.perf_counter()
     try:
         embeddings = encoder.encode([place.sentence for place in places])
-    except Exception as error:  # of a library too: it must not end the texts of other encoders
-        known = isinstance(error, HammingMarkError)
-        if not known:
-            _LOG.exception("the encoder failed")
-        words = str(error) if known else f"The encoder failed ({type(error).__name__})."
-        for place in places:
-            place.document.fail(words)
-        return
+    except HammingMarkError as error:
+        return str(error)
+    except Exception as error:  # of a library: it must not end the texts of other encoders
+        _LOG.exception("the encoder failed")
+        return f"The encoder failed ({type(error).__name__})."
     share = (time.perf_counter() - began) / len(places)
     for place, embedding in zip(places, embeddings, strict=True):
         place.candidates.place_embedding(place.draw, embedding)
         place.document.spend(encoder_seconds=share)
+    return ""

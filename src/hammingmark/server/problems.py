@@ -75,7 +75,9 @@ class Problem(Exception):
         if isinstance(error, BackendError):
             return cls.of_model(str(error))
         _, status, kind, words = next(row for row in _KINDS if isinstance(error, row[0]))
-        _log(error.__class__.__name__, str(error))
+        said = str(error)
+        # Another server's words may quote a request, and what is in a request is not logged.
+        _log(error.__class__.__name__, said.partition(": ")[0] if _ADDRESS.search(said) else said)
         return cls(status, f"{words}; try again later. The log of the service says why.", kind=kind)
 
     @classmethod

@@ -25,7 +25,7 @@ from hammingmark.keys import WatermarkKey, as_label
 from hammingmark.pipeline.engine import Engine
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.protocols import Backend, Encoder, LogitsBackend
-from hammingmark.records import Sampling
+from hammingmark.records import Sampling, Verdict
 from hammingmark.server.audit import AuditLog, written
 from hammingmark.server.authorization import ApiKey, ApiKeys
 from hammingmark.server.config import ServerConfig
@@ -36,6 +36,7 @@ from hammingmark.server.marking.answering import Answering, Plan
 from hammingmark.server.marking.interpret import (
     config_of,
     count_prompts,
+    drawn_plainly,
     prompts_of,
     why_not_text,
     why_unmarkable,
@@ -44,6 +45,7 @@ from hammingmark.server.marking.keys import MarkingKey, Writers
 from hammingmark.server.marking.recording import Asker
 from hammingmark.server.marking.schema import Asked
 from hammingmark.server.metrics import Metrics
+from hammingmark.server.parts import Parts
 from hammingmark.server.problems import Problem
 from hammingmark.server.rate_limit import RateLimiter, client_of
 from hammingmark.server.upstream import Exchange, Upstream
@@ -104,8 +106,9 @@ class Service:
         self.metrics = Metrics()
         keyring = Keyring((environment or environment_now()).keyring)
         self.key = MarkingKey(config.key, keyring=keyring, on_reload=self._key_changed)
+        parts = Parts(encoder)
         self.detection = Detection(
-            keyring, further=self.key.used, encoder=encoder, on_problem=self._key_trouble
+            keyring, parts, further=self.key.used, on_problem=self._key_trouble
         )
         self.api_keys = (
             ApiKeys(
@@ -131,7 +134,7 @@ class Service:
             else None
         )
         self._engine = Engine(self.backend)
-        self._writers = Writers(self.backend, encoder=encoder)
+        self._writers = Writers(self.backend, parts)
         self._judging = Judging(
             at_once=max(1, (os.cpu_count() or 1) // 2), most=config.limits.detections
         )
@@ -341,7 +344,7 @@ class Service:
             asker,
             engine=self._engine,
             writers=self._writers,
-            judge=self._p_value,
+            judge=self._judge_answer,
             audit=self.audit,
             timeout=self.config.limits.request_timeout,
             first_timeout=self.config.limits.first_sentence_timeout,
@@ -396,10 +399,10 @@ class Service:
         finally:
             self._ended.set()
 
-    async def _p_value(self, key: WatermarkKey, text: str) -> float | None:
+    async def _judge_answer(self, key: WatermarkKey, text: str) -> Verdict | None:
         try:
             return await asyncio.get_running_loop().run_in_executor(
-                self._own_judging, self.detection.p_value, key, text
+                self._own_judging, self.detection.judge_answer, key, text
             )
         except HammingMarkError as error:  # an answer is marked whether or not it can be judged now
             words = type(error).__name__
@@ -432,8 +435,7 @@ class Service:
             sampling=sampling,
         )
         if isinstance(self.backend, LogitsBackend):
-            # transformers draws by the four numbers alone.
-            return made.with_sampling(replace(made.text_sampling, further=()))
+            return drawn_plainly(made)
         named = self.model_of(asked)
         if self.upstream and not named:
             raise Problem(400, "The upstream offers several models; name one.", param="model")

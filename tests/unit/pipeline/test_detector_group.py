@@ -12,7 +12,7 @@ from hammingmark.assembly.detection import detector, detector_of_all
 from hammingmark.assembly.keys import new_key
 from hammingmark.errors import InputError
 from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.detector_group import DetectorGroup, corrected, rank
+from hammingmark.pipeline.detector_group import DetectorGroup, rank
 from hammingmark.pipeline.generate import GenerationConfig, Writer
 from hammingmark.protocols import Splitter
 from hammingmark.records import Evidence, Passage, Prompt, Verdict
@@ -34,20 +34,24 @@ def every(*keys: WatermarkKey, level: float = 0.01) -> DetectorGroup:
     return made
 
 
+def write(own: WatermarkKey, splitter: Splitter, *, sentences: int = 14) -> str:
+    """A marked text."""
+    config = GenerationConfig(max_tokens=10_000, max_sentences=sentences)
+    made = Writer(FakeBackend(), splitter, ENCODER, HammingMark(own), config)
+    return made.write(Prompt("It rained."), seed=1).text
+
+
 def test_the_key_of_a_text_is_found_among_those_of_other_methods(splitter: Splitter) -> None:
     own = key(1, "hamming")
-    config = GenerationConfig(max_tokens=10_000, max_sentences=14)
-    text = Writer(FakeBackend(), splitter, ENCODER, HammingMark(own), config).write(
-        Prompt("It rained."), seed=1
-    )
+    text = write(own, splitter)
     others = [key(2, "bilinear"), key(3, "bilinear"), key(4, "hamming", bits=10)]
-    alone = detector(own, encoder=ENCODER).judge(text.text)
-    found = every(*others, own).judge(text.text)
+    alone = detector(own, encoder=ENCODER).judge(text)
+    found = every(*others, own).judge(text)
     assert found.watermarked
     assert (found.key_id, found.keys, found.level) == (own.id, 4, 0.01)
     assert found.p_value == pytest.approx(min(1.0, 4 * (alone.p_value or 1.0)), rel=0.5)
     assert "at most the level 0.01" in found.reason
-    assert not every(*others).judge(text.text).watermarked
+    assert not every(*others).judge(text).watermarked
 
 
 def test_the_level_holds_over_all_keys() -> None:
@@ -105,29 +109,52 @@ def verdict(p_value: float | None, watermarked: bool | None, *passages: float) -
     )
 
 
-def test_what_is_found_comes_first_then_passages_then_the_smallest_p_value() -> None:
+def test_what_is_found_comes_first_then_passages_then_who_cannot_tell() -> None:
     ordered = [
         verdict(0.001, True),
         verdict(0.002, True, 0.0001),
         verdict(0.6, False, 0.001),
         verdict(0.5, None, 0.002),
-        verdict(0.1, False),
         verdict(0.2, None),
         verdict(None, None),
+        verdict(0.1, False),
+        verdict(0.3, False),
     ]
     assert sorted(Random(5).sample(ordered, len(ordered)), key=rank) == ordered
 
 
-def test_a_corrected_verdict_says_what_its_p_value_says() -> None:
-    """Also where the share of some keys lies below the least level that is looked at."""
-    found = replace(verdict(8e-7, True, 8e-7, 1e-7), level=1e-6)
-    told = corrected(found, by=2.0, level=1e-6, keys=2)
-    assert (told.watermarked, told.p_value, told.keys) == (False, 1.6e-6, 2)
-    assert [each.p_value for each in told.passages] == [2e-7]
-    assert told.reason.startswith("p = 1.6e-06 is above the level 1e-06. But sentences 1 to 2")
-    unknown = corrected(verdict(None, None), by=2.0, level=0.01, keys=2)
-    assert (unknown.watermarked, unknown.p_value, unknown.reason) == (None, None, "as it was")
-    small = every(key(1, "hamming"), key(2, "random-code"), level=1e-6).judge(
-        "One here. Two there."
-    )
-    assert small.level == 1e-6
+def test_one_key_that_cannot_tell_is_enough_not_to_deny() -> None:
+    """In whichever order the keys are given."""
+    keys = [key(1, "hamming"), key(2, "random-code", codes=4)]
+    text = "The door was open. Somebody had been here."
+    alone = [detector(each, encoder=ENCODER).judge(text).watermarked for each in keys]
+    assert None in alone
+    for some in (keys, keys[::-1]):
+        assert every(*some).judge(text).watermarked is None
+
+
+def test_all_that_is_said_is_corrected_for_all_keys(splitter: Splitter) -> None:
+    """As if every key had been tried by one detector."""
+    text = " ".join(paragraph(Random(number)) for number in range(3))
+    others = [key(2, "bilinear"), key(3, "bilinear"), key(4, "simmark", gamma=0.1)]
+    alone = detector(others[2], encoder=ENCODER).judge(text)
+    own = replace(every(*others).detectors[1], among=7)
+    assert own.keys == 1
+    told = own.judge(text)
+    assert told.keys == own.searched == 7
+    assert told.p_value == pytest.approx(min(1.0, 7 * (alone.p_value or 0.0)))
+    assert told.attainable == pytest.approx(min(1.0, 7 * alone.attainable))
+    assert told.reason.endswith("It rests on no secret: anybody can compute it.")
+    drawn = detector(key(1, "hamming"), encoder=ENCODER)
+    long = write(key(1, "hamming"), splitter, sentences=40)
+    found, shared = (each.judge(long) for each in (drawn, replace(drawn, among=3)))
+    assert found.tail_estimate is not None
+    assert shared.tail_estimate == pytest.approx(3 * found.tail_estimate, rel=0.5)
+
+
+def test_what_nobody_waits_for_is_refused() -> None:
+    many = replace(detector(key(1, "hamming"), encoder=ENCODER, level=1e-6), among=300)
+    with pytest.raises(InputError, match=r"300 keys at the level 1e-06 .* 1,200,000,000 reference"):
+        many.judge(paragraph(Random(1)))
+    computed = replace(detector(key(1, "bilinear"), encoder=ENCODER, level=1e-6), among=300)
+    assert computed.judge(paragraph(Random(1))).keys == 300

@@ -289,6 +289,26 @@ def test_an_encoder_that_fails_ends_its_own_texts(
     assert callers[1].result().error == "The encoder is down."
 
 
+def test_a_sentence_that_an_encoder_refuses_ends_its_own_text(splitter: Splitter) -> None:
+    """And not those that were embedded with it."""
+    made = writer(splitter, FakeBackend(parallel=8), max_sentences=4, first="free")
+    whole = made.write_many(PROMPTS[:4], seed=1)
+    wrong, together = whole[1].sentences[2], []
+
+    class Picky(FakeEncoder):
+        def encode(self, sentences: Any) -> FloatArray:
+            if wrong in sentences:
+                together.append(len(sentences))
+                raise EncoderError("I do not like this.")
+            return super().encode(sentences)
+
+    told = replace(made, encoder=Picky()).write_many(PROMPTS[:4], seed=1)
+    assert [each.error for each in told] == [None, "I do not like this.", None, None]
+    assert [each.fault for each in told] == [None, "encoder", None, None]
+    assert [told[place].text for place in (0, 2, 3)] == [whole[place].text for place in (0, 2, 3)]
+    assert together[0] > together[1]
+
+
 def test_a_fault_of_one_caller_is_his_own(
     splitter: Splitter, engines: list[Engine], caplog: pytest.LogCaptureFixture
 ) -> None:

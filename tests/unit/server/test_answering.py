@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from random import Random
@@ -11,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 from tests.unit.server.harness import (
+    PATIENCE,
     TOKENS,
     BrokenEncoder,
     GatedBackend,
@@ -91,6 +93,11 @@ def saying(*texts: str) -> FakeBackend:
     return FakeBackend(sentences=lambda request: whole[len(request.written) :])
 
 
+def assert_not_told(answer: str) -> None:
+    """An encoder's own words may name files and hosts, or quote somebody else's sentence."""
+    assert "The encoder is down." not in answer
+
+
 def test_an_encoder_that_fails_at_once_refuses_the_answer(serve: Serve) -> None:
     served = serve(encoder=broken_encoder())
     for stream in (False, True):
@@ -98,7 +105,8 @@ def test_an_encoder_that_fails_at_once_refuses_the_answer(serve: Serve) -> None:
         assert answer.status_code == 503
         error = error_of(answer)
         assert (error["type"], error["code"]) == ("watermark_error", "watermark_failed")
-        assert "The encoder is down." in error["message"]
+        assert "The encoder failed" in error["message"]
+        assert_not_told(answer.text)
 
 
 def test_an_encoder_that_fails_before_a_text_begins_refuses_it_too(serve: Serve) -> None:
@@ -119,7 +127,8 @@ def test_an_answer_that_cannot_be_marked_is_delivered_and_says_so(
     mark = mark_of(answer)
     assert (mark["status"], mark["key_id"], mark["label"]) == ("unmarked", None, None)
     assert (mark["accepted"], mark["p_value"]) == (0, None)
-    assert mark["reason"] == "Marking failed: The encoder is down."
+    assert mark["reason"].startswith("Marking failed: The encoder failed")
+    assert_not_told(answer.text)
     assert len(text_of(answer).split()) == mark["emitted_tokens"] == TOKENS
     assert counts(served, "answers_total") == {'reason="failure",status="unmarked"': 1}
     assert answer.headers["x-watermark-status"] == ("marking" if stream else "unmarked")
@@ -141,7 +150,8 @@ def test_what_follows_a_failure_is_unmarked_and_says_so(serve: Serve, stream: bo
     answer = served.chat(stream=stream)
     mark = mark_of(answer)
     assert (mark["status"], mark["key_id"]) == ("partly", key_of().id)
-    assert mark["reason"] == "Marking failed: The encoder is down."
+    assert mark["reason"].startswith("Marking failed: The encoder failed")
+    assert_not_told(answer.text)
     assert mark["p_value"] is None  # which takes an encoder
     assert 0 < mark["accepted"] <= 2 < mark["sentences"]
     text = text_of(answer)
@@ -433,6 +443,45 @@ def test_a_full_context_ends_an_answer_at_its_length(serve: Serve, stream: bool)
     assert text_of(answer).endswith(".")
     last = events_of(answer)[-2] if stream else answer.json()
     assert last["choices"][0]["finish_reason"] == "length"
+
+
+def test_what_takes_long_before_the_model_writes_counts_too(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as loading an encoder; what was asked for meanwhile is written for nobody."""
+    served = serve(limits={"request_timeout": 0.05})
+    go_on = threading.Event()
+    make = served.service._writers.writer
+
+    def slow(*given: Any, **named: Any) -> Any:
+        assert go_on.wait(PATIENCE)
+        return make(*given, **named)
+
+    monkeypatch.setattr(served.service._writers, "writer", slow)
+    try:
+        answer = served.chat()
+    finally:
+        go_on.set()
+    assert answer.status_code == 504
+    until(lambda: served.service._engine.unfinished == 0)
+
+
+def test_an_answer_does_not_wait_for_ever_to_be_judged(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hammingmark.server.marking.answering._LAST_MOMENT", 0.05)
+    served = serve(limits={"request_timeout": 4.0})
+    go_on = threading.Event()
+
+    def slow(*given: Any) -> None:
+        assert go_on.wait(PATIENCE)
+
+    monkeypatch.setattr(served.service.detection, "judge_answer", slow)
+    try:
+        mark = mark_of(served.chat(max_tokens=20))
+    finally:
+        go_on.set()
+    assert (mark["status"], mark["p_value"]) == ("marked", None)
 
 
 @pytest.mark.parametrize("limits", [{"request_timeout": 0.05}, {"first_sentence_timeout": 0.05}])

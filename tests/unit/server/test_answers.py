@@ -25,9 +25,9 @@ from tests.unit.server.harness import (
 
 from hammingmark.assembly.marking import writer
 from hammingmark.pipeline.generation_config import GenerationConfig
-from hammingmark.records import Cost
+from hammingmark.records import Cost, Evidence, Verdict
 from hammingmark.server.marking.answers import Choice, summary, usage
-from hammingmark.server.marking.marks import Mark, with_p_value
+from hammingmark.server.marking.marks import Mark, with_verdict
 from hammingmark.testing import FakeBackend, FakeEncoder
 
 Serve = Callable[..., Served]
@@ -372,9 +372,38 @@ def test_usage_says_which_tokens_are_estimated() -> None:
 def test_an_answer_says_what_it_proves(
     mark: Mark, p_value: float | None, status: str, cause: str, words: str
 ) -> None:
-    found = with_p_value(mark, p_value)
+    found = with_verdict(mark, verdict_of(p_value))
     assert (found.status, found.cause, found.p_value) == (status, cause, p_value)
     assert found.reason == words
+
+
+def verdict_of(
+    p_value: float | None, *, unit: str = "sentence", watermarked: bool | None = None
+) -> Verdict:
+    return Verdict(
+        watermarked=watermarked,
+        p_value=p_value,
+        reason="",
+        level=0.01,
+        statistic="",
+        evidence=Evidence(unit, (), None, 1.0),
+        pieces=(),
+        key_id=None,
+    )
+
+
+def test_tokens_that_count_for_nothing_are_not_called_marked() -> None:
+    mark = Mark("marked", "All.", "complete", key_id="hm-1", label="a")
+    assert with_verdict(mark, None) == mark
+    none = with_verdict(mark, verdict_of(None, unit="token"))
+    assert (none.status, none.cause, none.key_id, none.label) == ("unmarked", "short", None, None)
+    few = with_verdict(mark, verdict_of(0.2, unit="token"))
+    assert (few.status, few.cause) == ("marked", "short")
+    assert few.reason == "All. Alone it is too short to prove it: p = 0.2."
+    many = with_verdict(mark, verdict_of(0.8, unit="token", watermarked=False))
+    assert (many.status, many.cause, many.key_id) == ("partly", "fallbacks", "hm-1")
+    assert many.reason.startswith("All. But it does not show")
+    assert with_verdict(mark, verdict_of(0.001, unit="token", watermarked=True)).status == "marked"
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_what_a_model_says_of_its_trouble_is_not_recorded(
 def test_what_an_encoder_says_of_its_trouble_is_not_recorded(serve: Serve, home: Home) -> None:
     deliver = {"on_failure": "deliver"}
     served = serve(encoder=broken_encoder(), audit={"file": home.audit}, policy=deliver)
-    assert "The encoder is down." in mark_of(served.chat())["reason"]
+    assert "The encoder failed" in mark_of(served.chat())["reason"]
     (row,) = home.records("end")
     assert (row["status"], row["reason"]) == ("unmarked", "failure")
     assert "The encoder is down." not in home.audit.read_text()

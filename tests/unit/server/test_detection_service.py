@@ -38,6 +38,7 @@ from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.protocols import FloatArray
 from hammingmark.server.detection.service import Detection
+from hammingmark.server.parts import Parts
 from hammingmark.server.service import Service
 from hammingmark.server.settings import ServerConfig
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeTokenizer
@@ -211,7 +212,7 @@ def test_files_that_do_not_change_are_not_read_again(
     home.keyring.add(key_of(), name="default")
     (home.keyring.folder / "broken.json").write_text("{")
     told: list[str] = []
-    detection = Detection(home.keyring, encoder=FakeEncoder(), on_problem=told.append)
+    detection = Detection(home.keyring, Parts(FakeEncoder()), on_problem=told.append)
     first = detection.entries()
     with monkeypatch.context() as patched:
         patched.setattr(Keyring, "survey", lambda ring: pytest.fail("it is read again"))
@@ -321,7 +322,7 @@ def test_edits_need_a_method_that_allows_for_them(serve: Serve, home: Home) -> N
 def test_keys_of_tokens_are_searched_beside_those_of_sentences(
     serve: Serve, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hammingmark.assembly.detection.tokenizer_of", lambda name: FakeTokenizer())
+    monkeypatch.setattr("hammingmark.server.parts.tokenizer_of", lambda name: FakeTokenizer())
     key = new_key(FakeEncoder(), method="kgw", tokenizer=FakeTokenizer())
     home.keyring.add(key, name="tokens")
     served = serve()
@@ -500,7 +501,28 @@ def test_a_file_that_is_no_key_hides_none_of_the_others(serve: Serve, home: Home
 
 
 def test_a_ring_without_a_key_is_told(home: Home) -> None:
-    detection = Detection(home.keyring, encoder=FakeEncoder())
+    detection = Detection(home.keyring, Parts(FakeEncoder()))
     with pytest.raises(Exception, match="holds no key") as missing:
         detection.choose(None)
     assert missing.value.status == 404  # type: ignore[attr-defined]
+
+
+def test_what_nobody_waits_for_is_refused(serve: Serve) -> None:
+    served = serve()
+    labels = [f"day {number}" for number in range(300)]
+    asked = {"text": plain(), "labels": labels, "level": 1e-6, "edits": True}
+    answer = served.post(DETECT, asked)
+    assert answer.status_code == 400
+    assert "Search fewer keys" in error_of(answer)["message"]
+    assert served.detect(plain(), labels=labels, level=1e-6)["keys"] == 300
+
+
+def test_a_tokenizer_that_is_missing_is_told_without_its_file(
+    serve: Serve, home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = new_key(FakeEncoder(), method="kgw", tokenizer=FakeTokenizer())
+    home.keyring.add(key, name="tokens")
+    answer = serve().post(DETECT, {"text": plain(), "keys": ["tokens"]})
+    assert answer.status_code == 503
+    assert "A model that is needed cannot be had" in error_of(answer)["message"]
+    assert "tokenizers" not in answer.text

@@ -12,7 +12,9 @@ from tests.unit.server.harness import Home, Served, counts, error_of, key_of, ma
 from hammingmark.errors import KeyFileError, KeyMismatch
 from hammingmark.keyring import Keyring, save
 from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.server.detection.service import Detection
 from hammingmark.server.marking.keys import MarkingKey, Writers
+from hammingmark.server.parts import Parts
 from hammingmark.testing import FakeBackend, FakeEncoder
 
 Serve = Callable[..., Served]
@@ -149,7 +151,7 @@ def test_a_key_that_is_not_there_is_refused_at_the_start(ring: Keyring) -> None:
 
 
 def test_a_writer_is_made_once_for_each_key_and_label() -> None:
-    writers = Writers(FakeBackend(), encoder=FakeEncoder())
+    writers = Writers(FakeBackend(), Parts(FakeEncoder()))
     config = GenerationConfig(max_tokens=7)
     first = writers.writer(key_of(), config=config)
     assert first.config == config
@@ -161,9 +163,27 @@ def test_a_writer_is_made_once_for_each_key_and_label() -> None:
     assert writers.writer(None, config=config).watermark is None
 
 
+def test_an_encoder_is_loaded_once_for_all_labels(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def load(name: str) -> FakeEncoder:
+        loaded.append(name)
+        return FakeEncoder()
+
+    monkeypatch.setattr("hammingmark.server.parts.load_encoder", load)
+    parts = Parts()
+    writers, detection = Writers(FakeBackend(), parts), Detection(home.keyring, parts)
+    for label in ("a", "b"):
+        writers.writer(key_of().derive(label), config=GenerationConfig())
+        detection.judge_answer(key_of().derive(label), "It was late. Nobody came.")
+    assert loaded == ["fake"]
+
+
 def test_writers_of_many_labels_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hammingmark.server.marking.keys._MOST_WRITERS", 3)
-    writers = Writers(FakeBackend(), encoder=FakeEncoder())
+    writers = Writers(FakeBackend(), Parts(FakeEncoder()))
     config = GenerationConfig()
     first = writers.writer(key_of(), config=config).watermark
     for number in range(5):
@@ -174,7 +194,7 @@ def test_writers_of_many_labels_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_retired_key_writes_nothing_even_if_it_did() -> None:
-    writers = Writers(FakeBackend(), encoder=FakeEncoder())
+    writers = Writers(FakeBackend(), Parts(FakeEncoder()))
     writers.writer(key_of(), config=GenerationConfig())
     with pytest.raises(KeyMismatch, match="retired"):
         writers.writer(key_of().rotate()[0], config=GenerationConfig())

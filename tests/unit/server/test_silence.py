@@ -103,7 +103,7 @@ def test_a_fault_in_a_stream_is_told_at_its_end_and_logged_by_its_kind(
     def fail(*anything: object) -> None:
         raise RuntimeError(WORDS)
 
-    monkeypatch.setattr(served.service.detection, "p_value", fail)
+    monkeypatch.setattr(served.service.detection, "judge_answer", fail)
     answer = served.chat(stream=True)
     assert events_of(answer)[-1]["error"]["type"] == "server_error"
     (line,) = [line for line in told() if line["event"] == "fault"]

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from hammingmark import registry
 from hammingmark.assembly.detection import detector_of_all
-from hammingmark.assembly.encoders import load_encoder
 from hammingmark.keyring import Entry, Keyring
 from hammingmark.keys import WatermarkKey, as_label
 from hammingmark.method_config import MethodConfig
 from hammingmark.pipeline.detect import Detector
 from hammingmark.pipeline.detector_group import DetectorGroup
-from hammingmark.protocols import Encoder
 from hammingmark.records import Verdict
 from hammingmark.report import counted
 from hammingmark.server.detection.schema import FoundPassage, Piece, Result
 from hammingmark.server.detection.slices import with_pauses
 from hammingmark.server.marking.keys import State, state_of
+from hammingmark.server.marking.marks import PROVES
+from hammingmark.server.once_each import OnceEach
+from hammingmark.server.parts import Parts
 from hammingmark.server.problems import Problem
 
 MOST_DERIVED = 10_000
@@ -45,25 +44,25 @@ class Detection:
 
     Args:
         keyring: whose keys are searched. It is read again when it or a file of it changes.
+        parts: has the encoders and tokenizers of keys.
         further: gives keys that are searched wherever their files lie.
-        encoder: by default the one that a key was made for.
         on_problem: told of key files that cannot be read.
     """
 
     def __init__(
         self,
         keyring: Keyring,
+        parts: Parts,
         *,
         further: Callable[[], Sequence[Entry]] = lambda: (),
-        encoder: Encoder | None = None,
         on_problem: Callable[[str], None] = lambda problem: None,
     ) -> None:
         self._keyring = keyring
+        self._parts = parts
         self._further = further
-        self._encoder = encoder
         self._on_problem = on_problem
         self._lock = threading.Lock()
-        self._detectors: OrderedDict[tuple[Any, ...], Detector | DetectorGroup] = OrderedDict()
+        self._detectors: OnceEach[Detector | DetectorGroup] = OnceEach(_MOST_DETECTORS)
         self._entries: list[Entry] = []
         self._state: tuple[State, ...] | None = None
         self._wrong: set[str] = set()
@@ -164,27 +163,23 @@ class Detection:
             found.append((verdict, by_id.get(verdict.key_id or "")))
         return found
 
-    def p_value(self, key: WatermarkKey, text: str) -> float | None:
-        """The p-value of a text under one key; None if it has nothing to judge."""
-        return self._detector([key], level=0.01, edits=False).judge(text).p_value
+    def judge_answer(self, key: WatermarkKey, text: str) -> Verdict:
+        """The verdict on a text of this service under the key that marks it."""
+        return self._detector([key], level=PROVES, edits=False).judge(text)
 
     def _detector(
         self, keys: Sequence[WatermarkKey], *, level: float, edits: bool
     ) -> Detector | DetectorGroup:
-        if len(keys) > _MOST_REMEMBERED:
-            return detector_of_all(keys, level=level, edits=edits, encoders=self._load)
-        name = (tuple((key.id, key.label, key.config) for key in keys), edits)
-        with self._lock:
-            made = self._detectors.pop(name, None)
-            if made is None:
-                made = detector_of_all(keys, edits=edits, encoders=self._load)
-            self._detectors[name] = made
-            while len(self._detectors) > _MOST_DETECTORS:
-                self._detectors.popitem(last=False)
-        return replace(made, level=level)
+        def make() -> Detector | DetectorGroup:
+            parts = self._parts
+            return detector_of_all(
+                keys, edits=edits, encoders=parts.encoder, tokenizers=parts.tokenizer
+            )
 
-    def _load(self, name: str) -> Encoder:
-        return self._encoder or load_encoder(name)
+        if len(keys) > _MOST_REMEMBERED:
+            return replace(make(), level=level)
+        name = (tuple((key.id, key.label, key.config) for key in keys), edits)
+        return replace(self._detectors.get(name, make), level=level)
 
 
 def result_of(verdict: Verdict, key: WatermarkKey | None) -> Result:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import overload
 
 import numpy as np
 
+from hammingmark.keys import WatermarkKey
 from hammingmark.pipeline.detect import Detector
 from hammingmark.pipeline.detector_group import DetectorGroup
+from hammingmark.pipeline.key_search import RankedKeys
 from hammingmark.pipeline.reading import ContextReader, SentenceReader
 from hammingmark.protocols import Encoder, FloatArray
 
-_SLICE = 32  # sentences; some tenths of a second, and nearly all that judging a long text takes
+_SLICE = 32  # sentences; some tenths of a second
 
 
 class PausingEncoder:
@@ -39,10 +42,36 @@ class PausingEncoder:
         return np.concatenate(rows) if rows else self._encoder.encode([])
 
 
+class PausingKeys(Sequence[WatermarkKey]):
+    """Keys through which a search goes, a few at a time.
+
+    Args:
+        keys: as they are.
+        pause: called before some are taken.
+    """
+
+    def __init__(self, keys: Sequence[WatermarkKey], pause: Callable[[], None]) -> None:
+        self._keys = keys
+        self._pause = pause
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, place: int) -> WatermarkKey: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[WatermarkKey]: ...
+
+    def __getitem__(self, place: int | slice) -> WatermarkKey | Sequence[WatermarkKey]:
+        self._pause()
+        return self._keys[place]
+
+
 def with_pauses(
     detector: Detector | DetectorGroup, pause: Callable[[], None]
 ) -> Detector | DetectorGroup:
-    """A detector that gives the same verdicts, and calls ``pause`` while it embeds."""
+    """A detector that gives the same verdicts, and calls ``pause`` while it works on them."""
     if isinstance(detector, DetectorGroup):
         return replace(
             detector, detectors=tuple(_paused(each, pause) for each in detector.detectors)
@@ -51,7 +80,9 @@ def with_pauses(
 
 
 def _paused(detector: Detector, pause: Callable[[], None]) -> Detector:
-    reader = detector.reader
-    if not isinstance(reader, (SentenceReader, ContextReader)):
-        return detector
-    return replace(detector, reader=replace(reader, encoder=PausingEncoder(reader.encoder, pause)))
+    reader, search = detector.reader, detector.search
+    if isinstance(reader, (SentenceReader, ContextReader)):
+        reader = replace(reader, encoder=PausingEncoder(reader.encoder, pause))
+    if isinstance(search, RankedKeys):
+        search = replace(search, keys=PausingKeys(search.keys, pause))
+    return replace(detector, reader=reader, search=search, pause=pause)

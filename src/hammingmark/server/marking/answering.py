@@ -14,16 +14,18 @@ from hammingmark.pipeline.engine import Engine, Progress, Ticket
 from hammingmark.pipeline.generate import GenerationConfig
 from hammingmark.pipeline.stop_strings import cut_generation, find_stop, held_back
 from hammingmark.protocols import Splitter
-from hammingmark.records import Cost, Generation, GenerationStep, Message, Prompt
+from hammingmark.records import Cost, Generation, GenerationStep, Message, Prompt, Verdict
 from hammingmark.server.audit import AuditLog
 from hammingmark.server.marking.answers import Choice, finish_of
 from hammingmark.server.marking.keys import Writers
-from hammingmark.server.marking.marks import SHORT, Mark, added, mark_of, with_p_value
+from hammingmark.server.marking.marks import SHORT, Mark, added, mark_of, with_verdict
 from hammingmark.server.marking.recording import Asker, Recorder
 from hammingmark.server.problems import Problem, without_addresses
 
-Judge = Callable[[WatermarkKey, str], Awaitable[float | None]]
-"""The p-value of a text under a key."""
+Judge = Callable[[WatermarkKey, str], Awaitable[Verdict | None]]
+"""The verdict on a text under a key; None where it cannot be had."""
+
+_LAST_MOMENT = 5.0  # seconds in which an answer is judged that came when its time was up
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,9 @@ class Answering:
         asker: who asks.
         engine: writes.
         writers: say how.
-        judge: gives the p-value of what was sent.
+        judge: gives the verdict on what was sent.
         audit: the audit log, if there is one.
-        timeout: seconds for all answers.
+        timeout: seconds for all answers, from the first time that they are asked for.
         first_timeout: seconds until the first sentence.
     """
 
@@ -112,6 +114,7 @@ class Answering:
         self._records = Recorder(audit, asker)
         self._timeout = timeout
         self._first_timeout = first_timeout
+        self._began = 0.0
         self._arrived: asyncio.Queue[tuple[int, Progress] | Problem] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         answered = [prompt for prompt in plan.prompts for _ in range(plan.choices)]
@@ -139,6 +142,7 @@ class Answering:
         Raises:
             Problem: an answer cannot be written, or not marked.
         """
+        self._began = self._loop.time()
         try:
             for text in self._texts:
                 await self._records.begin(text.choice.index, self._plan.key)
@@ -147,6 +151,8 @@ class Answering:
             async for text, progress in self._progress():
                 if isinstance(progress, GenerationStep):
                     self._take(text, progress)
+                    if self._marks_tokens(text) and not text.carries:
+                        text.carries = await self._has_marked_token(text)
                     if not self._may_be_refused(text) and (more := _send(text)):
                         yield text.choice, more
                 elif await self._goes_on_unmarked(text, progress):
@@ -165,23 +171,17 @@ class Answering:
 
     async def _progress(self) -> AsyncIterator[tuple[_Text, Progress]]:
         """What the engine tells, until all answers have ended."""
-        began = self._loop.time()
         limit, left = self._first_timeout or self._timeout, len(self._texts)
         while left:
-            wait = min(limit, self._timeout) - (self._loop.time() - began)
             # Not by wait_for, which before Python 3.12 forgets that it was cancelled if something
             # arrives just then: a client would leave, and the answer would go on.
             arriving = asyncio.ensure_future(self._arrived.get())
             try:
-                await asyncio.wait({arriving}, timeout=max(0.0, wait))
+                await asyncio.wait({arriving}, timeout=self._left(limit))
             finally:
                 arriving.cancel()
             if not arriving.done():
-                raise Problem(
-                    504,
-                    "The answer took too long. Ask for fewer tokens, or try again later.",
-                    kind="timeout",
-                )
+                raise _too_late()
             arrived = arriving.result()
             if isinstance(arrived, Problem):
                 raise arrived
@@ -199,7 +199,7 @@ class Answering:
         except (EncoderError, ModelError) as error:
             if self._plan.key is None or not self._plan.delivers:
                 raise
-            text.failure = str(error)
+            text.failure = Problem.of(error).message
             await self._submit(text, None, self._plan.config)
 
     async def _submit(
@@ -225,11 +225,19 @@ class Answering:
 
         submitted = asyncio.ensure_future(asyncio.to_thread(submit))
         try:
-            text.ticket = await asyncio.shield(submitted)
-        except asyncio.CancelledError:
-            # The thread goes on; what it has submitted is for nobody.
-            submitted.add_done_callback(_cancel_ticket)
-            raise
+            await asyncio.wait({submitted}, timeout=self._left())
+            if not submitted.done():
+                raise _too_late()
+            text.ticket = submitted.result()
+        finally:
+            if text.ticket is None:
+                # The thread goes on; what it has submitted is for nobody.
+                submitted.add_done_callback(_cancel_ticket)
+
+    def _left(self, limit: float | None = None) -> float:
+        """Seconds that are left, of all or of another limit."""
+        most = self._timeout if limit is None else min(limit, self._timeout)
+        return max(0.0, self._began + most - self._loop.time())
 
     def _marks_tokens(self, text: _Text) -> bool:
         key = self._plan.key
@@ -254,13 +262,14 @@ class Answering:
         text.unsent += self._release(text, more)
         # A sentence of which a string to stop at may take the end is not yet one of the answer.
         accepted = text.behind is not None and len(text.held) <= text.behind
-        text.carries |= accepted or self._marks_tokens(text)
+        text.carries |= accepted
 
     def _may_be_refused(self, text: _Text) -> bool:
         """Whether an answer may turn out to be one that the policy refuses.
 
-        Until its first accepted sentence, if it must be marked: it may go on without any. Once it
-        has too many sentences to be a short one, it is refused only where failures are.
+        Until its first accepted sentence or marked token, if it must be marked: it may go on
+        without any. Once it has too many sentences to be a short one, it is refused only where
+        failures are.
         """
         if self._plan.key is None or text.carries or text.failure:
             return False
@@ -301,13 +310,16 @@ class Answering:
             return False
         left = self._plan.config.max_tokens - sum(part.cost.tokens for part in text.parts)
         is_unmarked = generation.fault == "encoder" or _fits_nowhere(generation)
+        failure = generation.error
+        if generation.fault == "encoder":
+            failure = Problem.of(EncoderError(failure)).message
         if is_unmarked and self._plan.delivers and left > 0:
-            text.failure, text.joins = generation.error, True
+            text.failure, text.joins = failure, True
             text.prompt = _continued(text.prompt, generation.text)
             await self._submit(text, None, replace(self._plan.config, max_tokens=left))
             return True
         if is_unmarked:
-            words = f"The answer cannot be marked: {without_addresses(generation.error)}"
+            words = f"The answer cannot be marked: {failure}"
             cost = added([part.cost for part in text.parts])
             raise await self._refusal(text, Mark("unmarked", words, "failure", cost=cost))
         if generation.fault == "model":
@@ -328,7 +340,7 @@ class Answering:
             _cut_parts(text, len(whole))
         mark = self._mark(text)
         if plan.key is not None and mark.status != "unmarked":
-            mark = with_p_value(mark, await self._judge(plan.key, whole))
+            mark = with_verdict(mark, await self._verdict(plan.key, whole))
         last = text.parts[-1]
         if last.error and not text.stopped:
             why = without_addresses(last.error)
@@ -338,6 +350,21 @@ class Answering:
         if plan.key is not None and mark.status == "unmarked" and not delivered:
             raise await self._refusal(text, mark)
         return mark
+
+    async def _verdict(self, key: WatermarkKey, text: str) -> Verdict | None:
+        """The verdict on a text, if it comes in time."""
+        judging = asyncio.ensure_future(self._judge(key, text))
+        try:
+            await asyncio.wait({judging}, timeout=max(self._left(), _LAST_MOMENT))
+        finally:
+            judging.cancel()
+        return judging.result() if judging.done() and not judging.cancelled() else None
+
+    async def _has_marked_token(self, text: _Text) -> bool:
+        """Whether tokens of an answer count: the first ones have nothing by which they could."""
+        assert self._plan.key is not None
+        verdict = await self._verdict(self._plan.key, text.choice.text + text.unsent)
+        return verdict is not None and bool(verdict.evidence.scores)
 
     async def _refusal(self, text: _Text, mark: Mark) -> Problem:
         """What to say instead of an answer that must not be unmarked, once that is recorded.
@@ -413,6 +440,14 @@ def _cut_parts(text: _Text, length: int) -> None:
                 part, length, split=lambda each: splitter.split(each).carrying
             )
         length = max(0, length - len(part.text))
+
+
+def _too_late() -> Problem:
+    return Problem(
+        504,
+        "The answer took too long. Ask for fewer tokens, or try again later.",
+        kind="timeout",
+    )
 
 
 def _cancel_ticket(submitted: asyncio.Future[Ticket]) -> None:

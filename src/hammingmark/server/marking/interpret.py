@@ -24,6 +24,11 @@ _GRAMMARS = (
 
 _SWITCHES = ("tools", "functions", "logprobs", "echo", "suffix", "best_of", "audio", "modalities")
 
+_PENALTIES = {
+    "presence_penalty": 0, "frequency_penalty": 0, "repeat_penalty": 1, "logit_bias": {},
+}  # fmt: skip
+"""What else changes how tokens are drawn, and by which value it does not."""
+
 
 def prompts_of(asked: Asked) -> list[Prompt]:
     """The prompts: a chat, a text, or several texts.
@@ -137,6 +142,24 @@ def config_of(
         config,
         text_sampling=_sampling_of(asked, config.text_sampling),
         chat_sampling=_sampling_of(asked, config.chat_sampling),
+    )
+
+
+def drawn_plainly(config: GenerationConfig) -> GenerationConfig:
+    """The same for a model that draws by temperature, top-k, top-p and min-p alone.
+
+    Raises:
+        Problem: the request asks for something else that changes what is drawn.
+    """
+    for name, value in config.text_sampling.further:
+        if name in _PENALTIES and json.loads(value) not in (None, _PENALTIES[name]):
+            raise Problem(
+                400, f"The model of this service has no {name}; leave it out.", param=name
+            )
+    return replace(
+        config,
+        text_sampling=replace(config.text_sampling, further=()),
+        chat_sampling=replace(config.chat_sampling, further=()),
     )
 
 

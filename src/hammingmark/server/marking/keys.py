@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,11 @@ from hammingmark.assembly.marking import writer
 from hammingmark.errors import HammingMarkError
 from hammingmark.keyring import Entry, Keyring
 from hammingmark.keys import WatermarkKey
+from hammingmark.method_config import EMBEDDING
 from hammingmark.pipeline.generate import GenerationConfig, Writer
-from hammingmark.protocols import Backend, Encoder
+from hammingmark.protocols import Backend
+from hammingmark.server.once_each import OnceEach
+from hammingmark.server.parts import Parts
 
 _MOST_SUCCESSORS = 1000  # a key does not succeed itself, unless somebody wrote so
 _MOST_WRITERS = 64  # of labels; each holds the numbers of its key
@@ -105,14 +107,13 @@ class Writers:
 
     Args:
         backend: the language model.
-        encoder: by default the one that a key was made for.
+        parts: has the encoders of keys.
     """
 
-    def __init__(self, backend: Backend, *, encoder: Encoder | None = None) -> None:
+    def __init__(self, backend: Backend, parts: Parts) -> None:
         self._backend = backend
-        self._encoder = encoder
-        self._made: OrderedDict[WatermarkKey | None, Writer] = OrderedDict()
-        self._lock = threading.Lock()
+        self._parts = parts
+        self._made: OnceEach[Writer] = OnceEach(_MOST_WRITERS)
 
     def writer(self, key: WatermarkKey | None, *, config: GenerationConfig) -> Writer:
         """A writer of marked text, or of unmarked text without a key.
@@ -120,13 +121,13 @@ class Writers:
         Raises:
             HammingMarkError: the key does not go with the model, or its encoder cannot be had.
         """
-        with self._lock:
-            if key not in self._made:
-                self._made[key] = writer(key, backend=self._backend, encoder=self._encoder)
-            self._made.move_to_end(key)
-            while len(self._made) > _MOST_WRITERS:
-                self._made.popitem(last=False)
-            return replace(self._made[key], config=config)
+        return replace(self._made.get(key, lambda: self._make(key)), config=config)
+
+    def _make(self, key: WatermarkKey | None) -> Writer:
+        encoder = None
+        if key is not None and isinstance(key.config, EMBEDDING):
+            encoder = self._parts.encoder(key.config.encoder.name)
+        return writer(key, backend=self._backend, encoder=encoder)
 
 
 def state_of(path: Path) -> State:

@@ -8,10 +8,11 @@ from typing import Any
 
 from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import TokenConfig
-from hammingmark.records import Cost, Generation
-from hammingmark.server.problems import without_addresses
+from hammingmark.records import Cost, Generation, Verdict
 
-_PROVES = 0.01  # the p-value up to which an answer alone proves its mark
+PROVES = 0.01
+"""The p-value up to which an answer alone proves its mark."""
+
 SHORT = 2
 """Sentences that prove nothing, marked or not."""
 
@@ -77,7 +78,7 @@ def mark_of(parts: Sequence[Generation], key: WatermarkKey, failure: str = "") -
     Args:
         parts: what was written of it: all, or what was marked and what follows a failure.
         key: marks it.
-        failure: why the rest of it, or all of it, is not marked.
+        failure: why the rest of it, or all of it, is not marked, in words for a client.
     """
     cost = added([part.cost for part in parts])
     accepted = sum(step.accepted is True for part in parts for step in part.steps)
@@ -97,8 +98,7 @@ def mark_of(parts: Sequence[Generation], key: WatermarkKey, failure: str = "") -
     whole = isinstance(key.config, TokenConfig)
     if failure:
         marked = accepted or (whole and len(parts) > 1 and parts[0].text)
-        reason = f"Marking failed: {without_addresses(failure)}"
-        return say("partly" if marked else "unmarked", "failure", reason)
+        return say("partly" if marked else "unmarked", "failure", f"Marking failed: {failure}")
     if whole:
         return say("marked", "complete", "Every token was drawn under the mark.")
     if not cost.constrained:
@@ -119,19 +119,37 @@ def added(costs: Sequence[Cost]) -> Cost:
     return Cost(**{each.name: sum(row[each.name] for row in rows) for each in fields(Cost)})
 
 
-def with_p_value(mark: Mark, p_value: float | None) -> Mark:
+def with_verdict(mark: Mark, verdict: Verdict | None) -> Mark:
     """What is said of an answer that has a mark, once it has been judged.
 
     Some natural sentences satisfy the rule by chance. An answer of which more were kept against
-    the rule than by it, and that does not prove its mark, is not called marked.
+    the rule than by it, and that does not prove its mark, is not called marked. Nor is one whose
+    tokens were all drawn under the mark, if none of them counts, or if so many should show it and
+    do not: the model may have had no choice.
+
+    Args:
+        mark: what its writing tells.
+        verdict: on the answer under its key; None if it could not be had.
     """
+    if verdict is None:
+        return mark
+    p_value = verdict.p_value
     mark = replace(mark, p_value=p_value)
-    if p_value is None or p_value <= _PROVES:
+    is_tokens = verdict.evidence.unit == "token"
+    if p_value is None and is_tokens and mark.cause == "complete":
+        words = "The answer is so short that none of its tokens can carry the mark."
+        return replace(
+            mark, status="unmarked", cause="short", reason=words, key_id=None, label=None
+        )
+    if p_value is None or p_value <= PROVES:
         return mark
     p = f"p = {p_value:.2g}."
-    if mark.cause == "complete":
+    if mark.cause == "complete" and verdict.watermarked is None:
         words = f"{mark.reason} Alone it is too short to prove it: {p}"
         return replace(mark, cause="short", reason=words)
+    if mark.cause == "complete" and is_tokens:
+        words = f"{mark.reason} But it does not show, as where a model has little choice: {p}"
+        return replace(mark, status="partly", cause="fallbacks", reason=words)
     if mark.status == "marked" and 2 * mark.cost.fallbacks > mark.cost.constrained:
         accepted = f"{mark.accepted} of {mark.cost.constrained} sentences satisfy the rule"
         words = f"Only {accepted}, as some do by chance. Alone the answer proves nothing: {p}"

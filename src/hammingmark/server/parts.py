@@ -1,0 +1,49 @@
+"""Encoders and tokenizers of keys, each loaded once for all keys and labels that want it."""
+
+from __future__ import annotations
+
+from hammingmark.assembly.backends import tokenizer_of
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.errors import HammingMarkError, ModelError
+from hammingmark.method_config import TokenizerId
+from hammingmark.protocols import Encoder, Tokenizer
+from hammingmark.server.once_each import OnceEach
+
+_MOST = 16  # of each
+
+
+class Parts:
+    """What keys name and requests share; any thread may ask.
+
+    Args:
+        encoder: the one of all keys; by default the one that a key was made for.
+    """
+
+    def __init__(self, encoder: Encoder | None = None) -> None:
+        self._encoder = encoder
+        self._encoders: OnceEach[Encoder] = OnceEach(_MOST)
+        self._tokenizers: OnceEach[Tokenizer] = OnceEach(_MOST)
+
+    def encoder(self, name: str) -> Encoder:
+        """The encoder of this name.
+
+        Raises:
+            HammingMarkError: it cannot be had.
+        """
+        return self._encoder or self._encoders.get(name, lambda: load_encoder(name))
+
+    def tokenizer(self, wanted: TokenizerId) -> Tokenizer:
+        """The tokenizer that a key was made for.
+
+        Raises:
+            ModelError: it cannot be had.
+        """
+
+        def load() -> Tokenizer:
+            try:
+                return tokenizer_of(wanted)
+            except HammingMarkError as error:
+                # It was a key's wish and not a client's, who is not told which files there are.
+                raise ModelError(str(error)) from None
+
+        return self._tokenizers.get(wanted, load)

@@ -1,0 +1,57 @@
+"""Detectors that stop between slices of their work."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from hammingmark.assembly.detection import detector, detector_of_all
+from hammingmark.assembly.keys import new_key
+from hammingmark.pipeline.detect import Detector
+from hammingmark.pipeline.detector_group import DetectorGroup
+from hammingmark.server.detection.judging import GivenUp
+from hammingmark.server.detection.slices import with_pauses
+from hammingmark.testing import FakeEncoder, FakeTokenizer
+from hammingmark.testing.grammar import paragraph
+
+ENCODER = FakeEncoder()
+TEXT = " ".join(paragraph(Random(number)) for number in range(2))
+
+
+def detectors() -> dict[str, Detector | DetectorGroup]:
+    """One by a null that is drawn, one by a null that is computed, of many keys, of all kinds."""
+    hamming, bilinear = (new_key(ENCODER, method=each) for each in ("hamming", "bilinear"))
+    kgw, synthid = (
+        new_key(ENCODER, method=each, tokenizer=FakeTokenizer()) for each in ("kgw", "synthid")
+    )
+    labels = [f"{number}" for number in range(40)]
+    return {
+        "drawn": detector(hamming, encoder=ENCODER),
+        "edits": detector(bilinear, encoder=ENCODER, edits=True),
+        "tokens": detector(kgw, tokenizer=FakeTokenizer()),
+        "labels": detector([bilinear.derive(each) for each in labels], encoder=ENCODER),
+        "labels of tokens": detector(
+            [synthid.derive(each) for each in labels], tokenizer=FakeTokenizer()
+        ),
+        "all": detector_of_all([hamming, bilinear], encoders=lambda name: ENCODER),
+    }
+
+
+@pytest.mark.parametrize("kind", detectors())
+def test_the_verdict_is_the_same_and_the_work_can_be_given_up(kind: str) -> None:
+    made = detectors()[kind]
+    pauses = 0
+
+    def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == last:
+            raise GivenUp
+
+    last = 0
+    assert with_pauses(made, pause).judge(TEXT) == made.judge(TEXT)
+    assert pauses > (40 if "labels" in kind else 1)
+    pauses, last = 0, pauses
+    with pytest.raises(GivenUp):
+        with_pauses(made, pause).judge(TEXT)
