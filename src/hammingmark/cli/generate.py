@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hammingmark.assembly.marking import PROCEDURES, default_backend, writer
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import read_text
 from hammingmark.cli.options import keys_language_option, keys_splitter_option, seed_option
-from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
+from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder, waiting
 from hammingmark.errors import InputError
 from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import EMBEDDING, TokenConfig
@@ -196,15 +197,21 @@ def _require_candidates(
 
 def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None:
     run = made.stream(asked, seed=seed)
-    # On a terminal the text itself shows that something happens.
-    hidden = as_json or not sys.stdout.isatty()
     by_sentence = _by_sentence(made)
-    what = "sentences" if by_sentence else "tokens"
-    with counting(what, shown=hidden and sys.stderr.isatty()) as advance:
-        for step in run:
-            advance(1 if by_sentence else step.tokens)
-            if not as_json:
-                click.echo(step.text, nl=False)
+    if as_json or not sys.stdout.isatty():
+        what = "sentences" if by_sentence else "tokens"
+        with counting(what, shown=sys.stderr.isatty()) as advance:
+            for step in run:
+                advance(1 if by_sentence else step.tokens)
+                if not as_json:
+                    click.echo(step.text, nl=False)
+    else:
+        # On a terminal the text itself shows that something happens, once it begins.
+        steps = iter(run)
+        with waiting("loading the model and writing"):
+            first = next(steps, None)
+        for step in chain([first] if first else [], steps):
+            click.echo(step.text, nl=False)
     (generation,) = run.generations()
     if as_json:
         click.echo(json.dumps(as_record(generation, by_sentence=by_sentence)))

@@ -23,7 +23,7 @@ from hammingmark.assembly.machine import environment_now
 from hammingmark.assembly.methods import describe_method
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.options import language_option, read_pairs, splitter_option
-from hammingmark.cli.progress import fetch_encoder
+from hammingmark.cli.progress import fetch_encoder, waiting
 from hammingmark.cli.tables import echo_table
 from hammingmark.core.deviates import acceptance_for
 from hammingmark.errors import KeyFileError
@@ -156,16 +156,18 @@ def new(
     _require_free(name, out)
     require_parts_of_options(method, options)
     check_key(method, preset=preset, parameters=given, tokenizer=backend)
-    key = new_key(
-        fetch_encoder(encoder) if describe_method(method).embeds else encoder,
-        method=method,
-        tokenizer=backend,
-        splitter=splitter,
-        language=language,
-        preset=preset,
-        note=note,
-        parameters=given,
-    )
+    needed = fetch_encoder(encoder) if describe_method(method).embeds else encoder
+    with waiting("making the key"):  # a tokenizer may have to be read out of a model
+        key = new_key(
+            needed,
+            method=method,
+            tokenizer=backend,
+            splitter=splitter,
+            language=language,
+            preset=preset,
+            note=note,
+            parameters=given,
+        )
     _store(key, name=name, out=out, as_json=as_json)
 
 

@@ -74,6 +74,25 @@ def counting(
         yield lambda steps: bar.advance(task, steps)
 
 
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A sign of life on a terminal while there is nothing to count; nothing elsewhere.
+
+    Args:
+        what: is being done.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(what, total=None)
+        yield
+
+
 def _lines(what: str, every: float) -> Callable[[int], None]:
     began = told = time.monotonic()
     done = 0

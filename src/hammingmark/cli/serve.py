@@ -55,7 +55,7 @@ def serve(
     """
     require_libraries(_LIBRARIES, part="The service", get="hammingmark[server]")
     from hammingmark.server.authorization import ApiKeys
-    from hammingmark.server.config import describe, read_config
+    from hammingmark.server.config import ServerConfig, describe, read_config
     from hammingmark.server.listening import listening, url_of
     from hammingmark.server.logs import setup
     from hammingmark.server.run import run
@@ -73,6 +73,8 @@ def serve(
     }
     flags = read_pairs(pairs, {name: value for name, value in given.items() if value is not None})
     config = read_config(file, environ=os.environ, flags=flags)
+    keyring = Keyring(environment_now().keyring)
+    is_new = _is_new(keyring, config.key, is_named=config.key != ServerConfig().key)
     if check:
         rows = describe(config)
         width = max(len(row.name) for row in rows)
@@ -83,23 +85,35 @@ def serve(
     if config.api_keys:
         ApiKeys(config.api_keys)  # before anything is made
     with listening(config.host, config.port) as sockets:
-        _ensure_key(Keyring(environment_now().keyring), config.key)
+        if is_new:
+            _make_key(keyring, config.key)
         setup(config.log.level, format=config.log.format)
         root = url_of(config.host, sockets)
         click.echo(f"Serving at {root}/ (the page) and {root}/v1 (OpenAI's interface).", err=True)
         run(config, sockets)
 
 
-def _ensure_key(keyring: Keyring, name: str) -> None:
-    """Make the key on the first start; one that is there but unreadable is not replaced."""
+def _is_new(keyring: Keyring, name: str, *, is_named: bool) -> bool:
+    """Whether the key is to be made: on the first start, and never in place of one there is.
+
+    Raises:
+        KeyProblem: there is no such key among others, and so it may be misspelt.
+    """
     if (keyring.folder / f"{name}.json").exists() or Path(name).suffix == ".json":
-        return
+        return False
     try:
         keyring.find(name)
     except KeyFileError:
-        entry = keyring.add(new_key(note="made by hammingmark serve"), name=name)
-        click.echo(
-            f"Made the key {entry.key.id} ({entry.key.config.method}), which marks from now on. It "
-            f"lies in {entry.path}: keep a copy, since without it no text can be judged.",
-            err=True,
-        )
+        if is_named and keyring.survey()[0]:
+            raise
+        return True
+    return False
+
+
+def _make_key(keyring: Keyring, name: str) -> None:
+    entry = keyring.add(new_key(note="made by hammingmark serve"), name=name)
+    click.echo(
+        f"Made the key {entry.key.id} ({entry.key.config.method}), which marks from now on. It "
+        f"lies in {entry.path}: keep a copy, since without it no text can be judged.",
+        err=True,
+    )

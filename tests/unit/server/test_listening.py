@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.command import run_here
+from tests.unit.server.harness import key_of
 
 from hammingmark.errors import InputError
+from hammingmark.keyring import Keyring
 from hammingmark.server.listening import listening, url_of
 
 
@@ -54,3 +56,14 @@ def test_what_cannot_be_is_said_before_anything_is_made(tmp_path: Path) -> None:
     assert "so no API key; make one" in shut.stderr.decode()
     assert b"Serving" not in taken.stderr + shut.stderr
     assert not (tmp_path / "keys").exists()
+
+
+def test_a_key_that_is_misspelt_is_not_made(tmp_path: Path) -> None:
+    Keyring(tmp_path / "keys").add(key_of(), name="blog")
+    ring = {"HAMMINGMARK_KEYRING": str(tmp_path / "keys")}
+    for check in ([], ["--check"]):
+        done = run_here("serve", "--key", "bolg", *check, folder=tmp_path, variables=ring)
+        assert done.returncode == 1
+        assert "No key 'bolg'" in done.stderr.decode()
+    assert [file.name for file in (tmp_path / "keys").glob("*.json")] == ["blog.json"]
+    assert run_here("serve", "--check", folder=tmp_path, variables=ring).returncode == 0
