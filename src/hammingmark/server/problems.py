@@ -32,6 +32,7 @@ _KINDS: tuple[tuple[type[HammingMarkError], int, str, str], ...] = (
 """Errors whose own words name files and addresses, and what clients are told instead."""
 
 _ADDRESS = re.compile(r"https?://[^\s,;]+")
+_OPTION = re.compile(r", or raise the context \([^)]*\)(, up to the \d+ tokens [^.]*)?")
 _STATUS = re.compile(r"\S+ answered (\d{3}): ")
 _WAIT = re.compile(r"It asks to wait (\d+(?:\.\d+)?) s\.")
 _CONTEXT = re.compile(r"\bcontext\b", re.IGNORECASE)
@@ -150,8 +151,8 @@ class Problem(Exception):
 
 
 def without_addresses(words: str) -> str:
-    """Words for a client, who need not know which machines stand behind the service."""
-    told = _ADDRESS.sub("the upstream", words)
+    """Words for a client, who need not know which machines and options the service has."""
+    told = _OPTION.sub("", _ADDRESS.sub("the upstream", words))
     return told[:1].upper() + told[1:]
 
 

@@ -237,9 +237,10 @@ class Service:
                     kind="server_error",
                 )
             if api_key is None:
+                wanted = "This service needs an API key: Authorization: Bearer hmk_…"
                 raise Problem(
                     401,
-                    "This service needs an API key: Authorization: Bearer hmk_…",
+                    "This service does not know the API key." if token else wanted,
                     kind="authentication_error",
                     code="invalid_api_key",
                 )
@@ -415,9 +416,11 @@ class Service:
             switch = self.config.policy.switch_off
             allowed = client.api_key is not None and client.api_key.may_switch_off
             if switch == "never" or (switch == "by_api_key" and not allowed):
+                whose = " with this API key" if switch == "by_api_key" and client.api_key else ""
                 raise Problem(
                     403,
-                    "This service marks what it writes; the watermark cannot be switched off.",
+                    "This service marks what it writes; the watermark cannot be switched off"
+                    f"{whose}.",
                     kind="permission_error",
                     code="watermark_required",
                 )

@@ -161,7 +161,7 @@ class LogConfig(Table):
     """What is written to standard error."""
 
     format: Literal["json", "text"] = Field(
-        default="json", description="for machines, or for people"
+        default="json", description="json for machines, or text for people"
     )
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least level that is written"

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from hammingmark.backends.context import say_too_long
 from hammingmark.errors import (
     AuditError,
     BackendError,
@@ -93,6 +94,9 @@ def test_only_a_prompt_that_is_too_long_is_said_to_be() -> None:
     long = Problem.of_prompt(f"{URL} has no room in its context: 5000 tokens. Shorten the prompt.")
     assert (long.status, long.code) == (400, "context_length_exceeded")
     assert long.message.startswith("The upstream has no room in its context")
+    own = Problem.of_prompt(say_too_long(9000, context=512, trained=8192))
+    assert own.code == "context_length_exceeded"
+    assert own.message.endswith("512 with their continuation. Shorten the prompt.")
     odd = Problem.of_prompt("llama.cpp refused the prompt: roles must alternate")
     assert (odd.status, odd.code) == (400, None)
 
