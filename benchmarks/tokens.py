@@ -1,7 +1,8 @@
-"""Token-level methods: what each costs beside plain generation, and whether its level holds.
+"""Token-level methods: what each costs, whether its level holds, and how much of a text it moves.
 
     python benchmarks/tokens.py cost --texts 1 64
     python benchmarks/tokens.py null
+    python benchmarks/tokens.py freedom --texts 32
 
 For ``cost`` all write the same number of texts from the same prompts, with the same model and
 settings, one method after another, round after round. A time is that of a step, one token more for
@@ -13,6 +14,9 @@ without the reading of prompts, which counts for much where few tokens are writt
 ``null`` judges human passages (``training/corpus.py``) under many keys, by every statistic: the
 share of p-values at each level, the mean and the standard deviation of z, and how much the shares
 of keys differ, over what counting alone would do.
+
+``freedom`` writes marked texts and counts their valid tokens: their share, and how much that is of
+what the mark could move if all tokens were equally likely (`core.marked_tokens`).
 """
 
 from __future__ import annotations
@@ -32,9 +36,11 @@ from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import method_of
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.backends.batch_engine import BatchEngine
+from hammingmark.core.green_lists import GreenConfig, GreenMark
 from hammingmark.pipeline.generate import GenerationConfig, Writer
 from hammingmark.protocols import ComputedNull
 from hammingmark.records import Prompt
+from hammingmark.watermarks.sir import SIR
 
 LEVELS = (0.05, 0.01, 0.001)
 METHODS = ("kgw", "kgw/minhash", "morphmark", "synthid", "synthid/hashing=table", "sir")
@@ -162,6 +168,31 @@ def null(given: argparse.Namespace) -> None:
             print(json.dumps(report), flush=True)
 
 
+def freedom(given: argparse.Namespace) -> None:
+    encoder = load_encoder()
+    backend = load_backend(given.backend, parallel=8, context=1024)
+    config = GenerationConfig(max_tokens=given.tokens)
+    prompts = [Prompt(OPENINGS[number % len(OPENINGS)]) for number in range(given.texts)]
+    for name in given.methods:
+        key = numbered_key(0, name, encoder)
+        mark = method_of(key)
+        if not isinstance(mark, (GreenMark, SIR)):
+            continue
+        made = Writer(backend, load_splitter(), encoder, mark, config)
+        judge = detector(key, encoder=encoder, tokenizer=tokenizer())
+        verdicts = judge.judge_many([each.text for each in made.write_many(prompts, seed=1)])
+        scores = [unit for verdict in verdicts for unit in verdict.evidence.scores if unit.counted]
+        share = float(np.mean([unit.valid for unit in scores]))
+        natural = mark.config.gamma if isinstance(mark.config, GreenConfig) else 0.5
+        report = {
+            "method": name,
+            "tokens": len(scores),
+            "valid": round(share, 3),
+            "of what could be moved": round((share - natural) / (mark.most_valid - natural), 2),
+        }
+        print(json.dumps(report), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -176,7 +207,11 @@ def main() -> None:
     judging.add_argument("--passages", type=Path, default=Path("training/data/passages.jsonl"))
     judging.add_argument("--human", type=int, default=20, metavar="N", help="passages of a genre")
     judging.add_argument("--keys", type=int, default=200)
-    for command, does in ((costing, cost), (judging, null)):
+    moving = commands.add_parser("freedom")
+    moving.add_argument("--backend", default="transformers:smollm2")
+    moving.add_argument("--texts", type=int, default=32)
+    moving.add_argument("--tokens", type=int, default=120)
+    for command, does in ((costing, cost), (judging, null), (moving, freedom)):
         command.add_argument("--methods", nargs="+", default=list(METHODS))
         command.set_defaults(does=does)
     given = parser.parse_args()

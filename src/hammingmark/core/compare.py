@@ -49,8 +49,8 @@ class Comparison:
         p_value: of the whole text.
         references: how many draws of the null distribution that took.
         attainable: the smallest p-value any key could have had on this text.
-        power: how often a marked text like this one would be found, an estimate; None where the
-            statistic is not a likelihood ratio.
+        power: how often a marked text like this one would be found, an estimate; None where
+            there is none.
         tail_estimate: an estimate where no draw reached the score, otherwise None.
         windows: every maximal window of increments with its p-value over all windows, best first.
     """

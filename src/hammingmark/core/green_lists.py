@@ -8,6 +8,7 @@ key that a text does not know, the number of green tokens among distinct pairs i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from hammingmark.core.compare import TextTest
 from hammingmark.core.counts import z_score
 from hammingmark.core.grouped import GroupedNull
+from hammingmark.core.marked_tokens import log_odds, marked_share
 from hammingmark.core.mixing import Words, happens, mix, signed_words
 from hammingmark.core.nulls import BinomialNull
 from hammingmark.core.ranking import BestKeys
@@ -133,7 +135,7 @@ class GreenLists:
         )
 
 
-class GreenMark:
+class GreenMark(ABC):
     """A mark in green tokens: what its methods have in common but what they do to logits.
 
     Args:
@@ -153,6 +155,11 @@ class GreenMark:
     @cached_property
     def _lists(self) -> GreenLists:
         return GreenLists([self.key.secret], self._green)
+
+    @property
+    @abstractmethod
+    def most_valid(self) -> float:
+        """The probability of green tokens under the mark where all were equally likely."""
 
     def green(self, step: DecodingStep) -> torch.Tensor:
         """Which tokens are green, (B, k); none where a context is not complete."""
@@ -174,7 +181,8 @@ class GreenMark:
         votes: NDArray[np.bool_] = self._lists.is_green(contexts, grams[:, -1])
         pairs = np.stack([contexts, grams[:, -1]], axis=1)
         counted = first_occurrences(pairs)
-        once = BinomialNull(counted, gamma, secret)
+        marked = marked_share(gamma, self.most_valid)
+        once = BinomialNull(counted, gamma, secret, marked=marked)
         groups = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
         every = GroupedNull(
             groups,
@@ -182,6 +190,7 @@ class GreenMark:
             (1.0 - gamma, gamma),
             centre=(1.0 + gamma) / 2.0,
             secret=secret,
+            tilt=log_odds(marked, gamma),
         )
         own = votes.astype(np.float64)
         tests = {

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import count
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,8 @@ class GroupedNull:
         centre: what to take off each increment before windows are compared.
         kinds: the kind of each unit, a row of ``increments``, (u,); by default the first.
         secret: of the key, for draws.
+        tilt: in marked text the odds of an outcome are e^(tilt x) as large for x that a unit adds,
+            by which the power of the test is estimated; 0 where that is not known.
     """
 
     words = "exact over keys"
@@ -58,7 +61,9 @@ class GroupedNull:
         centre: float,
         kinds: IntArray | None = None,
         secret: Secret,
+        tilt: float = 0.0,
     ) -> None:
+        self._tilt = tilt
         self.centre = np.full(len(groups), centre)
         self._scanned: dict[int, DoubleArray] = {}
         self._groups = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -131,8 +136,21 @@ class GroupedNull:
         return min(test.p_value, units * (units + 1) / 2 * tail)
 
     def power(self, level: float) -> float | None:
-        """None: increments are no likelihood ratios."""
-        return None
+        """How often marked text would reach a level, as if sums were normal."""
+        if not self._tilt or self.variance == 0.0:
+            return None
+        sums = self._step * self._sums().astype(np.float64)
+        each = sums / np.bincount(self._groups)[:, None]  # what a unit of the group adds
+        weights = self._probabilities * np.exp(self._tilt * (each - each.max(axis=1)[:, None]))
+        weights /= weights.sum(axis=1)[:, None]
+        means = (weights * sums).sum(axis=1)
+        spread = float((weights * (sums - means[:, None]) ** 2).sum())
+        natural = float((sums @ self._probabilities).sum())
+        critical = natural + NormalDist().inv_cdf(1.0 - level) * math.sqrt(self.variance)
+        beyond = float(means.sum()) - critical
+        if spread == 0.0:
+            return float(beyond >= 0.0)
+        return NormalDist().cdf(beyond / math.sqrt(spread))
 
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
         """Independent draws of all groups, whose numbers come from the secret."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from hammingmark.core.sums import SMALLEST, Increments
 from hammingmark.keys import Secret
 
 _PARTS = 16
+_EXACT_POWER = 1000  # units; of more it is that of a normal distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,18 @@ class BinomialNull(LatticeNull):
         counted: which units count, (u,); the increments of the others are 0.
         probability: of a valid unit.
         secret: of the key, for draws.
+        marked: probability of a valid unit in marked text, by which the power of the test is
+            estimated; None where it is not known.
     """
 
-    def __init__(self, counted: NDArray[np.bool_], probability: float, secret: Secret) -> None:
+    def __init__(
+        self,
+        counted: NDArray[np.bool_],
+        probability: float,
+        secret: Secret,
+        *,
+        marked: float | None = None,
+    ) -> None:
         # The middle between the mean of unmarked text and 1, to a sixteenth, or so that there is
         # room on both sides.
         parts = max(_PARTS, math.ceil(2.0 / (1.0 - probability)))
@@ -66,6 +77,26 @@ class BinomialNull(LatticeNull):
             secret=secret,
             words="exact binomial",
         )
+        self._natural = probability
+        self._marked = marked
+
+    def power(self, level: float) -> float | None:
+        """How often so many units of marked text would reach a level."""
+        if self._marked is None:
+            return None
+        n, natural, marked = self._units, self._natural, self._marked
+        if n > _EXACT_POWER:
+            spread = [math.sqrt(n * share * (1.0 - share)) for share in (natural, marked)]
+            critical = n * natural + NormalDist().inv_cdf(1.0 - level) * spread[0]
+            return NormalDist().cdf((n * marked - critical) / spread[1])
+        low, high = 0, n + 1  # the critical number lies above low
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _votes(natural, 1).survival(n, middle) > level:
+                low = middle
+            else:
+                high = middle
+        return _votes(marked, 1).survival(n, high)
 
 
 class NormalApproximation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -80,6 +81,12 @@ class KGW(GreenMark):
             "additive": KGWConfig(tokenizer=tokenizer, prefix_length=2, f_scheme="additive"),
             "skip": KGWConfig(tokenizer=tokenizer, gamma=0.3, prefix_length=3, f_scheme="skip"),
         }
+
+    @property
+    def most_valid(self) -> float:
+        """γ e^δ / (1 - γ + γ e^δ)."""
+        gamma, red = self.config.gamma, math.exp(-self.config.delta)
+        return gamma / (gamma + (1.0 - gamma) * red)
 
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
         """Logits with the bonus, (B, V)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -91,6 +92,16 @@ class MorphMark(GreenMark):
     def examples(cls, tokenizer: TokenizerId) -> Mapping[str, MorphMarkConfig]:
         """Configurations for the contract suite."""
         return {name: MorphMarkConfig.from_preset(name, tokenizer=tokenizer) for name in PRESETS}
+
+    @property
+    def most_valid(self) -> float:
+        """P + r(P) (1 - P) for P = γ."""
+        gamma, k, growth = self.config.gamma, self.config.k, self.config.growth
+        if gamma < self.config.p_0:
+            return gamma
+        linear = k * gamma
+        r = {"exp": math.expm1, "linear": float, "log": math.log1p}[growth](linear)
+        return gamma + min(1.0, r) * (1.0 - gamma)
 
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
         """Logits of the new distribution, (B, V)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from hammingmark.core.compare import TextTest
 from hammingmark.core.context_tokens import split_contexts
 from hammingmark.core.grouped import GroupedNull
+from hammingmark.core.marked_tokens import log_odds, marked_share
 from hammingmark.core.ranking import BestKeys
 from hammingmark.core.residual_network import apply_network, balanced_signs
 from hammingmark.core.token_scores import ScoredTokens
@@ -190,6 +192,8 @@ class SIR:
             centre=_CENTRE,
             kinds=kinds,
             secret=self.key.secret,
+            # A unit adds 1 or -1, and the odds are for the one against the other.
+            tilt=log_odds(marked_share(0.5, self.most_valid), 0.5) / 2.0,
         )
         test = TextTest(own, null.best, null.centre, null)
         return ScoredTokens(
@@ -201,6 +205,11 @@ class SIR:
             np.ones(len(own), np.bool_),
             z={"similarity": null.z(own)},
         )
+
+    @property
+    def most_valid(self) -> float:
+        """The probability of biased tokens where all were equally likely: e^2δ / (1 + e^2δ)."""
+        return 1.0 / (1.0 + math.exp(-2.0 * self.config.delta))
 
     def rank(
         self, keys: Sequence[WatermarkKey], texts: Sequence[NDArray[Any]], *, statistic: str

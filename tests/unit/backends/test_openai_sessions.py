@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.unit.backends.openai_client import PROMPT, Maker, ask
 from tests.unit.backends.openai_server import (
+    Handler,
     Server,
     Step,
     honest,
@@ -29,6 +30,14 @@ from hammingmark.errors import BackendError
 from hammingmark.protocols import Session
 from hammingmark.records import Candidate
 from hammingmark.testing import draw
+
+
+def all_of(session: Session, count: int) -> list[Candidate]:
+    """So many candidates as they come; one wait may bring several."""
+    found: list[Candidate] = []
+    while len(found) < count:
+        found += session.wait()
+    return found
 
 
 def test_enough_ends_the_request(server: Server, make: Maker) -> None:
@@ -53,15 +62,29 @@ def test_a_candidate_comes_as_soon_as_it_is_enough(server: Server, make: Maker) 
 
 
 def test_cancelling_one_leaves_the_others_of_its_request(server: Server, make: Maker) -> None:
-    server.pause = 0.05
+    goes_on = threading.Event()
+
+    def pauses(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin()
+        stories = [story(body["seed"] + index) for index in range(body["n"])]
+        for place, tokens in enumerate(zip(*stories, strict=True)):
+            if place:
+                goes_on.wait(60)
+            for index, token in enumerate(tokens):
+                handler.piece(index, token)
+        for index in range(body["n"]):
+            handler.piece(index, "", "stop")
+
+    server.always = pauses
     session = make().open()
     for request in (ask(1), ask(2, enough=lambda text: True), ask(3)):
         session.submit(request)
     assert [each.number for each in session.wait()] == [2]
     session.cancel(1)
-    found = {each.number: each for _ in range(2) for each in session.wait()}
-    assert len(found[1].pieces) < 5
-    assert found[3] == Candidate(3, tuple(story(12)), finished=True)
+    assert [each.number for each in session.wait()] == [1]
+    goes_on.set()
+    (last,) = session.wait()
+    assert last == Candidate(3, tuple(story(12)), finished=True)
     assert len(server.seen) == 1
     session.close()
 
@@ -162,9 +185,7 @@ def test_sessions_take_turns(server: Server, make: Maker) -> None:
     few = begin(6, "few")
     gate.set()
     for session, count in ((few, 6), (many, 40)):
-        found: set[int] = set()
-        while len(found) < count:
-            found |= {each.number for each in session.wait()}
+        assert {each.number for each in all_of(session, count)} == set(range(count))
         session.close()
     order = [body["prompt"].removeprefix(PROMPT.text) for body in server.bodies]
     assert order.count("many") == 40
@@ -267,9 +288,8 @@ def test_a_failure_comes_after_what_was_finished(server: Server, make: Maker) ->
     server.script = [honest, status(401)]
     session.submit(ask(1))
     session.submit(ask(2, written=" Other."))
-    assert [each.number for each in session.wait()] == [1]
-    (failed,) = session.wait()
-    assert failed.number == 2
+    first, failed = all_of(session, 2)
+    assert (first.number, failed.number) == (1, 2)
     assert not failed.pieces
     assert "401" in (failed.trouble or "")
     session.close()
@@ -280,8 +300,7 @@ def test_a_request_that_fails_is_nobody_elses_trouble(server: Server, make: Make
     server.script = [status(401), honest]
     session.submit(ask(1))
     session.submit(ask(2, written=" Other."))
-    found = {each.number: each for _ in range(2) for each in session.wait()}
-    assert sorted(bool(each.trouble) for each in found.values()) == [False, True]
+    assert sorted(bool(each.trouble) for each in all_of(session, 2)) == [False, True]
     session.submit(ask(3))
     assert session.wait()[0].finished
     session.close()
@@ -291,9 +310,7 @@ def test_a_request_that_cannot_be_sent_is_nobody_elses_trouble(server: Server, m
     session = make(parallel=2).open()
     session.submit(ask(1, written="\ud83d"))
     session.submit(ask(2, written=" Other."))
-    found: dict[int, Candidate] = {}
-    while len(found) < 2:
-        found |= {each.number: each for each in session.wait()}
+    found = {each.number: each for each in all_of(session, 2)}
     assert "UnicodeEncodeError" in (found[1].trouble or "")
     assert found[1].failed
     assert found[2].finished

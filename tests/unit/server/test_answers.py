@@ -378,7 +378,11 @@ def test_an_answer_says_what_it_proves(
 
 
 def verdict_of(
-    p_value: float | None, *, unit: str = "sentence", watermarked: bool | None = None
+    p_value: float | None,
+    *,
+    unit: str = "sentence",
+    watermarked: bool | None = None,
+    power: float | None = None,
 ) -> Verdict:
     return Verdict(
         watermarked=watermarked,
@@ -389,6 +393,7 @@ def verdict_of(
         evidence=Evidence(unit, (), None, 1.0),
         pieces=(),
         key_id=None,
+        power=power,
     )
 
 
@@ -400,7 +405,10 @@ def test_tokens_that_count_for_nothing_are_not_called_marked() -> None:
     few = with_verdict(mark, verdict_of(0.2, unit="token"))
     assert (few.status, few.cause) == ("marked", "short")
     assert few.reason == "All. Alone it is too short to prove it: p = 0.2."
-    many = with_verdict(mark, verdict_of(0.8, unit="token", watermarked=False))
+    some = with_verdict(mark, verdict_of(0.1, unit="token", watermarked=False, power=0.5))
+    assert (some.status, some.cause) == ("marked", "complete")
+    assert some.reason == "All. Alone the answer does not prove its mark: p = 0.1."
+    many = with_verdict(mark, verdict_of(0.8, unit="token", watermarked=False, power=0.95))
     assert (many.status, many.cause, many.key_id) == ("partly", "fallbacks", "hm-1")
     assert many.reason.startswith("All. But it does not show")
     assert with_verdict(mark, verdict_of(0.001, unit="token", watermarked=True)).status == "marked"

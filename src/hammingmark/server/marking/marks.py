@@ -13,6 +13,7 @@ from hammingmark.records import Cost, Generation, Verdict
 PROVES = 0.01
 """The p-value up to which an answer alone proves its mark."""
 
+_SHOWS = 0.9  # the power from which an answer that does not show its mark is odd
 SHORT = 2
 """Sentences that prove nothing, marked or not."""
 
@@ -124,8 +125,8 @@ def with_verdict(mark: Mark, verdict: Verdict | None) -> Mark:
 
     Some natural sentences satisfy the rule by chance. An answer of which more were kept against
     the rule than by it, and that does not prove its mark, is not called marked. Nor is one whose
-    tokens were all drawn under the mark, if none of them counts, or if so many should show it and
-    do not: the model may have had no choice.
+    tokens were all drawn under the mark, if none of them counts, or if so many would nearly always
+    show it and do not: the model may have had no choice.
 
     Args:
         mark: what its writing tells.
@@ -147,7 +148,7 @@ def with_verdict(mark: Mark, verdict: Verdict | None) -> Mark:
     if mark.cause == "complete" and verdict.watermarked is None:
         words = f"{mark.reason} Alone it is too short to prove it: {p}"
         return replace(mark, cause="short", reason=words)
-    if mark.cause == "complete" and is_tokens:
+    if mark.cause == "complete" and is_tokens and (verdict.power or 0.0) >= _SHOWS:
         words = f"{mark.reason} But it does not show, as where a model has little choice: {p}"
         return replace(mark, status="partly", cause="fallbacks", reason=words)
     if mark.status == "marked" and 2 * mark.cost.fallbacks > mark.cost.constrained:
