@@ -16,6 +16,7 @@ _FULL = (
     "The prompt and the text have filled the server's context. Ask for a shorter text, or run the "
     "server with a larger context."
 )
+_FILTERED = "The model's server filtered what the model wrote (content_filter)."
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +63,8 @@ class Draw:
         self.read_tokens = piece.read or self.read_tokens
         if reason == "length" and piece.drawn is not None and piece.drawn < self.request.max_tokens:
             self.trouble = _FULL
+        if reason == "content_filter":
+            self.trouble = _FILTERED
         if text:
             self.pieces.append(text)
         if reason or (text and self.request.enough("".join(self.pieces))):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -14,7 +15,15 @@ from weakref import WeakKeyDictionary
 
 from hammingmark.backends.closing import Closing
 from hammingmark.backends.inflight import Draw, WeightedSemaphore, deal_out
-from hammingmark.backends.openai_schema import blames_n, body_of, names_context, path_of, to_drop
+from hammingmark.backends.openai_schema import (
+    asked_for,
+    blames_n,
+    body_of,
+    model_of,
+    names_context,
+    path_of,
+    to_drop,
+)
 from hammingmark.endpoint import Endpoint, Refused
 from hammingmark.errors import BackendError, InputError
 from hammingmark.event_loop import EventLoopThread, LoopClosed
@@ -23,13 +32,14 @@ from hammingmark.records import Candidate, Prompt, Request, Sampling
 _LOG = logging.getLogger(__name__)
 
 _REFUSING = frozenset({400, 422, 500, 501})
+_MOST_MODELS = 64  # of which it is known what they refuse
 _CLOSED = "The backend was closed. Open another session."
 
 
 class OpenAIBackend(Closing):
     """A language model that somebody else runs.
 
-    Fields that a server refuses are left out from then on, and `refused` names them.
+    Fields that a server refuses for a model are left out from then on, and `refused` names them.
 
     Args:
         base_url: such as ``http://127.0.0.1:8000/v1``.
@@ -44,6 +54,8 @@ class OpenAIBackend(Closing):
         use_n: whether candidates for one place are asked for in one request, so that the server
             reads their prompt once.
         extra: goes into every request as it is, such as ``{"cache_prompt": False}``.
+        keeps_sampling: whether a request fails if the server refuses a way of sampling that it
+            asks for, such as top_k, and is not sent without it.
     """
 
     def __init__(
@@ -60,6 +72,7 @@ class OpenAIBackend(Closing):
         backoff: float = 0.5,
         use_n: bool = True,
         extra: Mapping[str, Any] | None = None,
+        keeps_sampling: bool = False,
     ) -> None:
         for option, value in (("parallel", parallel), ("width", width)):
             if value < 1:
@@ -77,7 +90,9 @@ class OpenAIBackend(Closing):
         self.width = width
         self._model = model
         self._extra = dict(extra or {})
-        self._refused: frozenset[str] = frozenset() if use_n else frozenset({"n"})
+        self._keeps_sampling = keeps_sampling
+        self._never_sent = frozenset() if use_n else frozenset({"n"})
+        self._refused: OrderedDict[str, frozenset[str]] = OrderedDict()  # by model
         self._limits: WeakKeyDictionary[EventLoopThread, WeightedSemaphore] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
@@ -86,7 +101,11 @@ class OpenAIBackend(Closing):
     @property
     def refused(self) -> frozenset[str]:
         """The fields of a request that this server would not have, so far."""
-        return self._refused
+        return self._never_sent.union(*self._refused.values())
+
+    def refused_for(self, request: Request) -> frozenset[str]:
+        """The same for the model of a request."""
+        return self._never_sent | self._refused.get(self._model_of(request), frozenset())
 
     def continues(self, prompt: Prompt) -> bool:
         """Where it completes a text; a chat model may take half a sentence of its own for all."""
@@ -114,7 +133,8 @@ class OpenAIBackend(Closing):
         first = draws[0].request
         path = path_of(first.prompt)
         where = self._endpoint.url(path)
-        without = self._refused
+        kept = asked_for(first.sampling) if self._keeps_sampling else frozenset()
+        without = self.refused_for(first) - kept
         while True:
             asked = draws[:1] if "n" in without else draws
             own = body_of(first, model=self._model, count=len(asked), without=without)
@@ -131,7 +151,9 @@ class OpenAIBackend(Closing):
                         draw.trouble, draw.over = self._too_long(refused.reason), True
                         receive(draw)
                     break
-                more = to_drop(own, refused.reason) if refused.status in _REFUSING else None
+                more = frozenset[str]()
+                if refused.status in _REFUSING:
+                    more = to_drop(own, refused.reason, kept=kept)
                 if not more:
                     raise BackendError(str(refused)) from None
                 without |= more
@@ -139,11 +161,21 @@ class OpenAIBackend(Closing):
                 break
             finally:  # also if it is cancelled as soon as it is no longer needed
                 if any(draw.begun for draw in asked):
-                    self._refused |= without
+                    self._remember(first, without)
         if not all(draw.begun or draw.over for draw in asked):
             if len(asked) == 1:
                 raise BackendError(f"{where} answered without any choice. Check the model.")
-            self._refused |= {"n"}
+            self._remember(first, frozenset({"n"}))
+
+    def _remember(self, request: Request, refused: frozenset[str]) -> None:
+        model = self._model_of(request)
+        self._refused[model] = self.refused_for(request) | refused
+        self._refused.move_to_end(model)
+        while len(self._refused) > _MOST_MODELS:
+            self._refused.popitem(last=False)
+
+    def _model_of(self, request: Request) -> str:
+        return model_of(request, self._model)
 
     def _too_long(self, reason: str) -> str:
         return (
@@ -231,12 +263,11 @@ class OpenAISession:
             place = (request.prompt, request.written, request.max_tokens, request.sampling)
             places.setdefault(place, []).append(Draw(request))
         self._unsent.clear()
-        most = 1 if "n" in self._backend.refused else self._backend.parallel
-        groups = [
-            draws[start : start + most]
-            for draws in places.values()
-            for start in range(0, len(draws), most)
-        ]
+        groups: list[list[Draw]] = []
+        for draws in places.values():
+            refused = self._backend.refused_for(draws[0].request)
+            most = 1 if "n" in refused else self._backend.parallel
+            groups += [draws[start : start + most] for start in range(0, len(draws), most)]
         if groups:
             try:
                 self._loop.start(self._begin(groups))
@@ -267,8 +298,10 @@ class OpenAISession:
     async def _draw(self, draws: Sequence[Draw]) -> None:
         async with self._own_limit.take(len(draws)), self._limit.take(len(draws)):
             draws = [draw for draw in draws if not draw.over]
-            known = "n" in self._backend.refused  # found out, perhaps, since they were grouped
-            if draws and not (known and len(draws) > 1):
+            # It may have been found out since they were grouped that this model takes no n.
+            if draws and (
+                len(draws) == 1 or "n" not in self._backend.refused_for(draws[0].request)
+            ):
                 await self._backend.draw(draws, receive=self._tell)
         # Those without a choice are asked for one by one, each with its own seed.
         await self._begin([[draw] for draw in draws if not draw.over])

@@ -13,10 +13,11 @@ import httpx
 from hammingmark.backends.chat import messages_of
 from hammingmark.endpoint import Interrupted, well_formed, words_of
 from hammingmark.errors import BackendError
-from hammingmark.records import Prompt, Request
+from hammingmark.records import Prompt, Request, Sampling
 
 _CONTINUING = frozenset({"continue_final_message", "add_generation_prompt"})
 _FOREIGN = _CONTINUING | {"top_k", "min_p"}  # known to vLLM, SGLang and llama.cpp, not to OpenAI
+_LONGEST = 16 << 20  # bytes of an event, or of an answer that is not streamed
 _NEWER = "max_completion_tokens"  # what OpenAI calls max_tokens for its later models
 
 
@@ -75,12 +76,32 @@ def body_of(request: Request, *, model: str, count: int, without: frozenset[str]
     return further | kept | named
 
 
-def to_drop(body: Mapping[str, Any], reason: str) -> frozenset[str]:
+def model_of(request: Request, default: str) -> str:
+    """The model that a request asks for."""
+    named = dict(request.sampling.further).get("model")
+    return str(json.loads(named)) if named else default
+
+
+def asked_for(sampling: Sampling) -> frozenset[str]:
+    """The fields that OpenAI's API does not have and without which tokens are drawn otherwise."""
+    wanted = {"top_k": sampling.top_k > 0, "min_p": sampling.min_p > 0.0}
+    return frozenset(name for name, is_set in wanted.items() if is_set)
+
+
+def to_drop(
+    body: Mapping[str, Any], reason: str, *, kept: frozenset[str] = frozenset()
+) -> frozenset[str]:
     """The fields of a refused body to try without; none if that cannot help.
 
     Those that the server names, else all that OpenAI's API does not have, else ``n``.
+
+    Args:
+        body: what was sent.
+        reason: the server's own words.
+        kept: fields to be sent or nothing.
     """
-    optional = (_FOREIGN | {"n", "seed"}) & body.keys()
+    foreign = (_FOREIGN & body.keys()) - kept
+    optional = foreign | ({"n", "seed"} & body.keys())
     named = frozenset(name for name in optional if _names(name, reason))
     if blames_n(reason):
         named |= {"n"} & body.keys()
@@ -88,7 +109,7 @@ def to_drop(body: Mapping[str, Any], reason: str) -> frozenset[str]:
         named |= _CONTINUING
     if _names(_NEWER, reason) and "max_tokens" in body:
         named |= {"max_tokens"}
-    return named or _FOREIGN & body.keys() or frozenset({"n"} & body.keys())
+    return named or foreign or frozenset({"n"} & body.keys())
 
 
 def blames_n(reason: str) -> bool:
@@ -114,12 +135,12 @@ async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Pi
     if "html" in kind:
         raise BackendError(_stranger(where))
     if "json" in kind:
-        for piece in _choices(_parsed(await response.aread(), where), where):
+        for piece in _choices(_parsed(await _whole(response, where), where), where):
             yield replace(piece, reason=piece.reason or "stop")
         return
     begun: set[int] = set()
     ended: set[int] = set()
-    async for data in _events(response):
+    async for data in _events(response, where):
         if data == b"[DONE]":
             # Whatever is still open ended without a reason; the server has nothing more to say.
             for index in sorted(begun - ended):
@@ -134,7 +155,20 @@ async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Pi
         raise Interrupted("the stream ended early")
 
 
-async def _events(response: httpx.Response) -> AsyncIterator[bytes]:
+async def _whole(response: httpx.Response, where: str) -> bytes:
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        _check_size(len(content), where)
+    return bytes(content)
+
+
+def _check_size(size: int, where: str) -> None:
+    if size > _LONGEST:
+        raise BackendError(_stranger(where))
+
+
+async def _events(response: httpx.Response, where: str) -> AsyncIterator[bytes]:
     """The data of server-sent events.
 
     Lines end at line feeds alone: httpx's own line reader would also cut at U+2028 and its kin,
@@ -145,6 +179,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[bytes]:
     data: list[bytes] = []
     async for chunk in response.aiter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")
+        _check_size(len(rest) + sum(map(len, data)), where)
         for line in lines:
             line = line.rstrip(b"\r")
             if line.startswith(b"data:"):

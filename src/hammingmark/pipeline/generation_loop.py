@@ -26,6 +26,7 @@ from hammingmark.records import Candidate, GenerationStep, Request
 _LOG = logging.getLogger(__name__)
 
 _FAIL_ALONE = 2  # texts that the encoder is tried on alone, and in vain
+_SLOW = 5.0  # seconds; an encoder that fails after so long is not asked again for each text
 _REMEMBERED = 256  # candidates that were given up and may still come back
 
 Written = tuple[GenerationState, GenerationStep]
@@ -180,18 +181,20 @@ class GenerationLoop:
 def _embed(places: Sequence[_Place]) -> None:
     """Embed sentences of one encoder in one go; if it fails, text by text.
 
-    A text for which it fails alone, too, ends with that. After the second such one nobody waits
-    for an encoder that has gone away.
+    A text for which it fails alone, too, ends with that. After the second such one, or if it took
+    long to fail, nobody waits for an encoder that has gone away.
     """
+    began = time.perf_counter()
     words = _embed_together(places)
     if not words:
         return
+    is_slow = time.perf_counter() - began > _SLOW
     texts: dict[GenerationState, list[_Place]] = {}
     for place in places:
         texts.setdefault(place.document, []).append(place)
     failed = 0
     for document, some in texts.items():
-        if len(texts) > 1 and failed < _FAIL_ALONE:
+        if len(texts) > 1 and failed < _FAIL_ALONE and not is_slow:
             words = _embed_together(some)
         if words:
             failed += 1

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
@@ -29,12 +30,18 @@ from hammingmark._version import __version__
 from hammingmark.errors import AuditError
 from hammingmark.server.audit_file import FORMAT, AuditFile, Row, verify
 
-__all__ = ["AuditLog", "verify", "written"]
+__all__ = ["AuditLog", "AuditTimeout", "verify", "written"]
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _OF_THE_LINE = ("previous", "time", "event")
+_LONGEST = 30.0  # seconds that anybody waits for a disk
+_SLOW = 10.0  # seconds after which one that takes longer is told to be in trouble
 _MOST_KEPT = 10_000  # ends of answers that wait for the disk, each of some hundred bytes
 _NOT_IN_TIME = "not recorded in time"  # so that who asked was told of an error, and of no end
+
+
+class AuditTimeout(AuditError):
+    """A record is not on the disk in time; it may be later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,7 @@ class AuditLog:
         self._lost = 0
         self._waiting: list[_Waiting] = []
         self._is_closing = False
+        self._busy_since: float | None = None
         self._changed = threading.Condition()
         with ExitStack() as undone:
             self._lock = self._take_lock()
@@ -113,6 +121,12 @@ class AuditLog:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the disk takes so long that something must be wrong with it."""
+        since = self._busy_since
+        return since is not None and time.monotonic() - since > _SLOW
 
     @property
     def head(self) -> str | None:
@@ -226,20 +240,24 @@ class AuditLog:
         return waiting.future
 
     def close(self) -> None:
-        """Write what waits, and give the file back; may be called twice."""
+        """Write what waits, and give the file back; may be called twice.
+
+        If the disk does not answer, the file stays with this process.
+        """
         with self._changed:
             if self._is_closing:
                 return
             self._is_closing = True
             self._waiting.append(self._as_waiting({"event": "stopped"}))
             self._changed.notify()
-        self._thread.join()
-        self._file.close()
-        self._lock.release()
+        self._thread.join(_LONGEST)
+        if not self._thread.is_alive():
+            self._file.close()
+            self._lock.release()
 
     def _as_waiting(self, record: Row) -> _Waiting:
-        time = self._now().astimezone(timezone.utc).isoformat(timespec="milliseconds")
-        row = {"time": time, **record}
+        when = self._now().astimezone(timezone.utc).isoformat(timespec="milliseconds")
+        row = {"time": when, **record}
         future: Future[None] = Future()
         # A client that hangs up cancels what waits for the record, and never the record.
         future.set_running_or_notify_cancel()
@@ -282,7 +300,9 @@ class AuditLog:
                 )
                 batch, self._waiting = self._waiting, []
                 is_closing = self._is_closing
+            self._busy_since = time.monotonic()
             self._commit(batch)
+            self._busy_since = None
 
     def _commit(self, batch: list[_Waiting]) -> None:
         try:
@@ -340,15 +360,26 @@ class AuditLog:
         return f"Cannot write the audit log {self.path}: {type(error).__name__}."
 
 
-async def written(future: Future[None]) -> None:
+async def written(future: Future[None], *, timeout: float = _LONGEST) -> None:
     """Wait for a record without holding up the event loop.
 
     To be cancelled while waiting leaves the record as it is.
 
+    Args:
+        future: of the record.
+        timeout: seconds.
+
     Raises:
         AuditError: it could not be written.
+        AuditTimeout: the disk does not answer.
     """
-    await asyncio.wrap_future(future)
+    waiting = asyncio.wrap_future(future)
+    await asyncio.wait({waiting}, timeout=timeout)
+    if not waiting.done():
+        # The record goes on; what comes of it is looked at by nobody here.
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        raise AuditTimeout(f"The audit log did not take a record within {timeout:g} seconds.")
+    waiting.result()
 
 
 def _follow(answers: dict[tuple[str, int], Row], row: Row) -> None:

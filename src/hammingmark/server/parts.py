@@ -8,6 +8,7 @@ from hammingmark.errors import HammingMarkError, ModelError
 from hammingmark.method_config import TokenizerId
 from hammingmark.protocols import Encoder, Tokenizer
 from hammingmark.server.once_each import OnceEach
+from hammingmark.server.timed_encoder import TimedEncoder
 
 _MOST = 16  # of each
 
@@ -17,10 +18,12 @@ class Parts:
 
     Args:
         encoder: the one of all keys; by default the one that a key was made for.
+        encoder_timeout: seconds in which an encoder must answer.
     """
 
-    def __init__(self, encoder: Encoder | None = None) -> None:
-        self._encoder = encoder
+    def __init__(self, encoder: Encoder | None = None, *, encoder_timeout: float = 30.0) -> None:
+        self._encoder_timeout = encoder_timeout
+        self._encoder = self._timed(encoder) if encoder else None
         self._encoders: OnceEach[Encoder] = OnceEach(_MOST)
         self._tokenizers: OnceEach[Tokenizer] = OnceEach(_MOST)
 
@@ -30,7 +33,10 @@ class Parts:
         Raises:
             HammingMarkError: it cannot be had.
         """
-        return self._encoder or self._encoders.get(name, lambda: load_encoder(name))
+        return self._encoder or self._encoders.get(name, lambda: self._timed(load_encoder(name)))
+
+    def _timed(self, encoder: Encoder) -> Encoder:
+        return TimedEncoder(encoder, self._encoder_timeout)
 
     def tokenizer(self, wanted: TokenizerId) -> Tokenizer:
         """The tokenizer that a key was made for.

@@ -26,6 +26,7 @@ from hammingmark.pipeline.engine import Engine
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.protocols import Backend, Encoder, LogitsBackend
 from hammingmark.records import Sampling, Verdict
+from hammingmark.server.admission import Admission
 from hammingmark.server.audit import AuditLog, written
 from hammingmark.server.authorization import ApiKey, ApiKeys
 from hammingmark.server.config import ServerConfig
@@ -35,7 +36,7 @@ from hammingmark.server.logs import log_event
 from hammingmark.server.marking.answering import Answering, Plan
 from hammingmark.server.marking.interpret import (
     config_of,
-    count_prompts,
+    count_answers,
     drawn_plainly,
     prompts_of,
     why_not_text,
@@ -55,7 +56,6 @@ Judged = TypeVar("Judged")
 _LOG = logging.getLogger("hammingmark.server")
 _EMBEDDED_AT_ONCE = 8
 _UPSTREAM_AT_ONCE = 32
-_RECENT = 0.2  # weight of the latest answer in the time that answers take
 _LOAD_AGAIN = 5.0  # seconds between two tries to load models
 _NOT_LOADED = "The models cannot be loaded; the log says why."
 _LAST_WORDS = 2.0  # seconds in which streams are told that the service stops
@@ -106,7 +106,7 @@ class Service:
         self.metrics = Metrics()
         keyring = Keyring((environment or environment_now()).keyring)
         self.key = MarkingKey(config.key, keyring=keyring, on_reload=self._key_changed)
-        parts = Parts(encoder)
+        parts = Parts(encoder, encoder_timeout=config.limits.encoder_timeout)
         self.detection = Detection(
             keyring, parts, further=self.key.used, on_problem=self._key_trouble
         )
@@ -141,12 +141,11 @@ class Service:
         # Answers must not wait for those who have many texts judged.
         self._own_judging = ThreadPoolExecutor(1, "hammingmark-judge-answers")
         self._running: WeakSet[Answering | Exchange] = WeakSet()
-        self._admitted = 0
-        self._seconds = 1.0  # that an answer took lately
+        self.admission = Admission(most=config.limits.queue, at_once=self.backend.parallel)
         self._loading = "The models are being loaded."
         self._stopping = False
         self._ended = asyncio.Event()
-        self.metrics.queue_length.set_function(lambda: self._admitted)
+        self.metrics.queue_length.set_function(lambda: len(self.admission))
         self.metrics.active_texts.set_function(lambda: self._engine.active)
 
     # Beginning and end
@@ -188,7 +187,7 @@ class Service:
         if self._stopping:
             return
         self._stopping = True
-        log_event(_LOG, "stopping", under_way=self._admitted + len(self._judging))
+        log_event(_LOG, "stopping", under_way=len(self.admission) + len(self._judging))
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._idle(), self.config.limits.shutdown_grace)
         for under_way in [*self._running, self._judging]:
@@ -213,7 +212,7 @@ class Service:
         found = [self._loading] if self._loading else []
         if self._stopping:
             found.append("The service is stopping.")
-        if self.audit is not None and self.audit.problem:
+        if self.audit is not None and (self.audit.problem or self.audit.is_stuck):
             found.append("The audit log cannot be written; the log says why.")
         if self.api_keys is not None and self.api_keys.check() and self.api_keys.is_shut:
             found.append("The file of API keys cannot be used; the log says why.")
@@ -262,10 +261,11 @@ class Service:
         return client
 
     @asynccontextmanager
-    async def admitted(self, answers: int = 1) -> AsyncIterator[None]:
-        """Room for one request; where there is nothing to do, any that the limits allow has it.
+    async def admitted(self, client: Client, answers: int = 1) -> AsyncIterator[None]:
+        """Room for one request.
 
         Args:
+            client: who asks.
             answers: that it asks for.
 
         Raises:
@@ -273,23 +273,10 @@ class Service:
         """
         if self._stopping:
             raise _stopping_problem()
-        if self._admitted and self._admitted + answers > self.config.limits.queue:
-            ahead = self._admitted / max(1, self.backend.parallel)
-            raise Problem(
-                429,
-                "The service has too much to do; try again later.",
-                kind="rate_limit_error",
-                code="queue_full",
-                retry_after=min(120.0, self._seconds * ahead),
-            )
-        self._admitted += answers
-        began = asyncio.get_running_loop().time()
         try:
-            yield
+            with self.admission.admitted(answers, client=client.name):
+                yield
         finally:
-            self._admitted -= answers
-            took = asyncio.get_running_loop().time() - began
-            self._seconds += _RECENT * (took - self._seconds)
             self._ended.set()
 
     def plan(self, asked: Asked, client: Client) -> Plan:
@@ -304,7 +291,7 @@ class Service:
         if reason and cause == "unmarkable" and policy.unmarkable == "refuse":
             raise Problem(400, f"{reason} This service writes marked text only.", code="unmarkable")
         choices = asked.n or 1
-        if choices * count_prompts(asked) > limits.choices:
+        if count_answers(asked) > limits.choices:
             raise Problem(400, f"This service gives {limits.choices} answers at most.", param="n")
         if not self.upstream and (why := why_not_text(asked)):
             raise Problem(400, f"{why} The embedded model writes text alone.", code="unmarkable")
@@ -405,7 +392,7 @@ class Service:
             return await asyncio.get_running_loop().run_in_executor(
                 self._own_judging, self.detection.judge_answer, key, text
             )
-        except HammingMarkError as error:  # an answer is marked whether or not it can be judged now
+        except Exception as error:  # of any library; an answer is marked, judged or not
             words = type(error).__name__
             log_event(_LOG, "answer not judged", level=logging.WARNING, error=words)
             return None
@@ -468,10 +455,11 @@ class Service:
             parallel=config.parallel or _UPSTREAM_AT_ONCE,
             timeout=config.upstream.timeout,
             retries=config.upstream.retries,
+            keeps_sampling=True,
         )
 
     async def _idle(self) -> None:
-        while self._admitted or len(self._judging):
+        while len(self.admission) or len(self._judging):
             self._ended.clear()
             await self._ended.wait()
 

@@ -127,7 +127,10 @@ class LimitsConfig(Table):
     text_characters: Count = Field(
         default=200_000, description="characters of a text to judge at most"
     )
-    queue: Count = Field(default=256, description="answers waiting or under way at most")
+    queue: Count = Field(
+        default=256,
+        description="answers waiting or under way at most; one client may have seven of eight",
+    )
     detections: Count = Field(
         default=32,
         description="detections waiting or under way at most; one client may have half of them",
@@ -137,6 +140,9 @@ class LimitsConfig(Table):
         description="for each API key, or for each client address where there are none",
     )
     request_timeout: Seconds = Field(default=300.0, description="seconds for a whole answer")
+    encoder_timeout: Seconds = Field(
+        default=30.0, description="seconds in which the encoder must embed what has come"
+    )
     first_sentence_timeout: Seconds | None = Field(
         default=None, description="seconds until an answer's first sentence"
     )

@@ -77,8 +77,8 @@ class Upstream:
 
     def __init__(self, url: str, *, api_key: str | None, timeout: float) -> None:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._base = httpx.URL(url)
         self._client = httpx.AsyncClient(
-            base_url=url.rstrip("/") + "/",
             headers=headers,
             timeout=httpx.Timeout(timeout, connect=min(10.0, timeout)),
             limits=httpx.Limits(max_connections=None),
@@ -94,7 +94,7 @@ class Upstream:
         Raises:
             Problem: it does not say.
         """
-        response = await self._send(self._client.build_request("GET", "models"))
+        response = await self._send(self._client.build_request("GET", self._at("models")))
         try:
             content = json.loads(await response.aread())
             found = [each for each in content["data"] if isinstance(each["id"], str)]
@@ -126,7 +126,7 @@ class Upstream:
         Raises:
             Problem: it does not answer, or not to this service.
         """
-        request = self._client.build_request("POST", path, json=dict(body))
+        request = self._client.build_request("POST", self._at(path), json=dict(body))
         response = await self._send(request)
         held.push_async_callback(response.aclose)
         if response.status_code in (401, 403):  # the client's own API key was good
@@ -155,6 +155,10 @@ class Upstream:
         if response.is_success and isinstance(answer, dict):
             answer["watermark"] = dict(told)
         return JSONResponse(answer, response.status_code, headers)
+
+    def _at(self, path: str) -> httpx.URL:
+        """Where a path leads, with the query that the base may have."""
+        return self._base.copy_with(path=f"{self._base.path.rstrip('/')}/{path}")
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
         try:

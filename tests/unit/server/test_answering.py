@@ -131,7 +131,8 @@ def test_an_answer_that_cannot_be_marked_is_delivered_and_says_so(
     assert_not_told(answer.text)
     assert len(text_of(answer).split()) == mark["emitted_tokens"] == TOKENS
     assert counts(served, "answers_total") == {'reason="failure",status="unmarked"': 1}
-    assert answer.headers["x-watermark-status"] == ("marking" if stream else "unmarked")
+    assert answer.headers["x-watermark-status"] == "unmarked"
+    assert "x-watermark-key-id" not in answer.headers
 
 
 def test_an_encoder_that_fails_in_the_middle_refuses_the_answer(serve: Serve) -> None:
@@ -505,3 +506,18 @@ def test_a_stream_that_takes_too_long_ends_with_an_error(serve: Serve) -> None:
     assert failed(answer)["type"] == "timeout"
     assert time.monotonic() - began >= 2 * seconds
     assert streamed(events_of(answer)).count(".") == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_cannot_be_judged_is_sent_without_a_p_value(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """Its sentences are known to be marked; whatever library fails in judging them."""
+    served = serve()
+
+    def fail(*anything: object) -> None:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr(served.service.detection, "judge_answer", fail)
+    mark = mark_of(served.chat(stream=stream))
+    assert (mark["status"], mark["key_id"], mark["p_value"]) == ("marked", key_of().id, None)

@@ -25,9 +25,9 @@ from tests.unit.server.harness import (
 
 from hammingmark.assembly.marking import writer
 from hammingmark.pipeline.generation_config import GenerationConfig
-from hammingmark.records import Cost, Evidence, Verdict
-from hammingmark.server.marking.answers import Choice, summary, usage
-from hammingmark.server.marking.marks import Mark, with_verdict
+from hammingmark.records import Cost, Evidence, Generation, Verdict
+from hammingmark.server.marking.answers import Choice, finish_of, summary, usage
+from hammingmark.server.marking.marks import Mark, unknown, with_verdict
 from hammingmark.testing import FakeBackend, FakeEncoder
 
 Serve = Callable[..., Served]
@@ -430,3 +430,24 @@ def test_answers_together_are_as_marked_as_all_of_them(statuses: list[str], toge
     assert found.status == together
     worst = next(each for each in ("unmarked", "partly", "marked") if each in statuses)
     assert found.reason == f"It is {worst}."
+
+
+def test_tokens_of_which_nobody_knows_are_not_called_marked() -> None:
+    mark = Mark("marked", "All.", "complete", key_id="hm-1", label="a")
+    told = unknown(mark)
+    assert (told.status, told.cause, told.key_id, told.label) == ("unmarked", "failure", None, None)
+    assert told.reason.startswith("All. But it could not be found out")
+
+
+@pytest.mark.parametrize(
+    ("stopped", "error", "finish"),
+    [
+        ("end", None, "stop"),
+        ("tokens", None, "length"),
+        ("error", "The context is full.", "length"),
+        ("error", "The model's server filtered what it wrote (content_filter).", "content_filter"),
+    ],
+)
+def test_why_an_answer_ended(stopped: str, error: str | None, finish: str) -> None:
+    made = Generation("It rained.", ("It rained.",), (), Cost(), stopped=stopped, error=error)
+    assert finish_of(made) == finish

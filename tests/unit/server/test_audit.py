@@ -22,8 +22,8 @@ import pytest
 
 import hammingmark
 from hammingmark.errors import AuditError
-from hammingmark.server import audit_file
-from hammingmark.server.audit import AuditLog, verify, written
+from hammingmark.server import audit, audit_file
+from hammingmark.server.audit import AuditLog, AuditTimeout, verify, written
 from hammingmark.server.audit_file import check
 
 LONG = 300.0  # seconds; only a test that hangs waits for so long
@@ -618,6 +618,26 @@ def test_whatever_goes_wrong_nobody_waits_for_ever(
                 begin(log, "a").result(LONG)
         begin(log, "b").result(LONG)
     assert verify(path) == []
+
+
+def test_nobody_waits_for_a_disk_that_hangs(
+    path: Path, log: AuditLog, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = begin(log, "r-1")
+    assert gate.reached.wait(LONG)
+    with pytest.raises(AuditTimeout, match="did not take a record"):
+        asyncio.run(written(begun, timeout=0.01))
+    monkeypatch.setattr(audit, "_SLOW", 0.0)
+    assert log.is_stuck
+    monkeypatch.setattr(audit, "_LONGEST", 0.01)
+    log.close()  # does not wait for it either
+    with pytest.raises(AuditError, match="Another process"):
+        AuditLog(path)
+    gate.opened.set()
+    begun.result(LONG)
+    log._thread.join(LONG)
+    assert not log.is_stuck
+    assert [row["event"] for row in rows(path)][-2:] == ["begin", "stopped"]
 
 
 def test_a_full_disk_on_start_is_told_and_the_log_can_be_had_later(

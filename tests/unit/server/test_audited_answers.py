@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,10 @@ from tests.unit.server.harness import (
 )
 
 from hammingmark.records import Candidate, Request
-from hammingmark.server.audit import verify
+from hammingmark.server.audit import AuditTimeout, verify
+from hammingmark.server.marking import recording
+from hammingmark.server.marking.marks import Mark
+from hammingmark.server.marking.recording import Asker, Recorder
 from hammingmark.server.metrics import REASONS
 from hammingmark.testing import FakeBackend
 
@@ -194,3 +198,62 @@ def test_an_answer_that_cannot_begin_to_be_marked_is_counted_as_refused(serve: S
 def test_without_a_log_nothing_is_recorded(serve: Serve, home: Home) -> None:
     assert serve().chat().status_code == 200
     assert not home.audit.exists()
+
+
+def test_a_begin_that_comes_late_gets_its_end(serve: Serve, home: Home) -> None:
+    """The disk hangs for longer than anybody waits; what it takes in the end is consistent."""
+    served = serve(audit={"file": home.audit})
+    log = served.service.audit
+    assert log is not None
+    recorder = Recorder(log, Asker("r-1", CHAT, "tiny", None, "client"))
+
+    async def ask() -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(recording, "written", late)
+            with pytest.raises(AuditTimeout):
+                await recorder.begin(0, key_of())
+        recorder.cut_short(0, Mark("unmarked", "The answer was cut short.", "cut_short"), "")
+
+    async def late(begun: Any) -> None:
+        raise AuditTimeout("The disk hangs.")
+
+    asyncio.run(ask())
+    served.close()
+    assert [row["request_id"] for row in home.records("begin")] == ["r-1"]
+    assert [row["error"] for row in home.records("end")] == ["cut short"]
+    assert verify(home.audit) == []
+
+
+def test_of_answers_sent_together_none_is_recorded_as_sent_if_one_fails(
+    serve: Serve, home: Home
+) -> None:
+    """The first prompt's answer is whole and marked when the model fails at the second."""
+    backend = FailingAtBackend("Another")
+    served = serve(backend=backend, audit={"file": home.audit})
+    answer = served.complete(prompt=["It was late.", "Another day."])
+    assert answer.status_code == 502
+    until(lambda: len(home.records("end")) == 2)
+    ends = home.records("end")
+    assert sorted(row["choice"] for row in ends) == [0, 1]
+    for row in ends:
+        assert (row["status"], row["key_id"], row["text_characters"]) == ("unmarked", None, 0)
+        assert row["error"] == "cut short"
+    assert not any('status="marked"' in labels for labels in counts(served, "answers_total"))
+    served.complete(prompt=["It was late.", "It was early."])
+    assert [row["error"] for row in home.records("end")][-2:] == [None, None]
+
+
+class FailingAtBackend(FakeBackend):
+    """Fails at the third sentence of texts that begin with a word, once all others have ended."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(order=lambda requests: sorted(requests, key=self.fails))
+        self._word = word
+
+    def fails(self, request: Request) -> bool:
+        return request.prompt.text.startswith(self._word) and request.written.count(".") >= 2
+
+    def candidate(self, request: Request) -> Candidate:
+        if self.fails(request):
+            return Candidate(request.number, (), False, trouble="The model fell.", failed=True)
+        return super().candidate(request)

@@ -56,6 +56,7 @@ OTHERS = {
     "limits.detections": "9",
     "limits.requests_per_minute": "30",
     "limits.request_timeout": "12.5",
+    "limits.encoder_timeout": "4.5",
     "limits.first_sentence_timeout": "3.5",
     "limits.shutdown_grace": "0.0",
     "audit.file": "FOLDER/audit.jsonl",

@@ -26,6 +26,7 @@ from tests.unit.server.harness import (
     counts,
     error_of,
     key_of,
+    text_of,
     until,
 )
 
@@ -438,6 +439,15 @@ def test_a_detection_has_its_time(serve: Serve) -> None:
     until(lambda: not served.service._judging._under_way)
 
 
+def test_pieces_are_told_unless_they_are_not_wanted(serve: Serve) -> None:
+    served = serve()
+    text = text_of(served.chat())
+    whole, without = served.detect(text), served.detect(text, pieces=False)
+    assert len(whole["pieces"]) > 1
+    assert without == {**whole, "pieces": []}
+    assert served.post(DETECT, {"text": text, "pieces": "no"}).status_code == 422
+
+
 def test_detections_have_limits_of_their_own(live: Callable[..., Live]) -> None:
     encoder = GatedEncoder()
     service = live(encoder=encoder, limits={"detections": 2, "queue": 1})
@@ -447,7 +457,7 @@ def test_detections_have_limits_of_their_own(live: Callable[..., Live]) -> None:
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) >= 1
         assert error_of(refused)["code"] == "queue_full"
-        assert service.service._admitted == 0
+        assert len(service.service.admission) == 0
     encoder.gate.set()
 
 

@@ -20,7 +20,7 @@ from tests.unit.server.harness import (
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.pipeline.generation_config import CHAT_SAMPLING, TEXT_SAMPLING
 from hammingmark.records import Prompt, Sampling
-from hammingmark.server.marking.interpret import config_of, count_prompts, why_unmarkable
+from hammingmark.server.marking.interpret import config_of, count_answers, why_unmarkable
 from hammingmark.server.marking.schema import Asked, AskedChat, AskedCompletion
 from hammingmark.server.problems import Problem
 from hammingmark.testing import FakeBackend
@@ -64,7 +64,7 @@ def test_an_answer_has_as_many_tokens_as_were_asked_for(named: dict[str, int], t
 def test_more_tokens_than_allowed_are_refused() -> None:
     with pytest.raises(Problem, match="200 tokens at most, and 201") as refused:
         config(asked_for(max_completion_tokens=201))
-    assert (refused.value.status, refused.value.param) == (400, "max_tokens")
+    assert (refused.value.status, refused.value.param) == (400, "max_completion_tokens")
 
 
 def test_fields_of_others_go_on_as_they_are_and_inert_ones_do_not() -> None:
@@ -105,6 +105,10 @@ def test_fields_of_others_go_on_as_they_are_and_inert_ones_do_not() -> None:
         {"audio": {"voice": "a"}},
         {"modalities": ["text", "audio"]},
         {"best_of": 2},
+        {"guided_regex": "a+"},
+        {"regex": "a+"},
+        {"ebnf": "root ::= 'a'"},
+        {"structural_tag": {"structures": []}},
         {"messages": [{"role": "tool", "content": "5"}]},
         {"messages": [{"role": "function", "name": "f", "content": "5"}]},
         {"messages": [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [{}]}]},
@@ -174,7 +178,10 @@ def test_prompts_are_counted_and_those_in_tokens_recognized(
     prompt: Any, count: int, foreign: bool
 ) -> None:
     asked = AskedCompletion(prompt=prompt)
-    assert count_prompts(asked) == count
+    assert count_answers(asked) == count
+    assert count_answers(AskedCompletion(prompt=prompt, n=3)) == 3 * count
+    best = AskedCompletion.model_validate({"prompt": prompt, "n": 2, "best_of": 4})
+    assert count_answers(best) == 4 * count
     assert (why_unmarkable(asked) is not None) is foreign
 
 

@@ -39,7 +39,7 @@ Make = Callable[..., Live]
 
 def assert_idle(service: Live) -> None:
     until(lambda: service.service._engine.unfinished == 0)
-    until(lambda: service.service._admitted == 0)
+    until(lambda: len(service.service.admission) == 0)
     assert service.client.get("/healthz").status_code == 200
 
 
@@ -117,7 +117,7 @@ def test_a_text_that_is_about_to_be_written_is_not(live: Make) -> None:
     opened = len(backend.sessions)
     with service.asking(TEXT, prompt="It was late."):
         assert encoder.asked_now.wait(PATIENCE)
-    until(lambda: service.service._admitted == 0)
+    until(lambda: len(service.service.admission) == 0)
     encoder.may_go_on.set()
     until(lambda: len(backend.sessions) > opened)  # it has been submitted
     assert_idle(service)
@@ -146,7 +146,7 @@ def test_leaving_while_the_model_is_being_opened_ends_the_text(live: Make) -> No
     backend.may_open.clear()
     with service.asking():
         assert backend.opening.wait(PATIENCE)
-    until(lambda: service.service._admitted == 0)
+    until(lambda: len(service.service.admission) == 0)
     backend.may_open.set()
     assert_idle(service)
 
@@ -197,14 +197,14 @@ def test_one_who_does_not_read_gives_its_place_back(
         async def send(message: Any) -> None:
             sent.append(message["type"])
             if message["type"] == "http.response.body":
-                assert served.service._admitted == 1
+                assert len(served.service.admission) == 1
                 await asyncio.Event().wait()
 
         await served.app(scope, receive, send)
 
     served.loop.run(ask())
     assert sent == ["http.response.start", "http.response.body"]
-    assert served.service._admitted == 0
+    assert len(served.service.admission) == 0
     assert served.service._engine.unfinished == 0
 
 
@@ -224,5 +224,5 @@ def test_the_connection_of_one_who_does_not_read_is_ended(live: Make, model_serv
     service = live(upstream=told, limits={"request_timeout": 0.3})
     with service.asking(stream=True, temperature=0):
         assert model_server.left.wait(PATIENCE)
-        until(lambda: service.service._admitted == 0)
+        until(lambda: len(service.service.admission) == 0)
         until(lambda: not service._server.server_state.connections)

@@ -21,6 +21,9 @@ from tests.unit.server.harness import (
 
 from hammingmark.records import Prompt
 from hammingmark.server.problems import Problem
+from hammingmark.server.service import Client
+
+CLIENT = Client("r-1", "192.0.2.1", None)
 
 Serve = Callable[..., Served]
 
@@ -59,16 +62,16 @@ def test_room_is_for_answers_not_for_requests(serve: Serve) -> None:
 
     async def ask() -> None:
         async with AsyncExitStack() as held:
-            await held.enter_async_context(service.admitted(3))
-            await held.enter_async_context(service.admitted(2))
+            await held.enter_async_context(service.admitted(CLIENT, 3))
+            await held.enter_async_context(service.admitted(CLIENT, 2))
             with pytest.raises(Problem) as full:
-                await held.enter_async_context(service.admitted())
+                await held.enter_async_context(service.admitted(CLIENT))
             assert (full.value.status, full.value.code) == (429, "queue_full")
             assert full.value.retry_after
-        async with service.admitted(8):  # which no waiting would make less
-            assert service._admitted == 8
+        async with service.admitted(CLIENT, 8):  # which no waiting would make less
+            assert len(service.admission) == 8
             with pytest.raises(Problem):
-                await service.admitted().__aenter__()
-        assert service._admitted == 0
+                await service.admitted(CLIENT).__aenter__()
+        assert len(service.admission) == 0
 
     asyncio.run(ask())

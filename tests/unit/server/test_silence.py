@@ -26,6 +26,7 @@ from tests.unit.server.harness import (
 )
 
 from hammingmark.server.logs import setup
+from hammingmark.server.marking import answering
 from hammingmark.testing import FakeBackend
 
 Serve = Callable[..., Served]
@@ -103,7 +104,7 @@ def test_a_fault_in_a_stream_is_told_at_its_end_and_logged_by_its_kind(
     def fail(*anything: object) -> None:
         raise RuntimeError(WORDS)
 
-    monkeypatch.setattr(served.service.detection, "judge_answer", fail)
+    monkeypatch.setattr(answering, "with_verdict", fail)
     answer = served.chat(stream=True)
     assert events_of(answer)[-1]["error"]["type"] == "server_error"
     (line,) = [line for line in told() if line["event"] == "fault"]

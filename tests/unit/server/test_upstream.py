@@ -489,7 +489,7 @@ def test_what_passes_when_the_service_stops_ends_with_a_word(
     found: list[httpx.Response] = []
     asking = threading.Thread(target=lambda: found.append(service.client.post(CHAT, json=body)))
     asking.start()
-    until(lambda: model_server.seen and service.service._admitted)
+    until(lambda: model_server.seen and len(service.service.admission))
     service.tell_to_stop()
     asking.join(PATIENCE)
     (answer,) = found
@@ -513,9 +513,9 @@ def test_a_client_who_leaves_ends_the_work_upstream(
     model_server.always = stall_midway if stream and named else stall
     with service.asking(stream=stream, **named):
         until(lambda: model_server.seen)
-        assert service.service._admitted == 1
+        assert len(service.service.admission) == 1
     assert model_server.left.wait(PATIENCE)
-    until(lambda: service.service._admitted == 0)
+    until(lambda: len(service.service.admission) == 0)
 
 
 def test_streams_that_pass_have_their_place_in_the_queue(
@@ -529,7 +529,7 @@ def test_streams_that_pass_have_their_place_in_the_queue(
         parts = answer.iter_text()
         assert "Seed" in next(parts)
         assert service.client.post(CHAT, json=body).status_code == 429
-    until(lambda: service.service._admitted == 0)
+    until(lambda: len(service.service.admission) == 0)
 
 
 def test_marked_streams_of_the_upstream_come_sentence_by_sentence(
@@ -543,3 +543,89 @@ def test_marked_streams_of_the_upstream_come_sentence_by_sentence(
     assert told[-2]["watermark"]["status"] == "marked"
     assert len(told) == 1 + told[-2]["watermark"]["sentences"] + 2
     assert len(streamed(told).split()) == TOKENS
+
+
+def test_what_an_upstream_refuses_of_one_request_is_nobody_elses_loss(
+    before: Serve, model_server: Server
+) -> None:
+    """A way of sampling that a client asks for is honoured or refused, never left out."""
+
+    def picky(handler: Handler, body: dict[str, Any]) -> None:
+        if body.get("top_k", 0) > 1000:
+            status(400, "top_k is too large")(handler, body)
+        elif body["model"] == "old" and "seed" in body:
+            status(400, "Unknown field seed")(handler, body)
+        elif body["model"] == "hosted" and "min_p" in body:
+            status(400, "Unrecognized request argument: min_p")(handler, body)
+        else:
+            answers(handler, body)
+
+    model_server.always = picky
+    served = before()
+    large = served.complete(top_k=50_000)
+    assert large.status_code == 400
+    assert "top_k is too large" in error_of(large)["message"]
+    assert served.complete(model="old").status_code == 200
+    assert served.complete(model="hosted").status_code == 200  # without min_p = 0, which is nothing
+    assert "min_p" not in model_server.bodies[-1]
+    assert served.complete(model="hosted", min_p=0.1).status_code == 400
+    assert served.complete(top_k=40, min_p=0.1).status_code == 200
+    last = model_server.bodies[-1]
+    assert (last["top_k"], last["min_p"], "seed" in last) == (40, 0.1, True)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_model_wrote_before_a_filter_ends_it_says_so(
+    before: Serve, model_server: Server, stream: bool
+) -> None:
+    def filtered(handler: Handler, body: dict[str, Any]) -> None:
+        if body.get("n", 1) > 1:
+            status(400, "n must be 1")(handler, body)
+        elif body["messages"][-1]["role"] != "assistant":
+            answers(handler, body)  # the first sentence
+        else:
+            handler.begin()
+            handler.piece(0, " And then the", "content_filter")
+            handler.event("[DONE]")
+
+    model_server.always = filtered
+    answer = before().chat(stream=stream)
+    assert text_of(answer).count(".") == 1
+    chosen = events_of(answer) if stream else [answer.json()]
+    reasons = [each["choices"][0]["finish_reason"] for each in chosen if each != "[DONE]"]
+    assert reasons[-1] == "content_filter"
+    assert "content_filter" in mark_of(answer)["reason"]
+
+
+def test_a_prompt_that_is_filtered_is_refused(before: Serve, model_server: Server) -> None:
+    choice = {"index": 0, "text": "", "finish_reason": "content_filter"}
+    model_server.always = saying({"choices": [choice]})
+    answer = before().complete()
+    assert answer.status_code == 400
+    assert "content_filter" in error_of(answer)["message"]
+    assert len(model_server.seen) < 4
+
+
+def test_an_upstream_with_a_query_is_asked_with_it(before: Serve, model_server: Server) -> None:
+    served = before(upstream={"url": f"{model_server.url}?api-version=1"})
+    assert mark_of(served.chat())["status"] == "marked"
+    assert served.chat(tools=TOOLS).status_code == 200
+    assert served.get("/v1/models").status_code == 200
+    paths = {path for path, _ in model_server.seen}
+    assert paths == {"/v1/chat/completions?api-version=1", "/v1/models?api-version=1"}
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"max_completion_tokens": 1, "max_tokens": 10_000},
+        {"max_completion_tokens": 10_000, "max_tokens": 1},
+        {"best_of": 500},
+        {"n": 1, "best_of": 9},
+    ],
+)
+def test_what_passes_keeps_to_the_limits(
+    before: Serve, model_server: Server, named: dict[str, Any]
+) -> None:
+    assert before().complete(prompt=[1, 2], **named).status_code == 400
+    assert model_server.bodies == []

@@ -105,7 +105,12 @@ class Judging:
                 loop.call_soon_threadsafe(tell, *told)
 
         work.verdict.add_done_callback(_look_at)
-        threading.Thread(target=run, name="hammingmark-judge", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="hammingmark-judge", daemon=True).start()
+        except RuntimeError:  # the machine has no room for another thread
+            self._give_up(work)
+            self._end(work)
+            raise
         try:
             await asyncio.wait({work.verdict}, timeout=timeout)
             if not work.verdict.done():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 
 from hammingmark.server.access import ERRORS, client_of, service_of
 from hammingmark.server.detection.judging import Pause
@@ -21,10 +21,12 @@ Asking = Annotated[Client, Depends(client_of("detect"))]
 Serving = Annotated[Service, Depends(service_of)]
 
 
-@router.post("/detect", summary="Judge texts: is the watermark there, and where?")
+@router.post(
+    "/detect", summary="Judge texts: is the watermark there, and where?", response_model=Results
+)
 async def detect(
     asked: AskedDetection, request: Request, client: Asking, service: Serving
-) -> Results:
+) -> Response:
     """The verdict on each text, by the exact p-value, corrected for the number of keys.
 
     A text that was marked with the derived key of a label is found by giving `labels`.
@@ -41,16 +43,20 @@ async def detect(
         )
     level = asked.level or service.config.level
 
-    def judge(pause: Pause) -> Results:
+    def judge(pause: Pause) -> bytes:
         detection = service.detection
         keys = detection.choose(asked.keys, asked.labels)
         found = detection.judge(texts, keys=keys, level=level, edits=asked.edits, pause=pause)
-        return Results(results=[result_of(verdict, key) for verdict, key in found])
+        # Here and text by text: a long one has a piece for every token.
+        results = [
+            result_of(verdict, key, pieces=asked.pieces).model_dump_json() for verdict, key in found
+        ]
+        return f'{{"results":[{",".join(results)}]}}'.encode()
 
     began = time.perf_counter()
-    results = await unless_gone(request, service.judge(judge, client))
+    content = await unless_gone(request, service.judge(judge, client))
     service.metrics.detection_seconds.observe(time.perf_counter() - began)
-    return results
+    return Response(content, media_type="application/json")
 
 
 @router.get("/keys", summary="The keys that texts are searched for")

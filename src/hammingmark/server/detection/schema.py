@@ -33,6 +33,9 @@ class AskedDetection(BaseModel):
     edits: StrictBool = Field(
         default=False, description="allow for sentences that were joined, split or inserted"
     )
+    pieces: StrictBool = Field(
+        default=True, description="tell of every sentence or token what it says"
+    )
 
 
 class Piece(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,7 +140,7 @@ class Detection:
         level: float,
         edits: bool = False,
         pause: Callable[[], None] = lambda: None,
-    ) -> list[tuple[Verdict, WatermarkKey | None]]:
+    ) -> Iterator[tuple[Verdict, WatermarkKey | None]]:
         """The verdict on each text, corrected for all keys, and the key that it names.
 
         Args:
@@ -156,12 +156,10 @@ class Detection:
         """
         by_id = {key.id: key for key in keys}
         made = with_pauses(self._detector(keys, level=level, edits=edits), pause)
-        found = []
         for text in texts:
             pause()
             verdict = made.judge(text)
-            found.append((verdict, by_id.get(verdict.key_id or "")))
-        return found
+            yield verdict, by_id.get(verdict.key_id or "")
 
     def judge_answer(self, key: WatermarkKey, text: str) -> Verdict:
         """The verdict on a text of this service under the key that marks it."""
@@ -182,23 +180,15 @@ class Detection:
         return replace(self._detectors.get(name, make), level=level)
 
 
-def result_of(verdict: Verdict, key: WatermarkKey | None) -> Result:
-    """A verdict as it is told."""
+def result_of(verdict: Verdict, key: WatermarkKey | None, *, pieces: bool = True) -> Result:
+    """A verdict as it is told.
+
+    Args:
+        verdict: the verdict.
+        key: that it names.
+        pieces: whether every sentence or token is told of.
+    """
     evidence = verdict.evidence
-    before = len(verdict.pieces) - len(evidence.scores)
-    inside = {i for passage in verdict.passages for i in range(passage.begin, passage.end)}
-    pieces = [
-        Piece(text=text, in_passage=i in inside)
-        if i < before or not evidence.scores[i - before].counted
-        else Piece(
-            text=text,
-            score=evidence.scores[i - before].score,
-            valid=evidence.scores[i - before].valid,
-            details=dict(evidence.scores[i - before].details),
-            in_passage=i in inside,
-        )
-        for i, text in enumerate(verdict.pieces)
-    ]
     return Result(
         watermarked=verdict.watermarked,
         verdict=_WORDS[verdict.watermarked],
@@ -223,8 +213,26 @@ def result_of(verdict: Verdict, key: WatermarkKey | None) -> Result:
             )
             for each in verdict.passages
         ],
-        pieces=pieces,
+        pieces=_pieces_of(verdict) if pieces else [],
     )
+
+
+def _pieces_of(verdict: Verdict) -> list[Piece]:
+    evidence = verdict.evidence
+    before = len(verdict.pieces) - len(evidence.scores)
+    inside = {i for passage in verdict.passages for i in range(passage.begin, passage.end)}
+    return [
+        Piece(text=text, in_passage=i in inside)
+        if i < before or not evidence.scores[i - before].counted
+        else Piece(
+            text=text,
+            score=evidence.scores[i - before].score,
+            valid=evidence.scores[i - before].valid,
+            details=dict(evidence.scores[i - before].details),
+            in_passage=i in inside,
+        )
+        for i, text in enumerate(verdict.pieces)
+    ]
 
 
 def _needs_no_model(config: MethodConfig) -> bool:

@@ -18,7 +18,7 @@ from hammingmark.records import Cost, Generation, GenerationStep, Message, Promp
 from hammingmark.server.audit import AuditLog
 from hammingmark.server.marking.answers import Choice, finish_of
 from hammingmark.server.marking.keys import Writers
-from hammingmark.server.marking.marks import SHORT, Mark, added, mark_of, with_verdict
+from hammingmark.server.marking.marks import SHORT, Mark, added, mark_of, unknown, with_verdict
 from hammingmark.server.marking.recording import Asker, Recorder
 from hammingmark.server.problems import Problem, without_addresses
 
@@ -115,6 +115,7 @@ class Answering:
         self._timeout = timeout
         self._first_timeout = first_timeout
         self._began = 0.0
+        self._complete = False  # whether all answers are there that are sent together
         self._arrived: asyncio.Queue[tuple[int, Progress] | Problem] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         answered = [prompt for prompt in plan.prompts for _ in range(plan.choices)]
@@ -122,6 +123,12 @@ class Answering:
             _Text(Choice(index, index // plan.choices), prompt)
             for index, prompt in enumerate(answered)
         ]
+
+    @property
+    def is_marking(self) -> bool:
+        """Whether any answer is being marked, as far as is known."""
+        plain = [bool(text.failure) and not text.carries for text in self._texts]
+        return self._plan.key is not None and not all(plain)
 
     @property
     def choices(self) -> list[Choice]:
@@ -162,7 +169,15 @@ class Answering:
                     mark = await self._check(text)
                     if more := _send(text):
                         yield text.choice, more
-                    await self._end(text, mark)
+                    self._end(text, mark)
+                    if self._plan.streams:
+                        await self._record_end(text)
+                        yield text.choice, ""
+            if not self._plan.streams:  # all are sent, or none
+                for text in self._texts:
+                    await self._record_end(text)
+                self._complete = True
+                for text in self._texts:
                     yield text.choice, ""
         except HammingMarkError as error:
             raise Problem.of(error) from None
@@ -340,7 +355,10 @@ class Answering:
             _cut_parts(text, len(whole))
         mark = self._mark(text)
         if plan.key is not None and mark.status != "unmarked":
-            mark = with_verdict(mark, await self._verdict(plan.key, whole))
+            verdict = await self._verdict(plan.key, whole)
+            if verdict is None and self._marks_tokens(text) and not text.carries:
+                mark = unknown(mark)
+            mark = with_verdict(mark, verdict)
         last = text.parts[-1]
         if last.error and not text.stopped:
             why = without_addresses(last.error)
@@ -377,18 +395,20 @@ class Answering:
             await self._records.end(text.choice.index, mark, "", error="refused")
         return Problem(503, mark.reason, kind="watermark_error", code="watermark_failed")
 
-    async def _end(self, text: _Text, mark: Mark) -> None:
+    def _end(self, text: _Text, mark: Mark) -> None:
+        """Take note of an answer that is whole."""
+        text.choice.finish = "stop" if text.stopped else finish_of(text.parts[-1])
+        text.choice.mark = mark
+
+    async def _record_end(self, text: _Text) -> None:
         """Record an answer before anybody is told of its end.
 
         Raises:
             AuditError: it cannot be recorded.
         """
-        choice, last = text.choice, text.parts[-1]
-        choice.finish = "stop" if text.stopped else finish_of(last)
-        if last.error and not text.stopped:
-            choice.finish = "length"
-        choice.mark = mark
-        await self._records.end(choice.index, mark, choice.text)
+        choice = text.choice
+        assert choice.mark is not None
+        await self._records.end(choice.index, choice.mark, choice.text)
 
     def _sent(self, text: _Text) -> str:
         """What the client has got of an answer that has not ended."""
@@ -408,6 +428,8 @@ class Answering:
             if text.ticket is not None:
                 text.ticket.cancel()
                 text.ticket = None
+            if text.choice.finish and not (self._plan.streams or self._complete):
+                text.choice.mark = None  # nobody got it
             if text.choice.mark is None and text.choice.text:
                 text.choice.mark = self._cut_short(text)
             self._records.cut_short(text.choice.index, self._cut_short(text), self._sent(text))

@@ -18,7 +18,7 @@ _INERT = frozenset({"tool_choice", "parallel_tool_calls", "response_format", "to
 
 _GRAMMARS = (
     "grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex",
-    "guided_choice", "guided_grammar",
+    "guided_choice", "guided_grammar", "guided_decoding", "regex", "ebnf", "structural_tag",
 )  # fmt: skip
 """What vLLM, SGLang and llama.cpp call a form that a whole answer must have."""
 
@@ -43,7 +43,14 @@ def prompts_of(asked: Asked) -> list[Prompt]:
     return [as_prompt(each, where="prompt") for each in given]
 
 
-def count_prompts(asked: Asked) -> int:
+def count_answers(asked: Asked) -> int:
+    """How many answers a request asks for, those included of which the upstream sends the best."""
+    best_of = (asked.model_extra or {}).get("best_of")
+    of_each = max(asked.n or 1, best_of if isinstance(best_of, int) else 1)
+    return of_each * _count_prompts(asked)
+
+
+def _count_prompts(asked: Asked) -> int:
     """How many prompts there are."""
     if not isinstance(asked, AskedCompletion) or isinstance(asked.prompt, str):
         return 1
@@ -129,12 +136,14 @@ def config_of(
         Problem: the request asks for too much.
     """
     tokens = asked.tokens or max_tokens
-    if tokens > limit:
-        raise Problem(
-            400,
-            f"This service writes {limit} tokens at most, and {tokens} are asked for.",
-            param="max_tokens",
-        )
+    # The one that does not count here may count where the request passes through.
+    for name in ("max_tokens", "max_completion_tokens"):
+        if (given := getattr(asked, name) or 0) > limit:
+            raise Problem(
+                400,
+                f"This service writes {limit} tokens at most, and {given} are asked for.",
+                param=name,
+            )
     config = GenerationConfig(max_tokens=tokens, budget=budget, stop=asked.stops)
     if sampling is not None:
         config = config.with_sampling(sampling)

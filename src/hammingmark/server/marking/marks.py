@@ -114,6 +114,16 @@ def mark_of(parts: Sequence[Generation], key: WatermarkKey, failure: str = "") -
     return say("marked", "complete", "Every sentence is marked.")
 
 
+def unknown(mark: Mark) -> Mark:
+    """What is said of tokens drawn under a mark of which nobody could see whether any carries it.
+
+    Args:
+        mark: what their writing tells.
+    """
+    words = f"{mark.reason} But it could not be found out whether any of them carries it."
+    return replace(mark, status="unmarked", cause="failure", reason=words, key_id=None, label=None)
+
+
 def added(costs: Sequence[Cost]) -> Cost:
     """What several texts cost together."""
     rows = [asdict(cost) for cost in costs]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hammingmark.errors import AuditError
 from hammingmark.keys import WatermarkKey
-from hammingmark.server.audit import AuditLog, written
+from hammingmark.server.audit import AuditLog, AuditTimeout, written
 from hammingmark.server.marking.marks import Mark
 
 
@@ -64,6 +64,8 @@ class Recorder:
         self._open.add(index)  # also if whoever asks leaves while it is being written
         try:
             await written(begun)
+        except AuditTimeout:
+            raise  # it may yet come to the disk, and then it needs an end
         except AuditError:
             self._open.discard(index)
             raise

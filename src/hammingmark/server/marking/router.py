@@ -113,7 +113,7 @@ async def _answer(
     endpoint = "/v1/chat/completions" if chat else "/v1/completions"
     async with AsyncExitStack() as stack:
         answers = plan.choices * max(1, len(plan.prompts))
-        await stack.enter_async_context(service.admitted(answers))
+        await stack.enter_async_context(service.admitted(client, answers))
         if plan.key is None and service.upstream is not None:
             name = service.model_of(asked)
             await service.record_passed(plan, client, endpoint=endpoint, model=name)
@@ -133,8 +133,8 @@ async def _answer(
             return JSONResponse(content, headers={**headers, "X-Request-Id": client.request_id})
         # Until the first sentence is there, what goes wrong is still a status of HTTP.
         first = await unless_gone(request, anext(pieces, None))
-        told = {"X-Watermark-Status": "marking" if plan.key else "unmarked"}
-        if plan.key:
+        told = {"X-Watermark-Status": "marking" if answering.is_marking else "unmarked"}
+        if plan.key and answering.is_marking:
             told["X-Watermark-Key-Id"] = plan.key.id
         events = _events(first, pieces, answering, form, asked, plan)
         told["X-Request-Id"] = client.request_id

@@ -17,6 +17,8 @@ from pydantic import (
 from hammingmark.server.plain_json import check_json
 
 _LONGEST_STOP = 200
+_MOST_MESSAGES = 10_000
+_MOST_PROMPTS = 1000
 _LONGEST_NAME = 200  # of a model; it is in every chunk and in the audit log
 
 Stop = Annotated[StrictStr, Field(min_length=1, max_length=_LONGEST_STOP)]
@@ -98,7 +100,7 @@ class Asked(BaseModel):
 class AskedChat(Asked):
     """``POST /v1/chat/completions``."""
 
-    messages: list[dict[str, Any]] = Field(min_length=1)
+    messages: list[dict[str, Any]] = Field(min_length=1, max_length=_MOST_MESSAGES)
 
 
 class AskedCompletion(Asked):
@@ -106,9 +108,9 @@ class AskedCompletion(Asked):
 
     prompt: (
         StrictStr
-        | Annotated[list[StrictStr], Field(min_length=1)]
+        | Annotated[list[StrictStr], Field(min_length=1, max_length=_MOST_PROMPTS)]
         | Annotated[list[StrictInt], Field(min_length=1)]
-        | Annotated[list[list[StrictInt]], Field(min_length=1)]
+        | Annotated[list[list[StrictInt]], Field(min_length=1, max_length=_MOST_PROMPTS)]
     ) = Field(description="a text, several, or tokens")
 
 

@@ -124,5 +124,6 @@ async function offerModels() {
 function whyNotPlain(failure) {
   if (failure.status !== 403) return null;
   const kind = "This server does not write without the watermark for you.";
-  return `${kind} It says: “${failure.message}”`;
+  const how = "Whoever runs it can allow that by the setting policy.switch_off.";
+  return `${kind} It says: “${failure.message}” ${how}`;
 }
