@@ -178,12 +178,14 @@ def freedom(given: argparse.Namespace) -> None:
         mark = method_of(key)
         if not isinstance(mark, (GreenMark, SIR)):
             continue
+        natural = mark.config.gamma if isinstance(mark.config, GreenConfig) else 0.5
+        if mark.most_valid <= natural:
+            continue  # of such a mark it is not known what it could move
         made = Writer(backend, load_splitter(), encoder, mark, config)
         judge = detector(key, encoder=encoder, tokenizer=tokenizer())
         verdicts = judge.judge_many([each.text for each in made.write_many(prompts, seed=1)])
         scores = [unit for verdict in verdicts for unit in verdict.evidence.scores if unit.counted]
         share = float(np.mean([unit.valid for unit in scores]))
-        natural = mark.config.gamma if isinstance(mark.config, GreenConfig) else 0.5
         report = {
             "method": name,
             "tokens": len(scores),

@@ -57,8 +57,8 @@ class GreenConfig(TokenConfig):
     f_scheme: Literal["sequence", "additive", "skip", "min"] = "sequence"
 
     def __post_init__(self) -> None:
-        if not 0.001 <= self.gamma <= 0.999:
-            raise InputError(f"gamma lies between 0.001 and 0.999, not at {self.gamma:g}.")
+        if not 0.001 <= self.gamma <= 0.99:
+            raise InputError(f"gamma lies between 0.001 and 0.99, not at {self.gamma:g}.")
         if not 1 <= self.prefix_length <= _LONGEST:
             raise InputError(
                 f"prefix_length lies between 1 and {_LONGEST} tokens, not at {self.prefix_length}."
@@ -159,7 +159,10 @@ class GreenMark(ABC):
     @property
     @abstractmethod
     def most_valid(self) -> float:
-        """The probability of green tokens under the mark where all were equally likely."""
+        """The probability of green tokens under the mark where all were equally likely.
+
+        γ itself where the mark would then move nothing; how much it moves elsewhere is not known.
+        """
 
     def green(self, step: DecodingStep) -> torch.Tensor:
         """Which tokens are green, (B, k); none where a context is not complete."""
@@ -181,7 +184,7 @@ class GreenMark(ABC):
         votes: NDArray[np.bool_] = self._lists.is_green(contexts, grams[:, -1])
         pairs = np.stack([contexts, grams[:, -1]], axis=1)
         counted = first_occurrences(pairs)
-        marked = marked_share(gamma, self.most_valid)
+        marked = marked_share(gamma, self.most_valid) if self.most_valid > gamma else None
         once = BinomialNull(counted, gamma, secret, marked=marked)
         groups = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
         every = GroupedNull(
@@ -190,7 +193,7 @@ class GreenMark(ABC):
             (1.0 - gamma, gamma),
             centre=(1.0 + gamma) / 2.0,
             secret=secret,
-            tilt=log_odds(marked, gamma),
+            tilt=log_odds(marked, gamma) if marked else 0.0,
         )
         own = votes.astype(np.float64)
         tests = {

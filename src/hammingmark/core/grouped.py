@@ -136,21 +136,25 @@ class GroupedNull:
         return min(test.p_value, units * (units + 1) / 2 * tail)
 
     def power(self, level: float) -> float | None:
-        """How often marked text would reach a level, as if sums were normal."""
+        """How often marked text would reach a level, as if its sums were normal.
+
+        Given a text, the probability that a key marked it is proportional to its likelihood ratio,
+        to which a group adds once for each of its units.
+        """
         if not self._tilt or self.variance == 0.0:
             return None
-        sums = self._step * self._sums().astype(np.float64)
-        each = sums / np.bincount(self._groups)[:, None]  # what a unit of the group adds
-        weights = self._probabilities * np.exp(self._tilt * (each - each.max(axis=1)[:, None]))
+        beyond = np.cumsum(self._whole[::-1])[::-1]
+        critical = int(np.count_nonzero(beyond > level))  # steps from which the level is reached
+        if critical == len(beyond):
+            return 0.0
+        sums = self._sums().astype(np.float64)
+        ratios = self._tilt * self._step * (sums - sums.max(axis=1)[:, None])
+        weights = self._probabilities * np.exp(ratios)
         weights /= weights.sum(axis=1)[:, None]
         means = (weights * sums).sum(axis=1)
-        spread = float((weights * (sums - means[:, None]) ** 2).sum())
-        natural = float((sums @ self._probabilities).sum())
-        critical = natural + NormalDist().inv_cdf(1.0 - level) * math.sqrt(self.variance)
-        beyond = float(means.sum()) - critical
-        if spread == 0.0:
-            return float(beyond >= 0.0)
-        return NormalDist().cdf(beyond / math.sqrt(spread))
+        spread = math.sqrt(float((weights * (sums - means[:, None]) ** 2).sum()))
+        excess = float(means.sum()) - (critical - 0.5)
+        return NormalDist().cdf(excess / spread) if spread > 0.0 else float(excess >= 0.0)
 
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
         """Independent draws of all groups, whose numbers come from the secret."""

@@ -18,7 +18,9 @@ _BLOCK = 1000
 _CHUNK = 256  # units at a time, so that memory does not grow with the text
 _EXACT = 1e-6  # down to here the p-value of a window is exact, below it an upper bound
 _LARGEST = 1e9  # a score that no window has
-_ENOUGH = 200  # units beyond which power is not computed: it only grows
+_ENOUGH = 200  # units of which power is computed first: it only grows
+_CERTAIN = 0.99  # from which it need not be computed of more
+_MOST = 5000  # units of which it is computed at all
 
 
 class LatticeNull:
@@ -88,7 +90,12 @@ class LatticeNull:
 
     def power(self, level: float) -> float | None:
         """How often a marked text would reach a level by the likelihood ratio, the best test."""
-        return self._ratios.power(min(self._units, _ENOUGH), level) if self._ratios else None
+        if self._ratios is None:
+            return None
+        power = self._ratios.power(min(self._units, _ENOUGH), level)
+        if self._units <= _ENOUGH or power >= _CERTAIN:
+            return power
+        return self._ratios.power(min(self._units, _MOST), level)
 
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
         """Independent draws, whose numbers come from the secret."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,6 @@ from hammingmark.core.sums import SMALLEST, Increments
 from hammingmark.keys import Secret
 
 _PARTS = 16
-_EXACT_POWER = 1000  # units; of more it is that of a normal distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +83,6 @@ class BinomialNull(LatticeNull):
         if self._marked is None:
             return None
         n, natural, marked = self._units, self._natural, self._marked
-        if n > _EXACT_POWER:
-            spread = [math.sqrt(n * share * (1.0 - share)) for share in (natural, marked)]
-            critical = n * natural + NormalDist().inv_cdf(1.0 - level) * spread[0]
-            return NormalDist().cdf((n * marked - critical) / spread[1])
         low, high = 0, n + 1  # the critical number lies above low
         while high - low > 1:
             middle = (low + high) // 2

@@ -10,6 +10,7 @@ import pytest
 from hammingmark.errors import InputError
 from hammingmark.keys import Secret, WatermarkKey
 from hammingmark.method_config import TokenizerId
+from hammingmark.protocols import ComputedNull
 from hammingmark.records import DecodingStep
 from hammingmark.watermarks.morphmark import MorphMark, MorphMarkConfig
 
@@ -85,18 +86,17 @@ def test_growth_is_in_the_published_order() -> None:
 
 
 def test_all_green_and_all_red_are_left_alone() -> None:
-    own = mark(gamma=0.999)
-    step = DecodingStep(torch.arange(V)[None], torch.tensor([[5]]), torch.zeros(1, 0))
+    own = mark(gamma=0.99)
+    tokens, none = torch.arange(V)[None], torch.zeros(1, 0)
+    every = [DecodingStep(tokens, torch.tensor([[token]]), none) for token in range(V)]
+    step = next(each for each in every if own.green(each).all())
     scores = torch.randn(1, V, generator=torch.Generator().manual_seed(0))
-    assert own.green(step).all()
     found = own.process(scores, step)
     torch.testing.assert_close(found.softmax(1), scores.softmax(1))
-    fast = mark(gamma=0.999, k=100.0)  # a strength beyond what a float holds
+    fast = mark(gamma=0.99, k=100.0)  # a strength beyond what a float holds
     torch.testing.assert_close(fast.process(scores, step).softmax(1), scores.softmax(1))
     own = mark(gamma=0.001)
-    places = (torch.tensor([[token]]) for token in range(V))
-    steps = (DecodingStep(step.tokens, place, step.conditions) for place in places)
-    step = next(each for each in steps if not own.green(each).any())
+    step = next(each for each in every if not own.green(each).any())
     torch.testing.assert_close(own.process(scores, step), scores)
 
 
@@ -109,3 +109,13 @@ def test_a_growth_brings_its_published_k_unless_another_is_given() -> None:
 def test_a_configuration_that_cannot_be_is_refused(given: dict[str, object], match: str) -> None:
     with pytest.raises(InputError, match=match):
         mark(**given)
+
+
+@pytest.mark.parametrize("statistic", ["green", "green_all"])
+def test_power_is_not_stated_where_nobody_knows_what_a_mark_moves(statistic: str) -> None:
+    """If all tokens were equally likely, such a mark would move nothing, and it moves some."""
+    values = np.random.default_rng(1).integers(0, V, 400)
+    for given, known in (({"gamma": 0.1}, False), ({"gamma": 0.1, "p_0": 0.05}, True)):
+        null = mark(**given).read(values).test(statistic).null
+        assert isinstance(null, ComputedNull)
+        assert (null.power(0.01) is not None) is known

@@ -242,6 +242,16 @@ def test_what_comes_again_does_not_count() -> None:
     np.testing.assert_array_equal(short.counted, twice.counted)
 
 
+def test_a_run_counts_where_it_was_marked_although_it_came_unmarked_before() -> None:
+    """In a context that has just come it was left as it is; later the context was forgotten."""
+    context, between = [1, 2], [30, 31, 32, 33, 34, 35]
+    text = [*context, 7, *context, 9, *between, *context, 9]
+    own = mark(ngram_len=3, context_history_size=4)
+    counted = own.read(np.array(text)).counted
+    assert not counted[3]  # 9, in a context that came three tokens before
+    assert counted[-1]
+
+
 def test_one_token_is_too_little_to_say_that_there_is_no_mark() -> None:
     """By any statistic: even the likelihood ratio would find few marked texts that short."""
     text = np.random.default_rng(11).integers(0, 5000, size=60)

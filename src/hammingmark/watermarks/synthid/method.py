@@ -144,13 +144,13 @@ class SynthIDMark:
     def _counted(self, runs: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which runs of tokens (u, n) have g-values of their own, whatever the key: (u,).
 
-        Those in a context that came before were left unmarked, in the mode that does so; those
-        that came before, or share what the hash keeps of them with one that did, have its g-values
-        again.
+        Those in a context that came before were left unmarked, in the mode that does so; of the
+        others, those that came before, or share what the hash keeps of them with one that did, have
+        its g-values again.
         """
         kept = self._hash.tells_apart(self._hash.hashes(runs))
-        new = first_in(runs[:, :-1], self._history)
-        counted: NDArray[np.bool_] = new & first_occurrences(kept[:, None])
+        counted: NDArray[np.bool_] = first_in(runs[:, :-1], self._history)
+        counted[counted] = first_occurrences(kept[counted][:, None])
         return counted
 
     def _test(
