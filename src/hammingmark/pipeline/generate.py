@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hammingmark.core.stopping import Stages
 from hammingmark.errors import BackendError, InputError
@@ -170,13 +170,14 @@ def begin_text(writer: Writer, prompt: Prompt, *, number: int, seed: int) -> Gen
         assert writer.encoder is not None
         sentence = last_sentence(prompt, writer.splitter)
         previous = None if sentence is None else writer.encoder.encode([sentence])[0]
-    text = TextInParts if isinstance(watermark, FollowsContext) else AcceptedText
+    in_parts = writer.config.in_parts and chooses is None and _continues(writer, prompt)
+    text = TextInParts if in_parts or isinstance(watermark, FollowsContext) else AcceptedText
     return GenerationState(
         text(prompt, writer.splitter),
         previous,
         watermark=chooses,
         logits=watermark if isinstance(watermark, TokenWatermark) else None,
-        config=writer.config,
+        config=replace(writer.config, in_parts=in_parts),
         number=number,
         seed=seed,
         encoder=writer.encoder,
@@ -187,12 +188,15 @@ def begin_text(writer: Writer, prompt: Prompt, *, number: int, seed: int) -> Gen
 def _stages(writer: Writer, prompt: Prompt) -> Stages | None:
     """Where beginnings are judged: nowhere if the model or the method is not for it."""
     config, watermark = writer.config, writer.watermark
-    able = isinstance(watermark, ForetellsScores) and isinstance(writer.backend, ContinuesText)
-    if not able or not config.stage_tokens or config.sampling(prompt).is_greedy:
+    if not isinstance(watermark, ForetellsScores) or not _continues(writer, prompt):
         return None
-    assert isinstance(watermark, ForetellsScores)
-    assert isinstance(writer.backend, ContinuesText)
-    alike = watermark.pool == 1 and watermark.judges_beginnings
-    if not alike or not writer.backend.continues(prompt):
+    if not config.stage_tokens or config.sampling(prompt).is_greedy:
+        return None
+    if watermark.pool != 1 or not watermark.judges_beginnings:
         return None
     return Stages(watermark.deviate, tokens=config.stage_tokens)
+
+
+def _continues(writer: Writer, prompt: Prompt) -> bool:
+    """Whether the model goes on with half a sentence of its own."""
+    return isinstance(writer.backend, ContinuesText) and writer.backend.continues(prompt)

@@ -41,6 +41,8 @@ class GenerationConfig:
             method and model allow it; 0 draws every candidate whole.
         stop: the text ends before the first of these strings. Where it is streamed, a step may
             have ended with the beginning of one.
+        in_parts: whether a text without candidates, unmarked or with marked tokens, is drawn about
+            a sentence at a time, so that it can be told as it grows; where the model allows it.
         max_sentence_tokens: a candidate that is longer without an end is refused.
         text_sampling: how the model draws where it continues a text.
         chat_sampling: how it draws where it answers a chat.
@@ -54,6 +56,7 @@ class GenerationConfig:
     most_repeated: float = 0.3
     stage_tokens: int = 3
     stop: tuple[str, ...] = ()
+    in_parts: bool = False
     max_sentence_tokens: int = 128
     text_sampling: Sampling = TEXT_SAMPLING
     chat_sampling: Sampling = CHAT_SAMPLING

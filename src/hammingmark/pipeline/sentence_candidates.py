@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.pipeline.accepted_text import AcceptedText, Addition
+from hammingmark.pipeline.accepted_text import AcceptedText, Addition, may_end
 from hammingmark.pipeline.generation_config import BUDGET, GenerationConfig
 from hammingmark.pipeline.stop_strings import cut_at, ending_at
 from hammingmark.protocols import (
@@ -178,6 +178,8 @@ class SentenceCandidates:
         free = self._watermark is None
         limit = self._config.max_sentences
         enough = self.accepted.enough_sentences(limit) if free else self.accepted.enough()
+        if free and self._config.in_parts:
+            enough = _either(enough, may_end)
         condition = None
         if isinstance(self._logits, FollowsContext):
             enough = _either(enough, self._logits.context_changes(self.accepted.written))

@@ -144,7 +144,10 @@ def config_of(
                 f"This service writes {limit} tokens at most, and {given} are asked for.",
                 param=name,
             )
-    config = GenerationConfig(max_tokens=tokens, budget=budget, stop=asked.stops)
+    # Such a text is another than one drawn in one go, which costs less.
+    config = GenerationConfig(
+        max_tokens=tokens, budget=budget, stop=asked.stops, in_parts=bool(asked.stream)
+    )
     if sampling is not None:
         config = config.with_sampling(sampling)
     return replace(
