@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -466,3 +467,14 @@ def test_a_broken_url_is_not_quoted() -> None:
     with pytest.raises(InputError) as caught:
         read(upstream__url=f"htps://me:{SECRET}@h.example/v1")
     assert SECRET not in str(caught.value)
+
+
+def test_the_settings_in_the_guide_can_be_read(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "operate.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", guide, re.S)
+    file = tmp_path / "serve.toml"
+    file.write_text(block.replace("/var/lib/hammingmark", str(tmp_path)), encoding="utf-8")
+    config = read_config(file, environ={}, flags={})
+    assert config.upstream.url == "http://127.0.0.1:8000/v1"
+    assert (config.policy.switch_off, config.limits.queue) == ("by_api_key", 256)
+    assert config.audit.file == tmp_path / "audit.jsonl"
