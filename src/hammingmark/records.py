@@ -407,6 +407,8 @@ class GenerationStep:
         candidates: how many candidates were judged for it.
         tokens: tokens of the text that was added.
         drawn_tokens: tokens of all candidates that were drawn for it.
+        lead: white space that the model put between the prompt and the text, which is not part of
+            it; the first step tells.
     """
 
     document: int
@@ -417,6 +419,7 @@ class GenerationStep:
     candidates: int
     tokens: int
     drawn_tokens: int
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,8 @@ def tokenizer_of(wanted: TokenizerId) -> Tokenizer:
         keep_tokenizer(tokenizer)  # reads it
     except HammingMarkError as error:
         raise type(error)(
-            f"{error} Or copy the tokenizer from where the key was made: "
+            f"The tokenizer of the key is not here. {str(error).rstrip('.')}. Or copy the folder "
+            f"'tokenizers' from beside the key files where the key was made: the file is to be "
             f"{_tokenizer_folders()[0] / wanted.fingerprint[:64]}"
         ) from None
     return tokenizer

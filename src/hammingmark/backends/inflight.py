@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ _FULL = (
     "The prompt and the text have filled the server's context. Ask for a shorter text, or run the "
     "server with a larger context."
 )
+_LONGEST_TOKEN = 32  # characters
+_WORDS = re.compile(r"\s*\S{1,16}|\s+")
 _FILTERED = "The model's server filtered what the model wrote (content_filter)."
 
 
@@ -25,7 +28,7 @@ class Draw:
 
     Attributes:
         request: what was asked.
-        pieces: what came, in the present try.
+        pieces: what came, in the present try, token by token or word by word.
         reason: why the model ended it, if it did.
         begun: whether the server gave a choice for it.
         over: whether it needs nothing more: ended, long enough, or given up.
@@ -66,7 +69,7 @@ class Draw:
         if reason == "content_filter":
             self.trouble = _FILTERED
         if text:
-            self.pieces.append(text)
+            self.pieces += words_of(text)
         if reason or (text and self.request.enough("".join(self.pieces))):
             self.over = True
 
@@ -82,6 +85,16 @@ class Draw:
             read_tokens=self.read_tokens,
             failed=self.failed,
         )
+
+
+def words_of(text: str) -> list[str]:
+    """What stands for tokens where a server sends several at once: words, the long ones in parts.
+
+    What may be one token is left whole.
+    """
+    if len(text.split()) <= 1 and len(text) <= _LONGEST_TOKEN:
+        return [text]
+    return _WORDS.findall(text)
 
 
 async def deal_out(

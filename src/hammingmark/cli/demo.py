@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+
 import click
 
 from hammingmark.assembly.detection import detector
@@ -57,12 +60,13 @@ def demo(max_tokens: int, seed: int) -> None:
         f"\nThe mark took {cost.drawn_tokens / max(1, cost.tokens):.1f} tokens drawn for each "
         f"written; {counted(cost.fallbacks, 'sentence')} could not be marked."
     )
+    command = "hammingmark" if shutil.which("hammingmark") else sys.argv[0]
     click.echo(
         "\nNext:\n"
-        "  hammingmark keys new --name mine\n"
-        '  hammingmark generate --key mine --prompt "Once upon a time there was a lighthouse." '
+        f"  {command} keys new --name mine\n"
+        f'  {command} generate --key mine --prompt "Once upon a time there was a lighthouse." '
         "> story.txt\n"
-        "  hammingmark detect --key mine story.txt"
+        f"  {command} detect --key mine story.txt"
     )
 
 

@@ -68,7 +68,7 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
 @click.option(
     "--statistic",
     default="",
-    help="Test statistic of the key's method; by default its first, for HammingMark the margin.",
+    help="Test statistic of the key's method; by default its first.",
 )
 @click.option(
     "--topic",

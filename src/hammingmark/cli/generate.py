@@ -213,6 +213,7 @@ def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None
         for step in chain([first] if first else [], steps):
             click.echo(step.text, nl=False)
     (generation,) = run.generations()
+    _warn_unmarked([generation])
     if as_json:
         click.echo(json.dumps(as_record(generation, by_sentence=by_sentence)))
     else:
@@ -229,6 +230,7 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
     with counting("texts", shown=sys.stderr.isatty()) as advance:
         for first in range(0, len(asked), part):
             generations = made.write_many(asked[first : first + part], seed=seed, first=first)
+            _warn_unmarked(generations)
             for number, generation in enumerate(generations, start=first):
                 record = as_record(generation, by_sentence=_by_sentence(made))
                 click.echo(json.dumps({"prompt": number, **record}))
@@ -240,6 +242,17 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
                 raise InputError(f"No text could be written: {generations[0].error}")
     if failed:
         raise InputError(f"{failed} of {counted(len(asked), 'text')} failed; their lines say why.")
+
+
+def _warn_unmarked(generations: Sequence[Generation]) -> None:
+    """Say of how many texts no sentence satisfies the rule, as at temperature 0."""
+    costs = [generation.cost for generation in generations]
+    plain = sum(cost.constrained > 0 and cost.fallbacks == cost.constrained for cost in costs)
+    if plain:
+        which = "The text" if len(generations) == 1 else f"{plain} of {len(generations)} texts"
+        words = "not marked: no candidate of any sentence satisfied the rule."
+        verb = "is" if len(generations) == 1 or plain == 1 else "are"
+        click.echo(f"Warning: {which} {verb} {words}", err=True)
 
 
 def _by_sentence(made: Writer) -> bool:

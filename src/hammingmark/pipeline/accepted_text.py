@@ -51,7 +51,7 @@ class AcceptedText:
     def __init__(self, prompt: Prompt, splitter: Splitter) -> None:
         self.prompt = prompt
         self.written = ""
-        self._lead = ""
+        self.lead = ""  # white space before it
         self._sentences: tuple[str, ...] = ()
         self._splitter = splitter
         # Several questions are asked of one candidate.
@@ -73,7 +73,7 @@ class AcceptedText:
         A text does not begin with the white space that the model put between it and the prompt.
         If the model did not see that again, it would take up the habit of leaving it out.
         """
-        return self._lead + self.written
+        return self.lead + self.written
 
     def sentences_of(self, text: str) -> tuple[str, ...]:
         """Those of another text that can carry a mark."""
@@ -196,7 +196,7 @@ class AcceptedText:
     def _write(self, raw: str) -> str:
         """Add to what is written; what was added."""
         added = raw if self.written else raw.lstrip()
-        self._lead += raw[: len(raw) - len(added)]
+        self.lead += raw[: len(raw) - len(added)]
         self.written += added
         return added
 

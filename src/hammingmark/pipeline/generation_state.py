@@ -224,9 +224,12 @@ class GenerationState:
     def _write(self, outcome: Outcome, took: Cost) -> GenerationStep:
         addition = outcome.addition
         raw = "" if addition is None else addition.raw
+        text = raw if self._accepted.written else raw.lstrip()
+        lead = "" if self._accepted.written else self._accepted.lead + raw[: len(raw) - len(text)]
         step = GenerationStep(
             document=self._number,
-            text=raw if self._accepted.written else raw.lstrip(),
+            text=text,
+            lead=lead,
             sentence="" if addition is None else addition.sentence,
             accepted=outcome.accepted,
             score=outcome.score,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from weakref import WeakSet
 
+from hammingmark import registry
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.machine import environment_now
 from hammingmark.assembly.marking import default_backend
@@ -22,6 +23,7 @@ from hammingmark.environment import Environment
 from hammingmark.errors import HammingMarkError
 from hammingmark.keyring import Keyring
 from hammingmark.keys import WatermarkKey, as_label
+from hammingmark.method_config import TokenConfig
 from hammingmark.pipeline.engine import Engine
 from hammingmark.pipeline.generation_config import GenerationConfig
 from hammingmark.protocols import Backend, Encoder, LogitsBackend
@@ -49,6 +51,7 @@ from hammingmark.server.metrics import Metrics
 from hammingmark.server.parts import Parts
 from hammingmark.server.problems import Problem
 from hammingmark.server.rate_limit import RateLimiter, client_of
+from hammingmark.server.settings import without_secrets
 from hammingmark.server.upstream import Exchange, Upstream
 
 Judged = TypeVar("Judged")
@@ -164,8 +167,9 @@ class Service:
                     offered = [str(each["id"]) for each in await self.upstream.models()]
                     self.default_model = offered[0] if len(offered) == 1 else ""
                 self._loading = ""
-            except Problem as problem:
-                self._loading = reason = problem.message
+            except Problem as problem:  # of the upstream, which everybody may hear of by no name
+                self._loading = problem.message
+                reason = f"{without_secrets(self.config.upstream.url or '')}: {problem.message}"
             except HammingMarkError as error:  # whose words name files and addresses
                 self._loading, reason = _NOT_LOADED, str(error)
             except Exception:  # of a model's library, whose words may be anything
@@ -412,8 +416,14 @@ class Service:
                     code="watermark_required",
                 )
             return "The request switched the watermark off.", "switched_off"
-        why = why_unmarkable(asked)
+        why = why_not_text(asked) if self._marks_greedily() else why_unmarkable(asked)
         return (why, "unmarkable") if why else ("", "")
+
+    def _marks_greedily(self) -> bool:
+        """Whether the mark decides which token is the likeliest, so that one candidate has it."""
+        config = self.key.current().config
+        method = registry.find("methods", config.method)
+        return isinstance(config, TokenConfig) and method.stage == "logits"
 
     def _config_of(self, asked: Asked) -> GenerationConfig:
         sampling = Sampling(top_k=0) if self.upstream else None
@@ -427,6 +437,13 @@ class Service:
         if isinstance(self.backend, LogitsBackend):
             return drawn_plainly(made)
         named = self.model_of(asked)
+        if self.upstream and not named and self._loading:
+            raise Problem(
+                502,
+                "The upstream has not told yet which models it has; try again later.",
+                kind="upstream_error",
+                retry_after=_LOAD_AGAIN,
+            )
         if self.upstream and not named:
             raise Problem(400, "The upstream offers several models; name one.", param="model")
         if self.upstream:

@@ -29,6 +29,7 @@ from tests.unit.backends.openai_server import (
 )
 
 from hammingmark.assembly.backends import load_backend
+from hammingmark.backends.inflight import words_of
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Backend
@@ -293,9 +294,26 @@ def test_no_server() -> None:
 def test_an_answer_that_is_not_streamed(server: Server, make: Maker, prompt: Prompt) -> None:
     server.always = unstreamed
     found = draw(make(), ask(1, prompt=prompt), ask(2, prompt=prompt))
-    assert found[1] == Candidate(1, ("".join(story(10)),), finished=True)
-    assert found[2] == Candidate(2, ("".join(story(11)),), finished=True)
+    assert found[1] == Candidate(1, tuple(story(10)), finished=True)
+    assert found[2] == Candidate(2, tuple(story(11)), finished=True)
     assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        (" the", [" the"]),
+        ("):\n\n", ["):\n\n"]),
+        ("        return", ["        return"]),
+        (" It rained.\n\nThen", [" It", " rained.", "\n\nThen"]),
+        ("Two words ", ["Two", " words", " "]),
+        ("x" * 40, ["x" * 16, "x" * 16, "x" * 8]),
+        ("\n" * 40, ["\n" * 40]),
+    ],
+)
+def test_what_comes_at_once_counts_as_words(text: str, pieces: list[str]) -> None:
+    assert words_of(text) == pieces
+    assert "".join(pieces) == text
 
 
 def test_odd_streams(server: Server, make: Maker) -> None:
@@ -309,7 +327,7 @@ def test_odd_streams(server: Server, make: Maker) -> None:
             "[DONE]",
         )
     ]
-    assert draw(make(), ask(1))[1] == Candidate(1, (" one\u2028two\x85",), finished=True)
+    assert draw(make(), ask(1))[1] == Candidate(1, (" one", "\u2028two", "\x85"), finished=True)
 
     def crlf(handler: Any, body: dict[str, Any]) -> None:
         handler.begin()

@@ -113,7 +113,7 @@ def test_a_key_finds_its_tokenizer_again_when_the_model_is_gone(
     file = file.rename(tmp_path / "cache" / "tokenizers" / file.name)  # where it was kept before
     assert hammingmark.detect(text, key=key).p_value == verdict.p_value
     file.unlink()
-    with pytest.raises(BackendError, match=r"there is no such folder\. Or copy the tokenizer from"):
+    with pytest.raises(BackendError, match=r"there is no such folder\. Or copy the folder"):
         hammingmark.detect(text, key=key)
 
 

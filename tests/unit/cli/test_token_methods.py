@@ -259,3 +259,18 @@ def test_the_default_is_that_of_the_preset_where_it_is_known(run: Run) -> None:
     assert "  residual: true or false; by default true\n" in hamming
     assert "  gamma: a number\n" in run("methods", "simmark")[1]  # it is in the encoder's profile
     assert "  digest: a text\n" in run("methods", "sir")[1]  # empty until a key is made
+
+
+def test_a_text_of_which_no_sentence_is_marked_is_warned_of(run: Run) -> None:
+    """At temperature 0 there is one candidate, and it satisfies the rule by chance or not."""
+    asked = ("generate", "-k", "plain", "--prompt", "It rained.", "--max-tokens", "8")
+    for seed in range(20):
+        code, out, trouble = run(*asked, "--temperature", "0", "--seed", str(seed), "--json")
+        assert code == 0, trouble
+        record = json.loads(out)
+        is_plain = record["fallbacks"] > 0 and record["acceptance"] == 0.0
+        assert ("Warning: The text is not marked" in trouble) is is_plain
+        if is_plain:
+            break
+    else:
+        pytest.fail("every text had a sentence that satisfies the rule")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable
@@ -126,8 +127,9 @@ def test_numbers_of_a_request_reach_the_upstream(before: Serve, model_server: Se
 def test_without_a_name_the_only_model_is_asked_for(before: Serve, model_server: Server) -> None:
     served = before(upstream={"model": ""})
     unnamed = served.chat()
-    assert unnamed.status_code == 400
-    assert error_of(unnamed)["param"] == "model"
+    assert unnamed.status_code == 502
+    assert "has not told yet" in error_of(unnamed)["message"]
+    assert int(unnamed.headers["retry-after"]) > 0
     served.loop.run(served.service.load())
     assert served.get("/readyz").status_code == 200
     assert served.chat().json()["model"] == "tiny"
@@ -135,6 +137,51 @@ def test_without_a_name_the_only_model_is_asked_for(before: Serve, model_server:
     assert [each["id"] for each in served.get("/v1/models").json()["data"]] == ["tiny"]
     assert served.get("/v1/models/tiny").json() == {"id": "tiny"}
     assert served.get("/v1/models/other").status_code == 404
+
+
+def test_of_several_models_one_must_be_named(before: Serve, model_server: Server) -> None:
+    model_server.models = {"data": [{"id": "tiny"}, {"id": "other"}]}
+    served = before(upstream={"model": ""})
+    served.loop.run(served.service.load())
+    unnamed = served.chat()
+    assert unnamed.status_code == 400
+    assert error_of(unnamed)["param"] == "model"
+    assert served.chat(model="tiny").status_code == 200
+
+
+def test_an_upstream_that_sends_much_at_once_is_kept_to_the_limits(
+    before: Serve, model_server: Server
+) -> None:
+    """Where tokens cannot be told, words are counted."""
+
+    def at_once(handler: Handler, body: dict[str, Any]) -> None:
+        if body.get("n", 1) > 1:
+            status(400, "n must be 1")(handler, body)
+            return
+        handler.begin()
+        words = paragraph(Random(body["seed"])).split()[: body["max_tokens"]]
+        handler.piece(0, f" {' '.join(words)}", "length")
+        handler.event("[DONE]")
+
+    model_server.always = at_once
+    answer = before().complete(max_tokens=30)
+    content = answer.json()
+    assert len(text_of(answer).split()) == content["usage"]["completion_tokens"] <= 30
+    assert content["watermark"]["drawn_tokens"] > 30
+
+
+def test_a_text_that_is_continued_begins_with_the_models_own_space(
+    before: Serve, model_server: Server, home: Home
+) -> None:
+    """So that a prompt and its continuation can be put together."""
+    served = before(audit={"file": home.audit})
+    whole = served.complete()
+    assert text_of(whole)[0] == " " != text_of(whole)[1]
+    assert text_of(served.complete(stream=True)) == text_of(whole)
+    assert served.detect(text_of(whole))["p_value"] == mark_of(whole)["p_value"]
+    hashed = hashlib.sha256(text_of(whole).encode()).hexdigest()
+    assert {row["text_sha256"] for row in home.records("end")} == {hashed}
+    assert text_of(served.chat())[0] != " "
 
 
 @pytest.mark.parametrize("named", [{}, {"tools": TOOLS}, {"tools": TOOLS, "stream": True}])

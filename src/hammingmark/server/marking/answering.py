@@ -267,6 +267,8 @@ class Answering:
 
     def _take(self, text: _Text, step: GenerationStep) -> None:
         """Take in a step of an answer."""
+        if not (text.prompt.messages or text.parts or text.came):
+            text.choice.lead = step.lead
         more = self._spaced(text, step.text)
         text.came += len(step.text)
         text.constrained += step.accepted is not None
@@ -330,7 +332,7 @@ class Answering:
             failure = Problem.of(EncoderError(failure)).message
         if is_unmarked and self._plan.delivers and left > 0:
             text.failure, text.joins = failure, True
-            text.prompt = _continued(text.prompt, generation.text)
+            text.prompt = _continued(text.prompt, choice.lead + generation.text)
             await self._submit(text, None, replace(self._plan.config, max_tokens=left))
             return True
         if is_unmarked:
@@ -408,11 +410,11 @@ class Answering:
         """
         choice = text.choice
         assert choice.mark is not None
-        await self._records.end(choice.index, choice.mark, choice.text)
+        await self._records.end(choice.index, choice.mark, choice.sent)
 
     def _sent(self, text: _Text) -> str:
         """What the client has got of an answer that has not ended."""
-        return text.choice.text if self._plan.streams else ""
+        return text.choice.sent if self._plan.streams else ""
 
     def _mark(self, text: _Text) -> Mark:
         plan = self._plan
@@ -448,8 +450,9 @@ class Answering:
 def _send(text: _Text) -> str:
     """What is sent now of an answer: all that was kept for it."""
     more, text.unsent = text.unsent, ""
+    before = len(text.choice.sent)
     text.choice.text += more
-    return more
+    return text.choice.sent[before:]
 
 
 def _cut_parts(text: _Text, length: int) -> None:

@@ -20,7 +20,8 @@ class Choice:
 
     Attributes:
         index: of the answer.
-        text: what was sent.
+        text: what was written and sent.
+        lead: what was sent before it: white space between a prompt and the text that continues it.
         finish: OpenAI's reason why it ended, once it has.
         mark: how far it is marked, once it has ended.
         prompt_tokens: tokens of its prompt.
@@ -30,9 +31,15 @@ class Choice:
     index: int
     prompt: int = 0
     text: str = ""
+    lead: str = ""
     finish: str | None = None
     mark: Mark | None = None
     prompt_tokens: int | None = None
+
+    @property
+    def sent(self) -> str:
+        """All that was sent."""
+        return self.lead + self.text if self.text else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +103,9 @@ class Form:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
     def _choice(self, choice: Choice) -> dict[str, Any]:
-        own: dict[str, Any] = {"text": choice.text}
+        own: dict[str, Any] = {"text": choice.sent}
         if self.chat:
-            own = {"message": {"role": "assistant", "content": choice.text, "refusal": None}}
+            own = {"message": {"role": "assistant", "content": choice.sent, "refusal": None}}
         assert choice.mark is not None
         return {
             "index": choice.index,
