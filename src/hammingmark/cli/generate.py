@@ -23,7 +23,7 @@ from hammingmark.keys import WatermarkKey
 from hammingmark.method_config import EMBEDDING, TokenConfig
 from hammingmark.pipeline.generate import Writer
 from hammingmark.prompts import CHAT, as_prompt
-from hammingmark.protocols import SentenceWatermark
+from hammingmark.protocols import SentenceWatermark, TokenWatermark
 from hammingmark.records import Generation, Prompt
 from hammingmark.report import counted
 from hammingmark.store.catalogue import DEFAULT_GENERATOR
@@ -162,6 +162,7 @@ def generate(
             chat_sampling=replace(chosen.chat_sampling, **told),
         ),
     )
+    _warn_of_one_token(made, asked)
     try:
         if prompts is not None:
             _write_many(made, asked, seed=seed)
@@ -242,6 +243,15 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
                 raise InputError(f"No text could be written: {generations[0].error}")
     if failed:
         raise InputError(f"{failed} of {counted(len(asked), 'text')} failed; their lines say why.")
+
+
+def _warn_of_one_token(made: Writer, asked: Sequence[Prompt]) -> None:
+    """Say where the likeliest token is drawn and the mark comes too late to decide which it is."""
+    mark, config = made.watermark, made.config
+    comes_late = isinstance(mark, TokenWatermark) and mark.stage == "distribution"
+    if comes_late and any(config.sampling(prompt).is_greedy for prompt in asked):
+        words = "where only the likeliest token may be drawn, nothing can be marked."
+        click.echo(f"Warning: {words}", err=True)
 
 
 def _warn_unmarked(generations: Sequence[Generation]) -> None:

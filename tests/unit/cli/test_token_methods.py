@@ -274,3 +274,20 @@ def test_a_text_of_which_no_sentence_is_marked_is_warned_of(run: Run) -> None:
             break
     else:
         pytest.fail("every text had a sentence that satisfies the rule")
+
+
+def test_a_tournament_of_one_token_is_warned_of(run: Run) -> None:
+    """Not so where the mark decides which token is the likeliest."""
+    code, _, trouble = run("keys", "new", "--name", "sid", "--method", "synthid")
+    assert code == 0, trouble
+    for name, temperature, warns in (
+        ("sid", "0", True),
+        ("sid", "1", False),
+        ("green", "0", False),
+    ):
+        code, _, trouble = run(
+            "generate", "-k", name, "--prompt", "It rained.", "--temperature", temperature,
+            "--max-tokens", "8",
+        )  # fmt: skip
+        assert code == 0, trouble
+        assert ("nothing can be marked" in trouble) is warns
