@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import re
@@ -27,6 +28,9 @@ LONGEST_WAIT = 60.0
 
 LONGEST_CONNECT = 10.0
 """Seconds: a server that runs takes a connection sooner than this, however busy it is."""
+
+_LONGEST_REASON = 1 << 16  # bytes of an answer that says what is wrong
+_LONGEST_ANSWER = 256 << 20  # bytes of any other
 
 _PASSING = frozenset({408, 409, 425, 429})
 _LASTING = frozenset({501, 505})
@@ -258,7 +262,7 @@ class Endpoint:
             async with self._client.stream(method, self._at(path), json=body) as response:
                 if response.is_success:
                     return await read(response)
-                await response.aread()
+                content = await _first_bytes(response, _LONGEST_REASON)
         except Interrupted as broken:
             reason = self.tell(broken)
             said = f"{url} answered {broken.status}" if broken.status else f"{url} broke off"
@@ -268,19 +272,19 @@ class Endpoint:
             kind = "timed out" if isinstance(lost, httpx.TimeoutException) else "failed"
             problem = f"The connection to {url} {kind} ({type(lost).__name__})"
             raise _Trouble(problem, advice=_UNREACHED) from None
-        status, reason = response.status_code, self._reason(response)
+        status, reason = response.status_code, self._reason(response, content)
         problem = f"{url} answered {status}: {reason}"
         raise _Trouble(problem, status=status, reason=reason, wait=_retry_after(response))
 
     def _at(self, path: str) -> httpx.URL:
         return self._base.copy_with(path=self._base.path.rstrip("/") + path)
 
-    def _reason(self, response: httpx.Response) -> str:
+    def _reason(self, response: httpx.Response, content: bytes) -> str:
         """The server's own words."""
         try:
-            text = words_of(response.json()["error"])
-        except (ValueError, KeyError, TypeError):
-            text = response.text
+            text = words_of(json.loads(content)["error"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            text = content.decode("utf-8", "replace")
         return self.tell(text) or response.reason_phrase
 
 
@@ -308,8 +312,20 @@ def retry_wait(attempt: int, *, backoff: float, asked: float | None) -> float:
 
 
 async def _whole(response: httpx.Response) -> httpx.Response:
-    await response.aread()
-    return response
+    content = await _first_bytes(response, _LONGEST_ANSWER + 1)
+    if len(content) > _LONGEST_ANSWER:
+        raise Interrupted("the answer is too large")
+    return httpx.Response(response.status_code, content=content)
+
+
+async def _first_bytes(response: httpx.Response, most: int) -> bytes:
+    """What a server sends, up to so many bytes; it may never end."""
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) >= most:
+            break
+    return bytes(content[:most])
 
 
 def _is_passing(status: int) -> bool:

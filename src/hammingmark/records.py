@@ -141,7 +141,8 @@ class Sampling:
         """Whether only the likeliest token can be drawn."""
         # Of fewer than a million tokens the likeliest has a larger probability than this.
         alone = self.top_k == 1 or self.top_p <= 1e-6 or self.min_p == 1.0
-        return self.temperature == 0.0 or alone
+        # Servers draw the likeliest token at temperatures like this, too.
+        return self.temperature <= 1e-4 or alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,13 @@ import sys
 import threading
 import time
 from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
 
 import httpx
 import pytest
 from tests.forking import in_a_fork
-from tests.unit.backends.openai_server import KEY, running, stall, status
+from tests.unit.backends.openai_server import KEY, Handler, Step, running, stall, status
 
 from hammingmark import endpoint as endpoint_module
 from hammingmark.endpoint import LONGEST_WAIT, Endpoint, Refused, retry_wait
@@ -227,3 +229,31 @@ def test_a_base_url_must_be_one() -> None:
     for url in ("ftp://x", "nothing", "http://x:port"):
         with pytest.raises(InputError, match="base URL"):
             endpoint(url)
+
+
+def endless(code: int) -> Step:
+    """An answer of this status that never ends."""
+
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        handler.send_response(code)
+        handler.send_header("Content-Type", "text/plain")
+        handler.end_headers()
+        with suppress(OSError):
+            while True:
+                handler.wfile.write(b"no room. " * 1000)
+        handler.server.left.set()
+
+    return step
+
+
+def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "_LONGEST_ANSWER", 1 << 20)
+    with running() as server:
+        made = endpoint(server.url)
+        for code, words in ((500, "answered 500: no room"), (200, "the answer is too large")):
+            server.left.clear()
+            server.always = endless(code)
+            with pytest.raises(BackendError, match=words):
+                made.post("/x", {})
+            assert server.left.wait(60)
+        made.close()

@@ -18,6 +18,7 @@ from hammingmark.records import Prompt, Request, Sampling
 _CONTINUING = frozenset({"continue_final_message", "add_generation_prompt"})
 _FOREIGN = _CONTINUING | {"top_k", "min_p"}  # known to vLLM, SGLang and llama.cpp, not to OpenAI
 _LONGEST = 16 << 20  # bytes of an event, or of an answer that is not streamed
+_MOST_TOKENS = 1_000_000_000  # of a prompt; more is a mistake
 _NEWER = "max_completion_tokens"  # what OpenAI calls max_tokens for its later models
 
 
@@ -228,7 +229,7 @@ def _read_tokens(answer: Mapping[str, Any]) -> int | None:
     timings = answer.get("timings") or {}
     if told is None and "prompt_n" in timings:
         told = timings["prompt_n"] + timings.get("cache_n", 0)
-    return told if isinstance(told, int) else None
+    return told if isinstance(told, int) and 0 <= told < _MOST_TOKENS else None
 
 
 def _text(choice: Mapping[str, Any]) -> str:

@@ -49,6 +49,7 @@ class _Waiting:
     row: Row
     payload: bytes
     future: Future[None]
+    late: Row | None = None  # what is kept of it, if the disk does not take it in time
 
 
 class AuditLog:
@@ -182,6 +183,7 @@ class AuditLog:
         text: str,
         counts: Mapping[str, float | None],
         error: str | None = None,
+        sent: bool = True,
     ) -> Future[None]:
         """Record how an answer ended.
 
@@ -197,40 +199,55 @@ class AuditLog:
             text: what was sent; its hash and its length are kept.
             counts: numbers by name, such as sentences, candidates and the p-value.
             error: what cut the answer short.
+            sent: whether it has left already. One that has not does not leave if this cannot be
+                recorded in time, and what is recorded later says so.
         """
-        content = text.encode("utf-8", "surrogatepass")
-        hashed = {} if self._text_hash == "none" else {"sha256": hashlib.sha256(content)}
+        head: Row = {
+            "event": "end",
+            "request_id": request_id,
+            "choice": choice,
+            "model": model,
+            "api_key": api_key,
+        }
+        row: Row = {
+            **head,
+            "key_id": key_id,
+            "label": label,
+            "status": status,
+            "reason": reason,
+            **self._told_of(text),
+            "counts": dict(counts),
+            "error": error,
+        }
+        unsent: Row = {"key_id": None, "label": None, "status": "unmarked", "reason": "cut_short"}
         return self.append(
-            {
-                "event": "end",
-                "request_id": request_id,
-                "choice": choice,
-                "model": model,
-                "api_key": api_key,
-                "key_id": key_id,
-                "label": label,
-                "status": status,
-                "reason": reason,
-                **{f"text_{name}": value.hexdigest() for name, value in hashed.items()},
-                "text_characters": len(text),
-                "counts": dict(counts),
-                "error": error,
-            }
+            row, late=None if sent else {**head, **unsent, **self._told_of(""), "counts": {}}
         )
 
-    def append(self, record: Mapping[str, object]) -> Future[None]:
+    def _told_of(self, text: str) -> Row:
+        """What is kept of a text."""
+        content = text.encode("utf-8", "surrogatepass")
+        hashed = {} if self._text_hash == "none" else {"sha256": hashlib.sha256(content)}
+        told: Row = {f"text_{name}": value.hexdigest() for name, value in hashed.items()}
+        return {**told, "text_characters": len(text)}
+
+    def append(
+        self, record: Mapping[str, object], *, late: Mapping[str, object] | None = None
+    ) -> Future[None]:
         """Write a record; the future is done when it is on the disk, and cannot be cancelled.
 
         The time is added. The record must hold no text and no secret.
 
         Args:
             record: plain data with an ``event``.
+            late: what is kept of it instead, if it is the end of an answer and the disk does not
+                take it.
 
         Raises:
             ValueError: it holds a number that JSON does not have.
             TypeError: it is no plain data.
         """
-        waiting = self._as_waiting({**record})
+        waiting = self._as_waiting({**record}, late=late)
         with self._changed:
             if not self._is_closing:
                 self._waiting.append(waiting)
@@ -255,13 +272,14 @@ class AuditLog:
             self._file.close()
             self._lock.release()
 
-    def _as_waiting(self, record: Row) -> _Waiting:
+    def _as_waiting(self, record: Row, *, late: Mapping[str, object] | None = None) -> _Waiting:
         when = self._now().astimezone(timezone.utc).isoformat(timespec="milliseconds")
         row = {"time": when, **record}
         future: Future[None] = Future()
         # A client that hangs up cancels what waits for the record, and never the record.
         future.set_running_or_notify_cancel()
-        return _Waiting(row, json.dumps(row, allow_nan=False).encode(), future)
+        kept = None if late is None else {"time": when, **late}
+        return _Waiting(row, json.dumps(row, allow_nan=False).encode(), future, kept)
 
     def _take_lock(self) -> FileLock:
         if not self.path.parent.is_dir():  # which the lock would make
@@ -309,7 +327,7 @@ class AuditLog:
             self._write(batch)
         except Exception as error:  # whatever it is, nobody must wait for ever
             problem = self._cannot_write(error)
-            self._lost += sum(not self._keeps(waiting.row) for waiting in batch)
+            self._lost += sum(not self._keeps(each.late or each.row) for each in batch)
             self._tell(problem)
             if batch:
                 with suppress(Exception):  # as in _tell

@@ -14,6 +14,7 @@ from hammingmark.server.problems import Problem
 
 _END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
 _DATA = re.compile(rb"^data: ?(.*)$", re.MULTILINE)
+_LONGEST_END = 3  # bytes of the end of an event that may have come before the rest of it
 _LARGEST = 16 << 20  # bytes of one event
 _HEAD = ("id", "object", "created", "model")
 
@@ -23,7 +24,8 @@ async def told_events(
 ) -> AsyncIterator[bytes]:
     """The events of a stream; those that end an answer also have the field ``watermark``.
 
-    Where none ends an answer, an event of its own has the field, before ``[DONE]``.
+    Where none ends an answer, an event of its own has the field, before ``[DONE]``. What others say
+    in that field is left out.
 
     Args:
         chunks: the stream as it comes.
@@ -38,6 +40,7 @@ async def told_events(
             yield each
     if not marking.told:
         yield marking.own_event()
+        raise _broken_off()
 
 
 class _Marking:
@@ -62,10 +65,12 @@ class _Marking:
             check_json(data)
             if not isinstance(data, dict):
                 return [raw]
-            self._last = data
-            if _ends(data):
+            self._last = own = without_marks(data)
+            if _ends(own):
                 self.told = True
-                more = json.dumps({**data, "watermark": self._mark}, ensure_ascii=False)
+                own = {**own, "watermark": self._mark}
+            if own != data:
+                more = json.dumps(own, ensure_ascii=False)
                 return [raw.replace(found[0], more.encode(), 1)]
         return [raw]
 
@@ -73,6 +78,19 @@ class _Marking:
         """An event that says nothing else."""
         head = {name: self._last[name] for name in _HEAD if name in self._last}
         return event({**head, "choices": [], "watermark": self._mark})
+
+
+def without_marks(data: dict[str, Any]) -> dict[str, Any]:
+    """An answer or a chunk without what another service says of its mark."""
+    kept = {name: value for name, value in data.items() if name != "watermark"}
+    if isinstance(kept.get("choices"), list):
+        kept["choices"] = [
+            {name: value for name, value in each.items() if name != "watermark"}
+            if isinstance(each, dict)
+            else each
+            for each in kept["choices"]
+        ]
+    return kept
 
 
 def _ends(data: Mapping[str, Any]) -> bool:
@@ -84,16 +102,39 @@ def _ends(data: Mapping[str, Any]) -> bool:
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The stream cut into events, each with its end."""
-    left = b""
+    """The stream cut into events, each with its end.
+
+    Raises:
+        Problem: one is too large, or the last is not whole.
+    """
+    left = bytearray()
     async for chunk in chunks:
+        seen = max(0, len(left) - _LONGEST_END)  # nothing before it can be an end
         left += chunk
         begin = 0
-        for found in _END_OF_EVENT.finditer(left):
-            yield left[begin : found.end()]
+        for found in _END_OF_EVENT.finditer(left, seen):
+            yield bytes(left[begin : found.end()])
             begin = found.end()
-        left = left[begin:]
+        del left[:begin]
         if len(left) > _LARGEST:
             raise Problem(502, "The upstream's answer is too large.", kind="upstream_error")
-    if left:
-        yield left + b"\n\n"
+    if left.strip():
+        if not _is_whole(bytes(left)):
+            raise _broken_off()
+        yield bytes(left) + b"\n\n"
+
+
+def _is_whole(raw: bytes) -> bool:
+    """Whether an event lacks nothing but its end, which some servers leave out at the last."""
+    found = _DATA.findall(raw)
+    if len(found) != 1 or found[0].strip() == b"[DONE]":
+        return bool(found)
+    try:
+        json.loads(found[0])
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _broken_off() -> Problem:
+    return Problem(502, "The upstream broke off its answer.", kind="upstream_error")

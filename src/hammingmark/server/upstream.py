@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from hammingmark.server.event_stream import EventStream
 from hammingmark.server.marking.answers import event
-from hammingmark.server.passed_events import told_events
+from hammingmark.server.passed_events import told_events, without_marks
 from hammingmark.server.plain_json import check_json
 from hammingmark.server.problems import Problem
 
@@ -96,7 +96,7 @@ class Upstream:
         """
         response = await self._send(self._client.build_request("GET", self._at("models")))
         try:
-            content = json.loads(await response.aread())
+            content = json.loads(await _read(response))
             found = [each for each in content["data"] if isinstance(each["id"], str)]
             check_json(found)
         except (httpx.HTTPError, ValueError, LookupError, TypeError, RecursionError):
@@ -153,7 +153,7 @@ class Upstream:
         if answer is None or not (response.is_success or response.is_error):
             raise _stranger()
         if response.is_success and isinstance(answer, dict):
-            answer["watermark"] = dict(told)
+            answer = {**without_marks(answer), "watermark": dict(told)}
         return JSONResponse(answer, response.status_code, headers)
 
     def _at(self, path: str) -> httpx.URL:

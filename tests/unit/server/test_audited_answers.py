@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 from tests.unit.server.harness import (
     CHAT,
+    PATIENCE,
     QUESTION,
     GatedBackend,
     Home,
@@ -152,6 +155,33 @@ def test_an_end_that_cannot_be_recorded_is_told_as_an_error_and_recorded_later(
         assert row["late"] is True
         assert row["error"] in ("not recorded in time", "cut short")
     assert home.records("recovered")[0]["lost"] == 0
+    assert verify(home.audit, earlier=[home.folder / "moved.jsonl"]) == []
+
+
+def test_a_whole_answer_whose_end_cannot_be_recorded_is_recorded_as_not_sent(
+    live: Callable[..., Live], home: Home
+) -> None:
+    backend = GatedBackend(after=1)
+    service = live(backend=backend, audit={"file": home.audit})
+    answers: list[int] = []
+    body = {"messages": QUESTION, "max_tokens": 40, "seed": 3}
+
+    def ask() -> None:
+        answers.append(httpx.post(service.root + CHAT, json=body, timeout=PATIENCE).status_code)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    until(lambda: backend.drawn and home.records("begin"))
+    spoil(home)
+    backend.gate.set()
+    asking.join(PATIENCE)
+    assert answers == [503]
+    mend(home)
+    assert service.client.post(CHAT, json=body).status_code == 200
+    late, _ = home.records("end")
+    assert (late["late"], late["error"]) == (True, "not recorded in time")
+    assert (late["status"], late["key_id"], late["text_characters"]) == ("unmarked", None, 0)
+    assert late["text_sha256"] == hashlib.sha256(b"").hexdigest()
     assert verify(home.audit, earlier=[home.folder / "moved.jsonl"]) == []
 
 

@@ -676,3 +676,50 @@ def test_what_passes_keeps_to_the_limits(
 ) -> None:
     assert before().complete(prompt=[1, 2], **named).status_code == 400
     assert model_server.bodies == []
+
+
+TORN = 'data: {"choices": [{"index": 0, "delta": {"content": " It'
+
+
+@pytest.mark.parametrize("torn", [TORN, TORN.replace(" It", ' It"}, "finish_reason": null}]}\n\n')])
+def test_a_stream_that_passes_and_breaks_off_says_so(
+    before: Serve, model_server: Server, torn: str
+) -> None:
+    """In the middle of an event, or behind one; half an event is not sent."""
+
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin()
+        handler.wfile.write(torn.encode())
+
+    model_server.always = step
+    answer = before().chat(temperature=0, stream=True)
+    *_, last = events_of(answer)
+    assert last["error"]["type"] == "upstream_error"
+    assert "[DONE]" not in answer.text
+
+
+def test_what_an_upstream_says_of_marks_is_not_passed_on(
+    before: Serve, model_server: Server
+) -> None:
+    lie = {"status": "marked", "p_value": 1e-9}
+    chunk = {"choices": [{"index": 0, "delta": {"content": "It."}, "watermark": lie}]}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "watermark": lie}]}
+    model_server.always = saying({**chunk, "watermark": lie}, end, "[DONE]")
+    stream = before().chat(temperature=0, stream=True)
+    assert "1e-09" not in stream.text
+    assert mark_of(stream)["status"] == "unmarked"
+    assert streamed(events_of(stream)) == "It."
+
+    def whole(handler: Handler, body: dict[str, Any]) -> None:
+        handler.plain({**PASSED, "choices": [{**PASSED["choices"][0], "watermark": lie}]})  # type: ignore[index]
+
+    model_server.always = whole
+    answer = before().chat(temperature=0)
+    assert answer.json()["choices"] == PASSED["choices"]
+    assert mark_of(answer)["status"] == "unmarked"
+
+
+def test_a_temperature_next_to_nothing_is_none(before: Serve, model_server: Server) -> None:
+    answer = before().chat(temperature=1e-6)
+    assert "temperature 0" in mark_of(answer)["reason"]
+    assert model_server.bodies[0]["temperature"] == 1e-6

@@ -410,7 +410,8 @@ class Answering:
         """
         choice = text.choice
         assert choice.mark is not None
-        await self._records.end(choice.index, choice.mark, choice.sent)
+        streamed = self._plan.streams
+        await self._records.end(choice.index, choice.mark, choice.sent, sent=streamed)
 
     def _sent(self, text: _Text) -> str:
         """What the client has got of an answer that has not ended."""

@@ -59,7 +59,7 @@ def _count_prompts(asked: Asked) -> int:
 
 def why_unmarkable(asked: Asked) -> str | None:
     """Why an answer to this cannot carry a mark, as a sentence; None if it can."""
-    if asked.temperature == 0.0:
+    if asked.temperature is not None and Sampling(temperature=asked.temperature).is_greedy:
         return "At temperature 0 there is only one candidate, and nothing to choose."
     if _sampling_of(asked, TEXT_SAMPLING).is_greedy:
         return "If only one token may be drawn, there is only one candidate, and nothing to choose."

@@ -70,13 +70,22 @@ class Recorder:
             self._open.discard(index)
             raise
 
-    async def end(self, index: int, mark: Mark, text: str, *, error: str | None = None) -> None:
+    async def end(
+        self, index: int, mark: Mark, text: str, *, error: str | None = None, sent: bool = True
+    ) -> None:
         """Record how an answer ended, before anybody is told.
+
+        Args:
+            index: which answer.
+            mark: how far it is marked.
+            text: what was sent, or is about to be.
+            error: why it is not whole.
+            sent: whether it has left, as one that is streamed has.
 
         Raises:
             AuditError: it cannot be recorded.
         """
-        ended = self._end(index, mark, text, _counts(mark), error)
+        ended = self._end(index, mark, text, _counts(mark), error, sent=sent)
         if ended is not None:
             await written(ended)
 
@@ -91,6 +100,8 @@ class Recorder:
         text: str,
         counts: Mapping[str, float | None],
         error: str | None,
+        *,
+        sent: bool = True,
     ) -> Future[None] | None:
         if self._audit is None or index not in self._open:
             return None
@@ -107,6 +118,7 @@ class Recorder:
             text=text,
             counts=counts,
             error=error,
+            sent=sent,
         )
 
 
