@@ -392,10 +392,10 @@ async def written(future: Future[None], *, timeout: float = _LONGEST) -> None:
         AuditTimeout: the disk does not answer.
     """
     waiting = asyncio.wrap_future(future)
+    # Where nobody waits any longer the record goes on, and what comes of it is no news here.
+    waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
     await asyncio.wait({waiting}, timeout=timeout)
     if not waiting.done():
-        # The record goes on; what comes of it is looked at by nobody here.
-        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
         raise AuditTimeout(f"The audit log did not take a record within {timeout:g} seconds.")
     waiting.result()
 
