@@ -196,7 +196,8 @@ class Candidate:
 
     Attributes:
         number: the request's.
-        pieces: what it wrote, token by token as far as the model tells.
+        pieces: what it wrote, token by token as far as the model tells; empty for one whose text
+            comes with the next.
         finished: whether the model ended its text here.
         cut: whether it reached its limit of tokens.
         trouble: why the model could not go on, as a sentence; None if it could have.

@@ -200,6 +200,8 @@ class LlamaCppSession:
             drawn = piece["drawn"] or drawn
             read = piece["read"] or read
             if piece["text"]:
+                # Tokens before it that make a part of a character have no text of their own.
+                pieces.extend([""] * (drawn - len(pieces) - 1))
                 pieces.append(piece["text"])
                 if request.enough("".join(pieces)):
                     return True

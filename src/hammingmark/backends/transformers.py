@@ -311,6 +311,8 @@ class _Engine:
         whole = piece is not None
         lane.told = len(lane.drawn) if whole else lane.told
         if piece:
+            # Tokens before it that make a part of a character have no text of their own.
+            lane.pieces += [""] * (len(lane.drawn) - len(lane.pieces) - 1)
             lane.pieces.append(piece)
             lane.text += piece
         if whole and lane.request.enough(lane.text):
