@@ -262,7 +262,7 @@ class Endpoint:
             async with self._client.stream(method, self._at(path), json=body) as response:
                 if response.is_success:
                     return await read(response)
-                content = await _first_bytes(response, _LONGEST_REASON)
+                content = await first_bytes(response, _LONGEST_REASON)
         except Interrupted as broken:
             reason = self.tell(broken)
             said = f"{url} answered {broken.status}" if broken.status else f"{url} broke off"
@@ -312,13 +312,13 @@ def retry_wait(attempt: int, *, backoff: float, asked: float | None) -> float:
 
 
 async def _whole(response: httpx.Response) -> httpx.Response:
-    content = await _first_bytes(response, _LONGEST_ANSWER + 1)
+    content = await first_bytes(response, _LONGEST_ANSWER + 1)
     if len(content) > _LONGEST_ANSWER:
         raise Interrupted("the answer is too large")
     return httpx.Response(response.status_code, content=content)
 
 
-async def _first_bytes(response: httpx.Response, most: int) -> bytes:
+async def first_bytes(response: httpx.Response, most: int) -> bytes:
     """What a server sends, up to so many bytes; it may never end."""
     content = bytearray()
     async for chunk in response.aiter_bytes():

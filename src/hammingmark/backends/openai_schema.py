@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from hammingmark.backends.chat import messages_of
-from hammingmark.endpoint import Interrupted, well_formed, words_of
+from hammingmark.endpoint import Interrupted, first_bytes, well_formed, words_of
 from hammingmark.errors import BackendError
 from hammingmark.records import Prompt, Request, Sampling
 
@@ -157,11 +157,9 @@ async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Pi
 
 
 async def _whole(response: httpx.Response, where: str) -> bytes:
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        _check_size(len(content), where)
-    return bytes(content)
+    content = await first_bytes(response, _LONGEST + 1)
+    _check_size(len(content), where)
+    return content
 
 
 def _check_size(size: int, where: str) -> None:

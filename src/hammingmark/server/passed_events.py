@@ -40,7 +40,7 @@ async def told_events(
             yield each
     if not marking.told:
         yield marking.own_event()
-        raise _broken_off()
+        raise broken_off()
 
 
 class _Marking:
@@ -120,7 +120,7 @@ async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             raise Problem(502, "The upstream's answer is too large.", kind="upstream_error")
     if left.strip():
         if not _is_whole(bytes(left)):
-            raise _broken_off()
+            raise broken_off()
         yield bytes(left) + b"\n\n"
 
 
@@ -136,5 +136,6 @@ def _is_whole(raw: bytes) -> bool:
     return True
 
 
-def _broken_off() -> Problem:
+def broken_off() -> Problem:
+    """What is said of an answer that the upstream did not end."""
     return Problem(502, "The upstream broke off its answer.", kind="upstream_error")

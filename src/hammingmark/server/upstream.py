@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 
 from hammingmark.server.event_stream import EventStream
 from hammingmark.server.marking.answers import event
-from hammingmark.server.passed_events import told_events, without_marks
+from hammingmark.server.passed_events import broken_off, told_events, without_marks
 from hammingmark.server.plain_json import check_json
 from hammingmark.server.problems import Problem
 
@@ -180,7 +180,7 @@ async def _read(response: httpx.Response) -> bytes:
             if len(content) > _LARGEST:
                 raise Problem(502, "The upstream's answer is too large.", kind="upstream_error")
     except httpx.HTTPError:
-        raise Problem(502, "The upstream broke off its answer.", kind="upstream_error") from None
+        raise broken_off() from None
     return bytes(content)
 
 
@@ -192,8 +192,7 @@ async def _relay(
         while (passed := await exchange.within(anext(events, None))) is not None:
             yield passed
     except httpx.HTTPError:
-        problem = Problem(502, "The upstream broke off its answer.", kind="upstream_error")
-        yield event(problem.content)
+        yield event(broken_off().content)
     except Problem as problem:
         yield event(problem.content)
 
