@@ -355,8 +355,8 @@ class Verdict:
         null: how the null distribution is known, in words.
         references: how many draws of it, such as reference keys, were looked at.
         attainable: the smallest p-value that a marked text like this one can have, or nearly.
-        power: how often a marked text of these similarities would be found, an estimate; None
-            where the statistic is not a likelihood ratio.
+        power: how often a marked text like this one would be found, an estimate; None where there
+            is none.
         tail_estimate: an estimate of p-values too small for the reference keys to show; no test.
         passages: runs of pieces that carry the mark at the level, best first.
         threshold: the threshold that decided, if one was asked for instead of the p-value.

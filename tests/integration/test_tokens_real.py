@@ -283,7 +283,8 @@ def test_the_service_marks_tokens_and_says_what_they_prove(
     assert [row["status"] for row in home.records("end")][-1] == "unmarked"
     # The mark decides which token is the likeliest, so that there is something to choose.
     greedy = mark_of(served.complete(prompt=PROMPTS[0], max_tokens=90, temperature=0))
-    assert (greedy["status"], greedy["key_id"]) != ("unmarked", None)
+    assert greedy["status"] in ("marked", "partly")
+    assert greedy["key_id"] == make("sir").id
     refused = served.post(
         "/v1/completions", {"prompt": "It rained.", "max_tokens": 4, "frequency_penalty": 1}
     )

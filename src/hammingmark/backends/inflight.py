@@ -69,7 +69,7 @@ class Draw:
         if reason == "content_filter":
             self.trouble = _FILTERED
         if text:
-            self.pieces += words_of(text)
+            self.pieces += split_words(text)
         if reason or (text and self.request.enough("".join(self.pieces))):
             self.over = True
 
@@ -87,7 +87,7 @@ class Draw:
         )
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """What stands for tokens where a server sends several at once: words, the long ones in parts.
 
     What may be one token is left whole.

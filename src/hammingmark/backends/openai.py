@@ -137,7 +137,7 @@ class OpenAIBackend(Closing):
         without = self.refused_for(first) - kept
         while True:
             asked = draws[:1] if "n" in without else draws
-            own = body_of(first, model=self._model, count=len(asked), without=without)
+            own = body_of(first, model=self._model_of(first), count=len(asked), without=without)
             try:
                 await self._endpoint.stream(
                     path,

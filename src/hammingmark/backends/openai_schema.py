@@ -73,8 +73,7 @@ def body_of(request: Request, *, model: str, count: int, without: frozenset[str]
         body[_NEWER] = request.max_tokens
     kept = {name: value for name, value in body.items() if name not in without}
     further = {name: json.loads(value) for name, value in sampling.further}
-    named = {"model": further["model"]} if "model" in further else {}
-    return further | kept | named
+    return further | kept
 
 
 def model_of(request: Request, default: str) -> str:

@@ -82,15 +82,8 @@ class BinomialNull(LatticeNull):
         """How often so many units of marked text would reach a level."""
         if self._marked is None:
             return None
-        n, natural, marked = self._units, self._natural, self._marked
-        low, high = 0, n + 1  # the critical number lies above low
-        while high - low > 1:
-            middle = (low + high) // 2
-            if _votes(natural, 1).survival(n, middle) > level:
-                low = middle
-            else:
-                high = middle
-        return _votes(marked, 1).survival(n, high)
+        critical = _votes(self._natural, 1).critical_steps(self._units, level)
+        return _votes(self._marked, 1).survival(self._units, critical)
 
 
 class NormalApproximation:

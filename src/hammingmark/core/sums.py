@@ -99,14 +99,19 @@ class Increments:
         if level >= _PLAIN:
             beyond = np.cumsum(_convolved(self._mass, n)[::-1])[::-1]
             return min(1.0, float(marked[beyond <= level].sum()))
-        low, high = n * self._first, n * self._last + 1  # the critical value lies above low
+        critical = self.critical_steps(n, level)
+        return min(1.0, float(marked[critical - n * self._first :].sum()))
+
+    def critical_steps(self, n: int, level: float) -> int:
+        """The least number of steps that a sum of n reaches with at most this probability."""
+        low, high = n * self._first, n * self._last + 1  # it lies above low
         while high - low > 1:
             middle = (low + high) // 2
             if self._survival(n, middle) > level:
                 low = middle
             else:
                 high = middle
-        return min(1.0, float(marked[high - n * self._first :].sum()))
+        return high
 
     def _survival_of_steps(self, n: int, steps: int) -> float:
         if steps <= n * self._first:

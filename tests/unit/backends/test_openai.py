@@ -29,7 +29,7 @@ from tests.unit.backends.openai_server import (
 )
 
 from hammingmark.assembly.backends import load_backend
-from hammingmark.backends.inflight import words_of
+from hammingmark.backends.inflight import split_words
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Backend
@@ -312,7 +312,7 @@ def test_an_answer_that_is_not_streamed(server: Server, make: Maker, prompt: Pro
     ],
 )
 def test_what_comes_at_once_counts_as_words(text: str, pieces: list[str]) -> None:
-    assert words_of(text) == pieces
+    assert split_words(text) == pieces
     assert "".join(pieces) == text
 
 

@@ -81,7 +81,9 @@ def test_cancelling_one_leaves_the_others_of_its_request(server: Server, make: M
         session.submit(request)
     assert [each.number for each in session.wait()] == [2]
     session.cancel(1)
-    assert [each.number for each in session.wait()] == [1]
+    (given_up,) = session.wait()
+    assert given_up.number == 1
+    assert len(given_up.pieces) < 5
     goes_on.set()
     (last,) = session.wait()
     assert last == Candidate(3, tuple(story(12)), finished=True)
