@@ -1,0 +1,401 @@
+"""The library, the command and the service give the same verdict on the same text and keys.
+
+Encoder, splitter and tokenizer are fakes that an installed package offers by name, so that each
+door finds them by itself. All three compute a verdict by the same operations, so that numbers are
+equal to the last digit; the command alone rounds scores, to six digits behind the point.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.command import run_here
+from tests.unit.server.harness import Home, LoopThread, Served
+
+import hammingmark
+from hammingmark.assembly.keys import method_of
+from hammingmark.errors import KeyMismatch
+from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.records import Verdict
+from hammingmark.testing import FakeBackend, FakeTokenizer
+from hammingmark.testing.grammar import WORDS, paragraph
+
+ENTRY_POINTS = """
+[hammingmark.encoders]
+fake = hammingmark.testing:FakeEncoder
+[hammingmark.splitters]
+fake = hammingmark.testing:FakeSplitter
+[hammingmark.tokenizers]
+fake = hammingmark.testing:FakeTokenizer
+"""
+
+KEYS: dict[str, dict[str, Any]] = {
+    "default": {"method": "bilinear"},
+    "form-2": {"method": "bilinear"},
+    "form-3": {"method": "bilinear"},
+    "bits-1": {"method": "hamming"},
+    "bits-2": {"method": "hamming"},
+    "code": {"method": "random-code"},
+    "green-1": {"method": "kgw"},
+    "green-2": {"method": "kgw"},
+}
+LABELS = tuple(f"customer {number}" for number in range(12))
+
+FOUND, NOT_FOUND, CANNOT_TELL = True, False, None
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is judged, and the verdict.
+
+    Attributes:
+        text: the name of the text.
+        keys: names of keys; none for the whole ring.
+        watermarked: the verdict.
+        key: the key that it names, where it must.
+        labels: search the keys derived by these.
+        options: of all doors alike.
+    """
+
+    text: str
+    keys: tuple[str, ...]
+    watermarked: bool | None
+    key: str | None = None
+    labels: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+CASES = {
+    "one key": Case("form", ("default",), FOUND, "default"),
+    "one key of another method": Case("bits", ("bits-1",), FOUND, "bits-1"),
+    "one key that marks tokens": Case("green", ("green-1",), FOUND, "green-1"),
+    "another key": Case("form", ("form-2",), NOT_FOUND),
+    "no mark": Case("plain", ("default",), NOT_FOUND),
+    "no mark, tokens": Case("plain", ("green-1",), NOT_FOUND),
+    "two sentences": Case("two sentences", ("default",), CANNOT_TELL),
+    "one sentence": Case("one sentence", ("default",), CANNOT_TELL),
+    "one token": Case("one token", ("green-1",), CANNOT_TELL),
+    "nothing": Case("nothing", ("default",), CANNOT_TELL),
+    "a passage": Case("form inside", ("default",), NOT_FOUND, "default"),
+    "a passage, tokens": Case("green inside", ("green-1",), NOT_FOUND, "green-1"),
+    "several keys": Case("form", ("form-2", "default", "form-3"), FOUND, "default"),
+    "several keys that mark tokens": Case("green", ("green-2", "green-1"), FOUND, "green-1"),
+    "several keys, no mark": Case("plain", ("bits-1", "bits-2"), NOT_FOUND),
+    "several keys, one sentence": Case("one sentence", ("bits-1", "bits-2"), CANNOT_TELL),
+    "several keys, a passage": Case("form inside", ("form-2", "default"), NOT_FOUND, "default"),
+    "labels": Case("derived", ("default",), FOUND, labels=LABELS),
+    "a key named twice": Case("form", ("default", "default"), FOUND, "default"),
+    "edits": Case("bits", ("bits-1", "bits-2"), FOUND, "bits-1", options={"edits": True}),
+    "another level": Case("form", ("default",), FOUND, "default", options={"level": 0.001}),
+}
+
+OF_SEVERAL_METHODS = {
+    "sentences": Case("form", ("default", "bits-1"), FOUND, "default"),
+    "sentences, the other way round": Case("bits", ("default", "bits-1"), FOUND, "bits-1"),
+    "sentences and tokens": Case("green", ("default", "bits-1", "green-1"), FOUND, "green-1"),
+    "no mark": Case("plain", ("default", "bits-1", "green-1"), NOT_FOUND),
+    "two sentences": Case("two sentences", ("default", "bits-1"), CANNOT_TELL),
+    "one sentence": Case("one sentence", ("default", "bits-1"), CANNOT_TELL),
+    "nothing": Case("nothing", ("default", "bits-1", "green-1"), CANNOT_TELL),
+    "a passage": Case("form inside", ("bits-1", "default"), NOT_FOUND, "default"),
+    "edits": Case("bits", ("default", "bits-1"), FOUND, "bits-1", options={"edits": True}),
+}
+
+WHOLE_RING = Case("bits", (), FOUND, "bits-1")
+
+
+@dataclass(frozen=True)
+class Doors:
+    """A folder with a keyring, and the three ways to judge a text under its keys."""
+
+    folder: Path
+    served: Served
+    keys: dict[str, WatermarkKey]
+    texts: dict[str, str]
+
+    def library(self, case: Case) -> dict[str, Any]:
+        text, names = self.texts[case.text], list(case.keys)
+        if case.labels:
+            made = hammingmark.detector(names, labels=case.labels, **case.options)
+            return of_library(made.judge(text))
+        return of_library(hammingmark.detect(text, key=names, **case.options))
+
+    def command(self, case: Case) -> dict[str, Any]:
+        (self.folder / "text.txt").write_text(self.texts[case.text], "utf-8")
+        (self.folder / "labels.txt").write_text("\n".join(case.labels), "utf-8")
+        words = ["detect", "text.txt", "--json"]
+        option = "--master" if case.labels else "--key"
+        words += [word for name in case.keys for word in (option, name)]
+        words += ["--labels", "labels.txt"] if case.labels else []
+        words += [] if case.keys else ["--all-keys"]
+        for name, value in case.options.items():
+            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+        done = run_here(*words, folder=self.folder)
+        assert done.returncode == 0, done.stderr.decode()
+        assert done.stderr == b""
+        return of_command(json.loads(done.stdout))
+
+    def service(self, case: Case) -> dict[str, Any]:
+        asked: dict[str, Any] = dict(case.options)
+        asked |= {"keys": list(case.keys)} if case.keys else {}
+        asked |= {"labels": list(case.labels)} if case.labels else {}
+        return of_service(self.served.detect(self.texts[case.text], **asked))
+
+
+def of_library(verdict: Verdict) -> dict[str, Any]:
+    """A verdict by names that all doors share here; the library tells everything but the method."""
+    evidence = verdict.evidence
+    inside = {i for passage in verdict.passages for i in range(passage.begin, passage.end)}
+    counts = evidence.unit == "token"
+    return {
+        "watermarked": verdict.watermarked,
+        "p_value": verdict.p_value,
+        "reason": verdict.reason,
+        "level": verdict.level,
+        "statistic": verdict.statistic,
+        "statistics": dict(evidence.statistics),
+        "z": evidence.z.get(verdict.statistic),
+        "key_id": verdict.key_id,
+        "label": verdict.label,
+        "keys": verdict.keys,
+        "null": verdict.null,
+        "references": verdict.references,
+        "attainable": verdict.attainable,
+        "power": verdict.power,
+        "tail_estimate": verdict.tail_estimate,
+        "threshold of the statistic": verdict.threshold,
+        "edits": verdict.edits,
+        "passages": [
+            (each.begin, each.end, each.p_value, each.key_id, each.label)
+            for each in verdict.passages
+        ],
+        "unit": evidence.unit,
+        "threshold of a unit": evidence.threshold,
+        "scale": evidence.scale,
+        "repeated": evidence.repeated,
+        "pieces": list(verdict.pieces),
+        "piece count": len(verdict.pieces),
+        "in a passage": [i in inside for i in range(len(verdict.pieces))],
+        "scores": [
+            (round(each.score, 6), each.valid, _rounded(each.details)) if each.counted else None
+            for each in evidence.scores
+        ],
+        "counted": [each.counted for each in evidence.scores] if counts else None,
+    }
+
+
+def of_command(told: dict[str, Any]) -> dict[str, Any]:
+    """What the command prints, by those names; nothing is left over."""
+    told = dict(told)
+    assert told.pop("source") == "text.txt"
+    assert told.pop("warning") is None
+    pieces = "tokens" if told["unit"] == "token" else "sentences"
+    scores = told.pop("scores")
+    counts = told["unit"] == "token"
+    counted = [each.pop("counted", True) for each in scores]
+    passages = told.pop("passages")
+    for passage in passages:
+        assert ({"begin_character", "end_character"} <= passage.keys()) is counts
+    found = {
+        "piece count": told.pop(pieces),
+        "attainable": told.pop("attainable_p_value"),
+        "threshold of the statistic": told.pop("threshold"),
+        "passages": [_passage(each) for each in passages],
+        "scores": [
+            (each.pop("score"), each.pop("valid"), each) if counts_too else None
+            for each, counts_too in zip(scores, counted, strict=True)
+        ],
+        "counted": counted if counts else None,
+    }
+    return found | {name: told.pop(name) for name in _SAME & told.keys()} | _nothing_else(told)
+
+
+def of_service(told: dict[str, Any]) -> dict[str, Any]:
+    """What the service answers, by those names; nothing is left over."""
+    told = dict(told)
+    pieces = told.pop("pieces")
+    words = told.pop("verdict")
+    assert words == {
+        True: "The watermark was found.",
+        False: "No watermark was found.",
+        None: "Too short to tell.",
+    }.get(told["watermarked"])
+    found = {
+        "method": told.pop("method"),
+        "threshold of a unit": told.pop("threshold"),
+        "passages": [_passage(each) for each in told.pop("passages")],
+        "pieces": [each["text"] for each in pieces],
+        "piece count": len(pieces),
+        "in a passage": [each["in_passage"] for each in pieces],
+        "scores of pieces": [
+            None
+            if each["score"] is None
+            else (round(each["score"], 6), each["valid"], _rounded(each["details"]))
+            for each in pieces
+        ],
+    }
+    return found | {name: told.pop(name) for name in _SAME & told.keys()} | _nothing_else(told)
+
+
+_SAME = {
+    "watermarked", "p_value", "reason", "level", "statistic", "statistics", "z", "key_id", "label",
+    "keys", "null", "references", "power", "tail_estimate", "edits", "unit", "scale", "repeated",
+}  # fmt: skip
+"""What has one name at every door that tells it."""
+
+
+def _nothing_else(left: dict[str, Any]) -> dict[str, Any]:
+    assert not left, f"compare these, too: {sorted(left)}"
+    return {}
+
+
+def _passage(told: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(told[name] for name in ("begin", "end", "p_value", "key_id", "label"))
+
+
+def _rounded(details: Any) -> dict[str, Any]:
+    return {
+        name: value if isinstance(value, str) else round(value, 6)
+        for name, value in details.items()
+    }
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Whatever both tell is the same."""
+    common = one.keys() & other.keys()
+    assert {"watermarked", "p_value", "key_id", "passages", "piece count", "power"} <= common
+    for name in sorted(common):
+        assert one[name] == other[name], name
+    # The service tells the score of each piece, of which the first ones have none.
+    for told, by_piece in ((one, other), (other, one)):
+        if "scores" in told and "scores of pieces" in by_piece:
+            scores = by_piece["scores of pieces"]
+            before = len(scores) - len(told["scores"])
+            assert scores == [None] * before + told["scores"]
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    folder = tmp_path_factory.mktemp("doors")
+    info = folder / "site" / "fakes-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fakes\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    home, loop = Home(folder), LoopThread()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder / "site"))
+        patch.setenv("HAMMINGMARK_KEYRING", str(home.keyring.folder))
+        keys = {name: key_of(number, **told) for number, (name, told) in enumerate(KEYS.items())}
+        for name, key in keys.items():
+            home.keyring.add(key, name=name)
+        served = Served(home.service(), loop)
+        yield Doors(folder, served, keys, texts_under(keys))
+        served.close()
+    loop.close()
+
+
+def key_of(number: int, **told: Any) -> WatermarkKey:
+    """A key that is the same in every run."""
+    made = hammingmark.new_key("fake", splitter="fake", tokenizer="fake", **told)
+    return replace(made, secret=Secret(bytes([number + 1]) * 32))
+
+
+def texts_under(keys: dict[str, WatermarkKey]) -> dict[str, str]:
+    form, green = written(keys["default"]), green_text(keys["green-1"])
+    short, long = ([" ".join(some) for some in around(count)] for count in (2, 25))
+    return {
+        "form": form,
+        "bits": written(keys["bits-1"]),
+        "derived": written(keys["default"].derive(LABELS[7])),
+        "green": green,
+        "plain": paragraph(Random(1)),
+        "form inside": f"{short[0]} {form} {short[1]}",
+        "green inside": f"{long[0]} {green} {long[1]}",
+        "two sentences": ". ".join(form.split(". ")[:2]) + ".",
+        "one sentence": "It was late.",
+        "one token": "the",
+        "nothing": "",
+    }
+
+
+def around(count: int) -> list[list[str]]:
+    """Paragraphs that know no key, as many before as after."""
+    some = [paragraph(Random(seed)) for seed in range(2 * count)]
+    return [some[:count], some[count:]]
+
+
+def written(key: WatermarkKey) -> str:
+    config = GenerationConfig(max_tokens=160)
+    return hammingmark.writer(key, backend=FakeBackend(), config=config).write("Go.", seed=1).text
+
+
+def green_text(key: WatermarkKey, count: int = 30) -> str:
+    """Words of which most are on the green list of the one before."""
+    mark, tokenizer, rng = method_of(key), FakeTokenizer(), Random(1)
+    text = "the"
+    for _ in range(count):
+        for word in rng.sample(WORDS, 3):
+            tokens = np.array(tokenizer.encode(f"{text} {word}"))
+            if mark.read(tokens).evidence.scores[-1].valid:
+                break
+        text += f" {word}"
+    return text
+
+
+def assert_as_expected(found: dict[str, Any], case: Case, doors: Doors) -> None:
+    """The verdict is the one that the case is about, so that no comparison is idle."""
+    assert found["watermarked"] is case.watermarked, found["reason"]
+    if case.key:
+        assert found["key_id"] == doors.keys[case.key].id
+    assert bool(found["passages"]) is (case.watermarked is FOUND or "inside" in case.text)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_three_doors_give_the_same_verdict(doors: Doors, case: Case) -> None:
+    library, command, service = doors.library(case), doors.command(case), doors.service(case)
+    assert_as_expected(library, case, doors)
+    assert_same(library, command)
+    assert_same(library, service)
+    assert_same(command, service)
+    assert library.keys() - command.keys() == {
+        "pieces", "in a passage", "threshold of a unit", "scale"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OF_SEVERAL_METHODS.values(), ids=OF_SEVERAL_METHODS)
+def test_keys_of_several_methods_are_searched_alike(doors: Doors, case: Case) -> None:
+    command, service = doors.command(case), doors.service(case)
+    assert_as_expected(command, case, doors)
+    assert command["keys"] == len(case.keys)
+    assert_same(command, service)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=KeyMismatch, reason="the library searches the keys of one method at a time"
+)
+@pytest.mark.parametrize("case", OF_SEVERAL_METHODS.values(), ids=OF_SEVERAL_METHODS)
+def test_the_library_searches_keys_of_several_methods_too(doors: Doors, case: Case) -> None:
+    assert_same(doors.library(case), doors.service(case))
+
+
+def test_the_whole_ring_is_searched_alike(doors: Doors) -> None:
+    command, service = doors.command(WHOLE_RING), doors.service(WHOLE_RING)
+    assert_as_expected(command, WHOLE_RING, doors)
+    assert command["keys"] == len(KEYS)
+    assert_same(command, service)
+
+
+def test_the_service_names_the_method_of_the_key(doors: Doors) -> None:
+    for case in CASES.values():
+        told = doors.service(case)
+        found = [key for key in doors.keys.values() if key.id == told["key_id"]]
+        if found:
+            assert told["method"] == found[0].config.method
