@@ -33,7 +33,7 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
-	$(BIN)/mypy training
+	$(BIN)/mypy research
 	$(BIN)/mypy benchmarks
 
 contracts: $(STAMP)

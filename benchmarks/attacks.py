@@ -31,22 +31,22 @@ from hammingmark.assembly.attacks import load_attack
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import DEFAULT_METHOD, new_key
-from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.marking import writer
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking
-from hammingmark.core.statistics import pair_cosines
-from hammingmark.core.theory import match_probability
+from hammingmark.attacks.runner import AttackRunner
 from hammingmark.evaluation.metrics import found_at
-from hammingmark.keys import Secret
-from hammingmark.method_config import parameters_of_config
-from hammingmark.pipeline.attack import AttackRunner
-from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.evaluation.rows import Row, append, read_rows
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.keys.config import parameters_of_config
+from hammingmark.keys.key import Secret
+from hammingmark.models.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.protocols import Attack, Encoder, Splitter
 from hammingmark.records import Attacked, Prompt
-from hammingmark.rows import Row, append, read_rows
-from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
+from hammingmark.watermarks._shared.similarity import pair_cosines
+from hammingmark.watermarks.hamming.theory import match_probability
 
 Settings = Mapping[str, object]
 

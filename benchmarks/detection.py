@@ -33,18 +33,18 @@ import numpy as np
 import hammingmark
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import new_key
-from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.core.compare import compare
-from hammingmark.core.hashing import project
-from hammingmark.core.statistics import STATISTICS
-from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.detect import Detector
+from hammingmark.detection.detector import Detector
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Encoder, FloatArray, Splitter
 from hammingmark.records import Sentences
+from hammingmark.stats.compare import compare
+from hammingmark.watermarks._shared.hashing import project
 from hammingmark.watermarks.bilinear import BilinearMark
 from hammingmark.watermarks.hamming import HammingMark
+from hammingmark.watermarks.hamming.statistics import STATISTICS
 
 REFERENCES = 4000
 SENTENCES = 10

@@ -6,10 +6,11 @@
     python benchmarks/evidence.py leak --out FOLDER
 
 A point is a method and its parameters, a method and a preset, or ``unmarked``. Prompts are the
-openings of held-out passages (``training/corpus.py``), dealt out over keys that everybody can make
-again; ``--numbers`` writes the texts of some of these keys only. Texts and attacked texts are kept
-in the folder, one file a point and attack; files of one name in folders below it are read as one.
-Texts that the model ended before ``--least`` tokens are left out when the others are judged.
+openings of held-out passages (``research/training/corpus.py``), dealt out over keys that everybody
+can make again; ``--numbers`` writes the texts of some of these keys only. Texts and attacked texts
+are kept in the folder, one file a point and attack; files of one name in folders below it are read
+as one. Texts that the model ended before ``--least`` tokens are left out when the others are
+judged.
 ``leak`` estimates each bilinear key from its texts, and says how the estimate correlates with the
 true scores of sentences in unmarked texts that answer other prompts.
 """
@@ -28,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from attacks import Remembering
+from research.cryptanalysis.bilinear import score_correlation
 
 from hammingmark.assembly.attacks import load_attack
 from hammingmark.assembly.backends import load_backend, load_tokenizer
@@ -35,18 +37,18 @@ from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import method_of, new_key
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.cryptanalysis import bilinear_factors
-from hammingmark.cryptanalysis.bilinear import score_correlation
-from hammingmark.evaluation.cost import account
-from hammingmark.evaluation.quality import mean_repetition
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import TokenConfig
-from hammingmark.pipeline.embedding import embed_texts
-from hammingmark.pipeline.generate import GenerationConfig, Writer
+from hammingmark.detection.reader import embed_texts
+from hammingmark.evaluation.metrics import account, mean_repetition
+from hammingmark.generation.generate import GenerationConfig, Writer
+from hammingmark.keys.config import TokenConfig
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Encoder, FloatArray, Tokenizer
 from hammingmark.records import Prompt, Verdict
 from hammingmark.registry import find
 from hammingmark.watermarks.bilinear import BilinearConfig
+from research.cryptanalysis import bilinear_factors
+
+PASSAGES = Path("research/training/data/passages.jsonl")
 
 OPENING = 3
 
@@ -346,7 +348,7 @@ def main() -> None:
     for command, does in every:
         command.add_argument("--encoder", default="minilm-mark")
         command.add_argument("--out", type=Path, required=True)
-        command.add_argument("--passages", type=Path, default=Path("training/data/passages.jsonl"))
+        command.add_argument("--passages", type=Path, default=PASSAGES)
         command.set_defaults(does=does)
     given = parser.parse_args()
     given.does(given)

@@ -27,19 +27,17 @@ import numpy as np
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import new_key
-from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.core import theory
-from hammingmark.core.statistics import natural_acceptance
-from hammingmark.evaluation.cost import account
-from hammingmark.evaluation.quality import mean_repetition
-from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.generate import PAPER, GenerationConfig, Writer
+from hammingmark.evaluation.metrics import account, mean_repetition
+from hammingmark.generation.generate import PAPER, GenerationConfig, Writer
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Prompt
-from hammingmark.store.catalogue import DEFAULT_GENERATOR
-from hammingmark.watermarks.hamming import HammingMark
+from hammingmark.watermarks.hamming import HammingMark, theory
+from hammingmark.watermarks.hamming.statistics import natural_acceptance
 
 PAPER_FIGURES = {"samples": 2.2, "tokens": 41.6, "acceptance": 0.58, "fallback": 0.013}
 Result = dict[str, Any]

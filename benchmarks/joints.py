@@ -15,7 +15,7 @@ import numpy as np
 from attacks import Bench, arguments
 
 from hammingmark.assembly.attacks import load_attack
-from hammingmark.attacks.joints import Family
+from hammingmark.attacks.boundaries import Family
 from hammingmark.evaluation.metrics import found_at
 
 UNTOUCHED = "untouched"

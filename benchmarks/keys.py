@@ -22,12 +22,12 @@ from typing import Any
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import new_key
-from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.marking import writer
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Encoder
 from hammingmark.records import Prompt, Verdict
 

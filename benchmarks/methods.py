@@ -2,7 +2,7 @@
 
     python benchmarks/methods.py write --out FOLDER
     python benchmarks/methods.py attack --out FOLDER
-    python -m training.quality FOLDER/*.jsonl --model FILE.gguf > QUALITY
+    python -m research.training.quality FOLDER/*.jsonl --model FILE.gguf > QUALITY
     python benchmarks/methods.py table --out FOLDER --quality QUALITY
 
 Methods that mark tokens (``kgw``, ``morphmark``, ...) need ``--backend transformers:smollm2``.
@@ -25,7 +25,9 @@ from attacks import Remembering
 
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.generation.config import GenerationConfig
+
+PASSAGES = Path("research/training/data/passages.jsonl")
 
 POINTS = (
     "unmarked",
@@ -168,7 +170,7 @@ def main() -> None:
         command.add_argument("--context", type=int, default=1024)
         command.add_argument("--encoder", default="minilm-mark")
         command.add_argument("--out", type=Path, required=True)
-        command.add_argument("--passages", type=Path, default=Path("training/data/passages.jsonl"))
+        command.add_argument("--passages", type=Path, default=PASSAGES)
         command.set_defaults(does=does)
     given = parser.parse_args()
     given.does(given)

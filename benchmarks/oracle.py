@@ -20,9 +20,9 @@ from attacks import INNER, Bench, arguments
 
 from hammingmark.assembly.detection import detector
 from hammingmark.attacks.adaptive import OracleGuided, score_of
+from hammingmark.attacks.runner import AttackRunner
 from hammingmark.attacks.segments import Tally, change_prose
-from hammingmark.pipeline.attack import AttackRunner
-from hammingmark.pipeline.detect import Detector
+from hammingmark.detection.detector import Detector
 from hammingmark.protocols import Attack
 from hammingmark.records import Attacked
 

@@ -24,18 +24,17 @@ import numpy as np
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import new_key
-from hammingmark.assembly.machine import model_store
 from hammingmark.assembly.marking import writer
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.evaluation.metrics import bootstrap
-from hammingmark.evaluation.quality import mean_repetition
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.evaluation.metrics import bootstrap, mean_repetition
+from hammingmark.evaluation.rows import Row, append, read_rows
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.prompts import as_prompt
 from hammingmark.records import Sampling
-from hammingmark.rows import Row, append, read_rows
-from hammingmark.store.catalogue import DEFAULT_GENERATOR
 
 SETTINGS = {
     "T 1, top-k 50": Sampling(),

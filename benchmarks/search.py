@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hammingmark.core.compare import compare
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.detect import Detector
-from hammingmark.pipeline.key_search import EveryKey, KeySearch, RankedKeys
-from hammingmark.pipeline.reading import ReadText
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.reader import ReadText
+from hammingmark.detection.search import EveryKey, KeySearch, RankedKeys
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.records import Verdict
+from hammingmark.stats.compare import compare
 from hammingmark.watermarks.hamming import HammingConfig, HammingMark
 
 DIMENSION = 96

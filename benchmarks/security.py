@@ -27,28 +27,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from research.cryptanalysis.bilinear import score_correlation
+from research.cryptanalysis.bilinear_factors import FormFactors
+from research.cryptanalysis.forgery import Scorer, pass_rate
+from research.cryptanalysis.recovery import Guess, neighbours, strangers
 
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.core.soft import soft_acceptance, threshold_for
-from hammingmark.core.theory import match_probability
-from hammingmark.cryptanalysis import bilinear_factors, forgery, recovery
-from hammingmark.cryptanalysis.bilinear import score_correlation
-from hammingmark.cryptanalysis.bilinear_factors import FormFactors
-from hammingmark.cryptanalysis.forgery import Scorer, pass_rate
-from hammingmark.cryptanalysis.recovery import Guess, neighbours, strangers
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.detect import Detector
-from hammingmark.pipeline.embedding import embed_texts
-from hammingmark.pipeline.key_search import EveryKey
-from hammingmark.pipeline.reading import SentenceReader
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.reader import SentenceReader, embed_texts
+from hammingmark.detection.search import EveryKey
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Encoder, FloatArray, Splitter
 from hammingmark.watermarks.bilinear import BilinearConfig, BilinearMark
 from hammingmark.watermarks.bilinear.config import ACCEPTANCE
 from hammingmark.watermarks.hamming import HammingConfig, HammingMark
 from hammingmark.watermarks.hamming.config import SHARES
+from hammingmark.watermarks.hamming.soft import soft_acceptance, threshold_for
+from hammingmark.watermarks.hamming.theory import match_probability
+from research.cryptanalysis import bilinear_factors, forgery, recovery
 
 LEVEL = 0.01
 SENTENCES = 10  # of a text

@@ -34,10 +34,10 @@ from typing import Any
 
 import httpx
 
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
+from hammingmark.models.catalogue import CATALOGUE, DEFAULT_GENERATOR
+from hammingmark.models.entries import GeneratorCard
 from hammingmark.server.authorization import add_to_file, new_api_key
-from hammingmark.store.catalogue import CATALOGUE, DEFAULT_GENERATOR
-from hammingmark.store.models import GeneratorCard
 
 _ALONE = 8  # questions of one client alone
 

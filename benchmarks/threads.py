@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
 from hammingmark.backends.llamacpp import LlamaCppBackend
-from hammingmark.backends.threads import available_cores
+from hammingmark.backends.local import available_cores
 from hammingmark.encoders.onnx import OnnxEncoder
+from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.records import Prompt, Request
-from hammingmark.store.catalogue import DEFAULT_GENERATOR
 
 TEXT = Prompt("The lighthouse had been dark for a year. Nobody in the village knew why.")
 SENTENCES = [f"Sentence number {i} says that the boats went out again." for i in range(128)]

@@ -11,12 +11,12 @@ has one. Ratios are to plain generation of the same round; what is printed is th
 spread over rounds. ``in the engine`` is the median of the steps that draw a token for every text,
 without the reading of prompts, which counts for much where few tokens are written.
 
-``null`` judges human passages (``training/corpus.py``) under many keys, by every statistic: the
-share of p-values at each level, the mean and the standard deviation of z, and how much the shares
-of keys differ, over what counting alone would do.
+``null`` judges human passages (``research/training/corpus.py``) under many keys, by every
+statistic: the share of p-values at each level, the mean and the standard deviation of z, and how
+much the shares of keys differ, over what counting alone would do.
 
 ``freedom`` writes marked texts and counts their valid tokens: their share, and how much that is of
-what the mark could move if all tokens were equally likely (`core.marked_tokens`).
+what the mark could move if all tokens were equally likely (`watermarks._shared.token_scores`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import method_of
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.backends.batch_engine import BatchEngine
-from hammingmark.core.green_lists import GreenConfig, GreenMark
-from hammingmark.pipeline.generate import GenerationConfig, Writer
+from hammingmark.backends.batching.engine import BatchEngine
+from hammingmark.generation.generate import GenerationConfig, Writer
 from hammingmark.protocols import ComputedNull
 from hammingmark.records import Prompt
+from hammingmark.watermarks._shared.green_lists import GreenConfig, GreenMark
 from hammingmark.watermarks.sir import SIR
+
+PASSAGES = Path("research/training/data/passages.jsonl")
 
 LEVELS = (0.05, 0.01, 0.001)
 METHODS = ("kgw", "kgw/minhash", "morphmark", "synthid", "synthid/hashing=table", "sir")
@@ -206,7 +208,7 @@ def main() -> None:
     costing.add_argument("--tokens", type=int, default=100)
     costing.add_argument("--rounds", type=int, default=5)
     judging = commands.add_parser("null")
-    judging.add_argument("--passages", type=Path, default=Path("training/data/passages.jsonl"))
+    judging.add_argument("--passages", type=Path, default=PASSAGES)
     judging.add_argument("--human", type=int, default=20, metavar="N", help="passages of a genre")
     judging.add_argument("--keys", type=int, default=200)
     moving = commands.add_parser("freedom")

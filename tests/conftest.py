@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 
 from hammingmark.assembly.keys import method_of
-from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Backend, Encoder, SentenceWatermark, Splitter
 from hammingmark.records import Generation, Prompt
 from tests.network import refuse_network
@@ -60,7 +60,7 @@ def numbered_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def minilm_folder() -> Path:
     """The base encoder's files, fetched once; for tests marked slow."""
-    from hammingmark.assembly.machine import model_store
+    from hammingmark.assembly.environment import model_store
 
     return model_store().ensure("minilm")
 
@@ -104,7 +104,7 @@ def splitter() -> Splitter:
 @pytest.fixture(scope="session")
 def articles() -> list[str]:
     """Human text: about a hundred encyclopedia articles of the model store."""
-    from hammingmark.assembly.machine import model_store
+    from hammingmark.assembly.environment import model_store
 
     (file,) = model_store().ensure("wiki100").glob("*.jsonl")
     return [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
@@ -164,7 +164,7 @@ def write_texts(
     probabilities, so that now and then another word is drawn: the texts are others in every run,
     and what is asked of them must hold for any such texts.
     """
-    from hammingmark.assembly.machine import model_store
+    from hammingmark.assembly.environment import model_store
     from hammingmark.assembly.marking import writer
     from hammingmark.backends.llamacpp import LlamaCppBackend
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import FloatArray, SignificanceTest
 from hammingmark.watermarks.hamming import HammingConfig, HammingMark
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
 
 _SERVE = """
 import sys, xllamacpp

@@ -17,8 +17,8 @@ import httpx
 
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import new_key
-from hammingmark.keyring import Keyring
-from hammingmark.keys import Secret
+from hammingmark.keys.key import Secret
+from hammingmark.keys.keyring import Keyring
 
 _MAIN = "from hammingmark.cli import main; main()"
 

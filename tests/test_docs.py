@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 import pytest
 
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import new_key
-from hammingmark.assembly.machine import model_store
 from hammingmark.cli import cli
-from hammingmark.keyring import Keyring
+from hammingmark.keys.keyring import Keyring
 from tests.serving import keep_key, serve
 
 ROOT = Path(__file__).parents[1]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hammingmark.assembly.marking import generate, writer
     from hammingmark.assembly.parts import load_splitter
     from hammingmark.errors import HammingMarkError
-    from hammingmark.keys import WatermarkKey
+    from hammingmark.keys.key import WatermarkKey
     from hammingmark.records import Evidence, Generation, Passage, UnitScore, Verdict
 
 __all__ = [
@@ -49,7 +49,7 @@ _HOMES = {
     "Passage": "records",
     "UnitScore": "records",
     "Verdict": "records",
-    "WatermarkKey": "keys",
+    "WatermarkKey": "keys.key",
     "detect": "assembly.detection",
     "detector": "assembly.detection",
     "generate": "assembly.marking",

@@ -14,7 +14,7 @@ from pickle import UnpicklingError
 from typing import Any, Literal
 
 from hammingmark.errors import BackendError
-from hammingmark.libraries import require_libraries
+from hammingmark.registry import require_libraries
 
 LIBRARIES = ("torch", "transformers")
 """What `load` imports."""

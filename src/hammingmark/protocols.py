@@ -25,7 +25,7 @@ from hammingmark.records import (
 if TYPE_CHECKING:
     import torch
 
-    from hammingmark.keys import WatermarkKey
+    from hammingmark.keys.key import WatermarkKey
 
 FloatArray = NDArray[np.float32]
 DoubleArray = NDArray[np.float64]
@@ -445,7 +445,7 @@ class FollowsContext(TokenWatermark, ConditionedProcessor, Protocol):
 
     The context of a token is a part of the text before it, the prompt left out: it depends on the
     beginning of the text alone, and stays the same for many tokens. Each token's bias is decided
-    by the embedding of its context. ``read`` takes tokens with these (`core.context_tokens`).
+    by the embedding of its context. ``read`` takes tokens with these (`text.context_tokens`).
     """
 
     def context(self, text: str) -> str:

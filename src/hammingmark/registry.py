@@ -6,18 +6,19 @@ import. An installed package adds one through the entry-point group ``hammingmar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any
 
-from hammingmark.errors import UnknownName
+from hammingmark.errors import BackendError, HammingMarkError, UnknownName
 
 ROOMS: Mapping[str, Mapping[str, str]] = {
     "splitters": {
-        "sentencex": "hammingmark.sentences.sentencex:SentencexSplitter",
-        "punkt": "hammingmark.sentences.punkt:PunktSplitter",
+        "sentencex": "hammingmark.text.sentencex:SentencexSplitter",
+        "punkt": "hammingmark.text.punkt:PunktSplitter",
     },
     "encoders": {
         "onnx": "hammingmark.encoders.onnx:OnnxEncoder",
@@ -104,3 +105,35 @@ def find(room: str, name: str) -> Any:
     listed = ", ".join(known) or "none"
     kind = room.replace("_", " ").removesuffix("s")
     raise UnknownName(f"No {kind} called {name!r}.{hint} Known: {listed}.")
+
+
+def require_libraries(
+    names: Sequence[str],
+    *,
+    part: str,
+    get: str,
+    error: type[HammingMarkError] = BackendError,
+) -> None:
+    """Refuse a part whose libraries are not installed; nothing is imported.
+
+    Args:
+        names: what is imported, by its top-level name.
+        part: what needs them, as the beginning of a sentence.
+        get: what to give to ``pip install``; empty for the libraries themselves.
+        error: what is raised.
+
+    Raises:
+        HammingMarkError: one of them is missing.
+    """
+    missing = [name.replace("_", "-") for name in names if find_spec(name) is None]
+    if missing:
+        wanted = f"'{get}'" if get else " ".join(missing)
+        raise error(
+            f"{part} needs {_listed(missing)}, which cannot be found. Install with: "
+            f"pip install {wanted}"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -13,8 +13,8 @@ from tests.llama_server import model_file, serving
 from hammingmark.assembly.marking import writer
 from hammingmark.backends.llamacpp import LlamaCppBackend
 from hammingmark.backends.openai import OpenAIBackend
-from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Message, Prompt, Sampling
 from hammingmark.testing import backend_checks, draw

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hammingmark.assembly.encoders import load_encoder
+from hammingmark.models.catalogue import CATALOGUE
+from hammingmark.models.entries import EncoderCard
 from hammingmark.protocols import Encoder
-from hammingmark.store.catalogue import CATALOGUE
-from hammingmark.store.models import EncoderCard
 from hammingmark.testing import FakeEncoder, encoder_checks
 from hammingmark.testing.encoder_checks import SENTENCES
 

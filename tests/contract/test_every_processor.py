@@ -15,10 +15,10 @@ import sys
 import numpy as np
 import pytest
 
-from hammingmark.core.hashing import project_in_order
-from hammingmark.core.statistics import cosines
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.watermarks._shared.hashing import project_in_order
+from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming import HammingMark
 
 KERNELS = ("Haswell", "Zen", "Sandybridge", "Prescott", "SkylakeX")

@@ -23,7 +23,7 @@ from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import load_key
 from hammingmark.assembly.parts import PartSpec, load_splitter
 from hammingmark.errors import InputError, KeyMismatch
-from hammingmark.keys import ReferenceKeys
+from hammingmark.keys.key import ReferenceKeys
 from hammingmark.testing import FakeTokenizer, backend_checks, encoder_checks, method_checks
 
 DOCS = Path(__file__).parents[2] / "docs"

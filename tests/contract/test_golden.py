@@ -39,11 +39,10 @@ from numpy.typing import NDArray
 
 from hammingmark import keyring, registry
 from hammingmark.assembly.detection import detector
-from hammingmark.core.compare import compare
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import ContextConfig, EncoderId, SentenceConfig, TokenizerId
-from hammingmark.pipeline.detect import Detector
-from hammingmark.pipeline.reading import ReadText
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.reader import ReadText
+from hammingmark.keys.config import ContextConfig, EncoderId, SentenceConfig, TokenizerId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import (
     FollowsContext,
     KnowsPlaces,
@@ -55,8 +54,9 @@ from hammingmark.protocols import (
     Watermark,
 )
 from hammingmark.records import Evidence, Request, Verdict
+from hammingmark.stats.compare import compare
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeSplitter, FakeTokenizer
-from hammingmark.testing.grammar import ADJECTIVES, NOUNS, PREPOSITIONS, VERBS
+from hammingmark.testing.fakes import ADJECTIVES, NOUNS, PREPOSITIONS, VERBS
 from hammingmark.testing.method_checks import every_test, processed
 
 FILE = Path(__file__).with_name("golden.json")

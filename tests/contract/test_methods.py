@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from hammingmark import registry
-from hammingmark.core.compare import compare
-from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
-from hammingmark.method_config import EncoderId, SentenceConfig
-from hammingmark.pipeline.generate import GenerationConfig, Writer
-from hammingmark.pipeline.generation_config import BUDGET
+from hammingmark.generation.config import BUDGET
+from hammingmark.generation.generate import GenerationConfig, Writer
+from hammingmark.keys.config import EncoderId, SentenceConfig
+from hammingmark.keys.key import ReferenceKeys, Secret, WatermarkKey
 from hammingmark.protocols import FloatArray
 from hammingmark.records import Choice, Prompt
-from hammingmark.sentences.sentencex import SentencexSplitter
+from hammingmark.stats.compare import compare
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.method_checks import (
     check_p_values_under_wrong_keys_are_not_smaller_than_uniform,
@@ -27,6 +26,7 @@ from hammingmark.testing.method_checks import (
     under,
     unmarked,
 )
+from hammingmark.text.sentencex import SentencexSplitter
 
 METHODS = {name: registry.find("methods", name) for name in registry.names("methods")}
 CHECKS = [

@@ -8,9 +8,9 @@ import pytest
 
 from hammingmark import registry
 from hammingmark.protocols import Splitter
-from hammingmark.sentences.normalise import normalise
 from hammingmark.testing import FakeSplitter, splitter_checks
 from hammingmark.testing.splitter_checks import DOCUMENT, TEXTS
+from hammingmark.text.structure import normalise
 
 NAMES = registry.names("splitters")
 every_splitter = pytest.mark.parametrize("name", NAMES)

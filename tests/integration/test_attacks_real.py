@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
 from hammingmark.attacks.rewrite import Rewrite
 from hammingmark.attacks.translate import BergamotRoundTrip, MarianRoundTrip
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.command import run_main
 
-from hammingmark.core.words import words_of
+from hammingmark.text.words import words_of
 
 COMMAND = Path(sys.executable).with_name("hammingmark")
 TEXT = "The river rose in the night. By morning it had reached the mill, and it was very late."

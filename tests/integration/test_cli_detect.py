@@ -17,8 +17,8 @@ from tests.command import INSTALLED, run_here
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.keyring import Keyring
-from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.keys.keyring import Keyring
 from hammingmark.watermarks.hamming import HammingMark
 
 pytestmark = pytest.mark.slow

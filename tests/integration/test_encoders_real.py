@@ -16,7 +16,7 @@ from hammingmark.encoders.onnx import OnnxEncoder
 from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.sbert import SbertEncoder
 from hammingmark.protocols import Encoder, FloatArray
-from hammingmark.sentences.sentencex import SentencexSplitter
+from hammingmark.text.sentencex import SentencexSplitter
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from hammingmark import report
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.cli.inputs import decode
-from hammingmark.keys import Secret
-from hammingmark.pipeline.detect import Detector
+from hammingmark.detection.detector import Detector
+from hammingmark.keys.key import Secret
 from hammingmark.records import Verdict
 
 pytestmark = pytest.mark.slow

@@ -19,9 +19,9 @@ from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.marking import writer
 from hammingmark.errors import InputError, KeyMismatch
-from hammingmark.keyring import save
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.keys.keyring import save
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Message, Prompt
 

@@ -15,7 +15,7 @@ import pytest
 from tests.forking import in_a_fork
 
 from hammingmark.assembly.backends import load_backend
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
 from hammingmark.errors import BackendError, InputError
 from hammingmark.protocols import Backend
 from hammingmark.records import Candidate, Prompt, Request

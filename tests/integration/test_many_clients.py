@@ -21,7 +21,7 @@ from tests.serving import keep_key, serve
 from tests.unit.backends.openai_server import Handler, running
 
 from hammingmark.server.audit import verify
-from hammingmark.testing.grammar import paragraph
+from hammingmark.testing.fakes import paragraph
 
 pytestmark = [
     pytest.mark.slow,

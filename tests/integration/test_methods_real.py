@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hammingmark.artifacts.profile import shipped_profile
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import method_of, new_key
 from hammingmark.assembly.marking import writer
-from hammingmark.keys import Secret
-from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.generate import GenerationConfig
-from hammingmark.profiles import shipped_profile
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret
 from hammingmark.protocols import Backend, Encoder, SentenceWatermark, Splitter
 from hammingmark.records import Prompt
 

@@ -11,8 +11,8 @@ from tests.llama_server import Server, serving
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.marking import writer
 from hammingmark.backends.openai import OpenAIBackend
-from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Encoder, Splitter
 from hammingmark.records import Message, Prompt
 from hammingmark.testing import draw

@@ -10,9 +10,9 @@ from tests.conftest import assert_counted
 
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.marking import writer
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation
 from hammingmark.watermarks.pmark_offline import PMarkOfflineConfig

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hammingmark.assembly.machine import environment_now
+from hammingmark.assembly.environment import environment_now
 
 pytestmark = pytest.mark.slow
 

@@ -22,11 +22,11 @@ from tests.unit.server.harness import Home, LoopThread, Served
 import hammingmark
 from hammingmark.assembly.keys import method_of
 from hammingmark.errors import KeyMismatch
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.generation.config import GenerationConfig
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.records import Verdict
 from hammingmark.testing import FakeBackend, FakeTokenizer
-from hammingmark.testing.grammar import WORDS, paragraph
+from hammingmark.testing.fakes import WORDS, paragraph
 
 ENTRY_POINTS = """
 [hammingmark.encoders]

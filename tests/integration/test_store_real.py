@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from hammingmark.errors import ModelUnavailable
-from hammingmark.store.catalogue import DEFAULT_ENCODER, find
-from hammingmark.store.models import EncoderCard
-from hammingmark.store.sources import Wheel, WheelMember
-from hammingmark.store.store import ModelStore, Progress
+from hammingmark.models.catalogue import DEFAULT_ENCODER, find
+from hammingmark.models.entries import EncoderCard
+from hammingmark.models.sources import Wheel, WheelMember
+from hammingmark.models.store import ModelStore, Progress
 
 pytestmark = pytest.mark.slow
 

@@ -26,12 +26,12 @@ from hammingmark import registry
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.keys import method_of, new_key
 from hammingmark.backends.transformers import TransformersBackend
-from hammingmark.core.compare import compare
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import TokenConfig
-from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.keys.config import TokenConfig
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Encoder, TokenWatermark, Watermark
 from hammingmark.records import DecodingStep, Generation
+from hammingmark.stats.compare import compare
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

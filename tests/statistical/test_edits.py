@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import Texts
 
 from hammingmark.assembly.detection import detector
-from hammingmark.keys import WatermarkKey
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Encoder
 
 pytestmark = pytest.mark.slow

@@ -19,15 +19,14 @@ from scipy.stats import binom
 from tests.conftest import Texts, passages, shared_texts
 from tests.keys import ball, scored
 
-from hammingmark.core.compare import compare
-from hammingmark.core.statistics import STATISTICS
-from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
-from hammingmark.pipeline.embedding import embed_texts
+from hammingmark.detection.reader import edit_hypotheses, embed_texts
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import ReferenceKeys, Secret, WatermarkKey
 from hammingmark.protocols import Encoder, Splitter
 from hammingmark.records import TopicName
+from hammingmark.stats.compare import compare
 from hammingmark.watermarks.hamming import HammingMark
+from hammingmark.watermarks.hamming.statistics import STATISTICS
 
 pytestmark = pytest.mark.slow
 REFERENCES = 99

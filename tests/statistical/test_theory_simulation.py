@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hammingmark.core import theory
+from hammingmark.watermarks.hamming import theory
 
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.bool_]

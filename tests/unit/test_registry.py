@@ -100,7 +100,7 @@ def test_an_installed_package_adds_a_name() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_package_cannot_replace_one_of_ours() -> None:
-    from hammingmark.sentences.punkt import PunktSplitter
+    from hammingmark.text.punkt import PunktSplitter
 
     assert registry.find("splitters", "punkt") is PunktSplitter
 

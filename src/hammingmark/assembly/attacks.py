@@ -7,9 +7,9 @@ from inspect import getdoc
 
 from hammingmark import registry
 from hammingmark.assembly.parts import build, known_parameters, resolve
-from hammingmark.parameters import Parameter, parameters_of
+from hammingmark.keys.parameters import Parameter, parameters_of
+from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Attack, Splitter
-from hammingmark.store.store import ModelStore
 
 
 def load_attack(

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from hammingmark import registry
-from hammingmark.assembly.machine import environment_now
+from hammingmark.assembly.environment import environment_now
 from hammingmark.assembly.parts import Resolved, build, model_and_url, resolve_name
 from hammingmark.backends.tokenizer import SavedTokenizer, TransformersTokenizer
 from hammingmark.errors import HammingMarkError, InputError
-from hammingmark.method_config import TokenizerId
-from hammingmark.parameters import parameters_of
+from hammingmark.keys.config import TokenizerId
+from hammingmark.keys.parameters import parameters_of
+from hammingmark.models.catalogue import CATALOGUE, DEFAULT_GENERATOR
+from hammingmark.models.entries import GeneratorCard
+from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Backend, Tokenizer
-from hammingmark.store.catalogue import CATALOGUE, DEFAULT_GENERATOR
-from hammingmark.store.models import GeneratorCard
-from hammingmark.store.store import ModelStore
 
 _shared: dict[str, Backend] = {}
 _lock = threading.Lock()

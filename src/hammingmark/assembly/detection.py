@@ -15,10 +15,19 @@ from hammingmark.assembly.keys import (
     require_part,
     splitter_of,
 )
-from hammingmark.core.calibration import Calibration
+from hammingmark.detection.calibrate import fit_calibration
+from hammingmark.detection.detector import REFERENCES, Detector
+from hammingmark.detection.group import DetectorGroup
+from hammingmark.detection.reader import (
+    ContextReader,
+    SentenceReader,
+    TextReader,
+    TokenReader,
+)
+from hammingmark.detection.resampling import SamplingReader
+from hammingmark.detection.search import EveryKey, KeySearch, RankedKeys
 from hammingmark.errors import CalibrationError, InputError, KeyMismatch
-from hammingmark.keys import WatermarkKey, as_label
-from hammingmark.method_config import (
+from hammingmark.keys.config import (
     EMBEDDING,
     ContextConfig,
     MethodConfig,
@@ -26,17 +35,7 @@ from hammingmark.method_config import (
     TokenConfig,
     TokenizerId,
 )
-from hammingmark.pipeline.calibrate import fit_calibration
-from hammingmark.pipeline.detect import REFERENCES, Detector
-from hammingmark.pipeline.detector_group import DetectorGroup
-from hammingmark.pipeline.key_search import EveryKey, KeySearch, RankedKeys
-from hammingmark.pipeline.reading import (
-    ContextReader,
-    SentenceReader,
-    TextReader,
-    TokenReader,
-)
-from hammingmark.pipeline.resampling import SamplingReader
+from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.protocols import (
     Backend,
     Encoder,
@@ -48,6 +47,7 @@ from hammingmark.protocols import (
     Tokenizer,
 )
 from hammingmark.records import TopicName, Verdict
+from hammingmark.stats.calibration import Calibration
 
 MOST_TESTED = 8
 """More keys than this are ranked first, where their method can, and only the best are tested."""

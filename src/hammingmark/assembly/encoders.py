@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hammingmark import registry
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.parts import (
     Resolved,
     build,
@@ -20,10 +20,10 @@ from hammingmark.assembly.parts import (
     resolve_name,
 )
 from hammingmark.errors import InputError
+from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER
+from hammingmark.models.entries import EncoderCard
+from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Encoder
-from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER
-from hammingmark.store.models import EncoderCard
-from hammingmark.store.store import ModelStore
 
 _MOST_KEPT = 4
 _kept: OrderedDict[tuple[str, str], Encoder] = OrderedDict()

@@ -11,13 +11,10 @@ from typing import Any, Literal
 from hammingmark import registry
 from hammingmark.assembly.backends import keep_tokenizer, load_tokenizer
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.machine import environment_now
+from hammingmark.assembly.environment import Environment, environment_now
 from hammingmark.assembly.parts import DEFAULT_SPLITTER, load_splitter
-from hammingmark.environment import Environment
 from hammingmark.errors import HammingMarkError, InputError, KeyMismatch
-from hammingmark.keyring import Keyring
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import (
+from hammingmark.keys.config import (
     EMBEDDING,
     EncoderId,
     MethodConfig,
@@ -27,9 +24,11 @@ from hammingmark.method_config import (
     TokenizerId,
     parameters_of_config,
 )
-from hammingmark.parameters import read_parameters
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.keys.keyring import Keyring
+from hammingmark.keys.parameters import read_parameters
+from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.protocols import Encoder, Splitter, Tokenizer, Watermark
-from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR
 
 DEFAULT_METHOD = "bilinear"
 OTHER_METHODS = ("hamming",)

@@ -13,13 +13,13 @@ from hammingmark.assembly.keys import (
     splitter_of,
 )
 from hammingmark.errors import KeyMismatch
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import EMBEDDING, TokenConfig
-from hammingmark.pipeline.generate import PAPER, GenerationConfig, Writer
+from hammingmark.generation.generate import PAPER, GenerationConfig, Writer
+from hammingmark.keys.config import EMBEDDING, TokenConfig
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import Backend, Encoder, LogitsBackend, Splitter
 from hammingmark.records import Generation, Sampling
-from hammingmark.store.catalogue import DEFAULT_GENERATOR
 
 PROCEDURES = {"default": GenerationConfig(), "paper": PAPER}
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from inspect import getdoc
 
 from hammingmark import registry
-from hammingmark.method_config import (
+from hammingmark.keys.config import (
     EMBEDDING,
     MethodConfig,
     SentenceConfig,
     parameters_of_config,
 )
-from hammingmark.parameters import Parameter
+from hammingmark.keys.parameters import Parameter
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from hammingmark import registry
-from hammingmark.assembly.machine import keep_offline, model_store
+from hammingmark.assembly.environment import keep_offline, model_store
 from hammingmark.errors import BackendError, EncoderError, HammingMarkError, InputError
-from hammingmark.libraries import require_libraries
-from hammingmark.parameters import (
+from hammingmark.keys.parameters import (
     REQUIRED,
     SECRET,
     Parameter,
@@ -28,9 +27,10 @@ from hammingmark.parameters import (
     takes_splitter,
     without_login,
 )
+from hammingmark.models.catalogue import CATALOGUE, DEFAULT_GENERATOR
+from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
-from hammingmark.store.catalogue import CATALOGUE, DEFAULT_GENERATOR
-from hammingmark.store.store import ModelStore
+from hammingmark.registry import require_libraries
 
 DEFAULT_SPLITTER = "sentencex"
 

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark._version import __version__
-from hammingmark.core.clusters import principal_components, spherical_centres, unit_rows
-from hammingmark.core.natural_share import even_sample
-from hammingmark.core.statistics import cosines
+from hammingmark.artifacts.clusters import principal_components, spherical_centres, unit_rows
+from hammingmark.artifacts.profile import EncoderProfile, Provenance
+from hammingmark.detection.reader import embed_texts
 from hammingmark.errors import InputError
-from hammingmark.libraries import require_libraries
-from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.embedding import embed_texts
-from hammingmark.profiles import EncoderProfile, Provenance
+from hammingmark.keys.config import EncoderId
 from hammingmark.protocols import Encoder, Splitter
+from hammingmark.registry import require_libraries
+from hammingmark.watermarks._shared.similarity import cosines, even_sample
 
 SAMPLE = 4096
 """Neighbouring sentences whose likeness is kept."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from hammingmark.attacks.each import how_many, pick
-from hammingmark.attacks.joints import JOINTS, Family
 from hammingmark.attacks.sentences import SentenceAttack
 from hammingmark.attacks.word_spans import listed
-from hammingmark.core.words import words_of
 from hammingmark.records import Unit
+from hammingmark.text.words import words_of
 
 # Words that begin a sentence with a capital and no other reason for it.
 _COMMON = listed(
@@ -131,3 +131,50 @@ def _uncapitalised(sentence: str, small: set[str]) -> str:
     ):
         return sentence
     return sentence[0].lower() + sentence[1:]
+
+
+Family = Literal["known", "marked", "unseen", "bare"]
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """What stands between two sentences, and behind the second in place of its full stop."""
+
+    between: str
+    behind: str = ""
+
+    def join(self, first: str, second: str) -> str:
+        """One sentence; ``first`` ends with a full stop, ``second`` with any mark."""
+        if self.behind:
+            second = second.removesuffix(".") + self.behind
+        return f"{first[:-1]}{self.between}{second}"
+
+
+JOINTS: Mapping[Family, tuple[Joint, ...]] = {
+    "known": (Joint(", and "), Joint("; ")),
+    "marked": (
+        Joint(" — "),
+        Joint(" - "),
+        Joint(": "),
+        Joint(" (", ")."),
+        Joint(", because "),
+        Joint(", since "),
+        Joint(", as "),
+        Joint(", which means that "),
+    ),
+    "unseen": (
+        Joint(", which is why "),
+        Joint(", meaning that "),
+        Joint(", given that "),
+        Joint(", after which "),
+        Joint(" – that is, "),
+        Joint(" ... "),
+    ),
+    "bare": (
+        Joint(" and "),
+        Joint(" because "),
+        Joint(" since "),
+        Joint(" while "),
+        Joint(" which is why "),
+    ),
+}

@@ -10,9 +10,9 @@ import numpy as np
 
 from hammingmark.attacks.each import EachShare, EachText, how_many
 from hammingmark.attacks.sentences import SentenceAttack
-from hammingmark.core.words import words_of
 from hammingmark.errors import InputError
 from hammingmark.records import Unit
+from hammingmark.text.words import words_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,9 @@ from hammingmark.attacks.segments import Kept, Piece, Tally, change_prose
 from hammingmark.attacks.seq2seq import Seq2Seq
 from hammingmark.errors import BackendError, InputError
 from hammingmark.lazy import Lazy
-from hammingmark.libraries import require_libraries
 from hammingmark.pretrained import LIBRARIES
 from hammingmark.protocols import Splitter
+from hammingmark.registry import require_libraries
 
 Scope = Literal["sentence", "paragraph"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from hammingmark.core.words import word_spans
+from hammingmark.text.words import word_spans
 
 _CODE = re.compile(r"^[ >]*(`{3,}|~{3,}).*?(?:^[ >]*\1[`~]*[ \t]*$|\Z)|`[^`\n]+`", re.M | re.S)
 _RUN = re.compile(r"\S+")

@@ -14,15 +14,13 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
-from hammingmark.backends.chat import messages_of
-from hammingmark.backends.closing import Closing
-from hammingmark.backends.context import fitting_context, say_full, say_too_long
+from hammingmark.backends.base import Closing, messages_of
 from hammingmark.backends.gguf_header import trained_context
 from hammingmark.backends.llamacpp_process import LlamaCppProcess
-from hammingmark.backends.threads import threads_to_use
+from hammingmark.backends.local import fitting_context, say_full, say_too_long, threads_to_use
 from hammingmark.errors import BackendError
-from hammingmark.libraries import require_libraries
 from hammingmark.records import Candidate, Prompt, Request
+from hammingmark.registry import require_libraries
 
 DEFAULT_CONTEXT = 4096
 """Tokens, as far as the model goes. Each costs memory four times over, once for each lane."""

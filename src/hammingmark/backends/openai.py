@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from hammingmark.backends.closing import Closing
+from hammingmark.backends.base import Closing
 from hammingmark.backends.inflight import Draw, WeightedSemaphore, deal_out
 from hammingmark.backends.openai_schema import (
     asked_for,
@@ -24,9 +24,9 @@ from hammingmark.backends.openai_schema import (
     path_of,
     to_drop,
 )
-from hammingmark.endpoint import Endpoint, Refused
 from hammingmark.errors import BackendError, InputError
-from hammingmark.event_loop import EventLoopThread, LoopClosed
+from hammingmark.http.client import Endpoint, Refused
+from hammingmark.http.event_loop import EventLoopThread, LoopClosed
 from hammingmark.records import Candidate, Prompt, Request, Sampling
 
 _LOG = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from hammingmark.backends.chat import messages_of
-from hammingmark.endpoint import Interrupted, first_bytes, well_formed, words_of
+from hammingmark.backends.base import messages_of
 from hammingmark.errors import BackendError
+from hammingmark.http.client import Interrupted, first_bytes, well_formed, words_of
 from hammingmark.records import Prompt, Request, Sampling
 
 _CONTINUING = frozenset({"continue_final_message", "add_generation_prompt"})

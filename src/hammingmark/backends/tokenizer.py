@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 import tokenizers
 
 from hammingmark.errors import InputError
-from hammingmark.libraries import require_libraries
 from hammingmark.pretrained import LIBRARIES, read
+from hammingmark.registry import require_libraries
 
 
 class TransformersTokenizer:

@@ -14,15 +14,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hammingmark.backends.chat import assistant_turn
-from hammingmark.backends.closing import Closing
-from hammingmark.backends.context import fitting_context, say_full, say_too_long
-from hammingmark.backends.threads import threads_to_use
+from hammingmark.backends.base import Closing, assistant_turn
+from hammingmark.backends.local import fitting_context, say_full, say_too_long, threads_to_use
 from hammingmark.backends.tokenizer import TransformersTokenizer, added_text
 from hammingmark.errors import BackendError
-from hammingmark.libraries import require_libraries
 from hammingmark.pretrained import LIBRARIES, Loaded, load
 from hammingmark.records import Candidate, Message, Prompt, Request
+from hammingmark.registry import require_libraries
 
 _MOST = 256  # candidates drawn together on CUDA
 _KEPT = 256  # texts whose tokens are remembered: several of each that is being written
@@ -123,7 +121,7 @@ class TransformersBackend(Closing):
     def _load(self) -> Loaded:
         import torch
 
-        from hammingmark.backends.check_batching import require_equal_logits
+        from hammingmark.backends.batching.check import require_equal_logits
 
         if self._threads is not None:
             torch.set_num_threads(self._threads)
@@ -138,7 +136,7 @@ class TransformersBackend(Closing):
         return loaded
 
     def _make_engine(self) -> _Engine:
-        from hammingmark.backends.batch_engine import BatchEngine
+        from hammingmark.backends.batching.engine import BatchEngine
 
         assert self._loaded is not None
         model, tokenizer = self._loaded.model, self._loaded.tokenizer
@@ -225,7 +223,7 @@ class _Lane:
     @property
     def continuation(self) -> Any:
         """What the engine is asked for."""
-        from hammingmark.backends.batch_engine import Continuation
+        from hammingmark.backends.batching.engine import Continuation
 
         asked = self.request
         return Continuation(self.tokens, asked.seed, asked.sampling, asked.logits, asked.condition)

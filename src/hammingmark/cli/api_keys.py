@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hammingmark.libraries import require_libraries
+from hammingmark.registry import require_libraries
 
 _file = click.option(
     "--file", "path", type=click.Path(path_type=Path), required=True,

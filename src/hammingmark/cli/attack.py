@@ -13,11 +13,16 @@ from typing import Any
 
 import click
 
-from hammingmark.assembly.attacks import attack_parameters, load_attack
+from hammingmark.assembly.attacks import (
+    attack_names,
+    attack_parameters,
+    describe_attack,
+    load_attack,
+)
 from hammingmark.assembly.encoders import check_encoder
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.cli.attack_list import show_attacks
+from hammingmark.attacks.runner import AttackRunner
 from hammingmark.cli.inputs import Source, read_sources, read_texts
 from hammingmark.cli.options import (
     at_least,
@@ -30,12 +35,17 @@ from hammingmark.cli.options import (
 from hammingmark.cli.outputs import check_output, is_stream, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.errors import InputError
-from hammingmark.parameters import REQUIRED, Parameter, is_secret, read_parameters, without_login
-from hammingmark.pipeline.attack import AttackRunner
+from hammingmark.evaluation.rows import Row, append, fingerprint, read_done
+from hammingmark.keys.parameters import (
+    REQUIRED,
+    Parameter,
+    is_secret,
+    read_parameters,
+    without_login,
+)
 from hammingmark.protocols import Attack, Splitter
 from hammingmark.records import Attacked
 from hammingmark.report import counted
-from hammingmark.rows import Row, append, fingerprint, read_done
 
 _LINES = {".jsonl", ".ndjson"}
 _LONGEST_SHOWN = 200
@@ -298,3 +308,39 @@ def _content(out: Path, rows: Sequence[Row]) -> str:
     if len(rows) == 1 and out.suffix.lower() not in _LINES:
         return str(rows[0]["text"])
     return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def show_attacks(name: str | None, *, as_json: bool) -> None:
+    """Print every attack with one sentence, or one with its parameters."""
+    names = [name] if name else attack_names()
+    if as_json:
+        click.echo(json.dumps([_record(each) for each in names], indent=2, default=str))
+        return
+    width = max(map(len, names))
+    for each in names:
+        brief, parameters = describe_attack(each)
+        click.echo(f"{each:<{width}}  {brief}")
+        for parameter in parameters.values() if name else ():
+            if parameter.typed:
+                click.echo(f"  {parameter.name}: {parameter.words}; {_otherwise(parameter)}")
+
+
+def _record(name: str) -> dict[str, object]:
+    brief, parameters = describe_attack(name)
+    return {
+        "name": name,
+        "brief": brief,
+        "parameters": {
+            parameter.name: {
+                "takes": parameter.words,
+                "required": parameter.default is REQUIRED,
+                "default": None if parameter.default is REQUIRED else parameter.default,
+            }
+            for parameter in parameters.values()
+            if parameter.typed
+        },
+    }
+
+
+def _otherwise(parameter: Parameter) -> str:
+    return "must be given" if parameter.default is REQUIRED else f"by default {parameter.default}"

@@ -19,9 +19,9 @@ from hammingmark.cli.inputs import read_texts
 from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
 from hammingmark.cli.outputs import check_output, is_stdout, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
-from hammingmark.core.calibration import Calibration
-from hammingmark.method_config import EMBEDDING, ContextConfig
+from hammingmark.keys.config import EMBEDDING, ContextConfig
 from hammingmark.report import counted
+from hammingmark.stats.calibration import Calibration
 
 
 @click.command()

@@ -12,9 +12,9 @@ def key_names(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> list[CompletionItem]:
     """The keys of the keyring whose name or id begins as typed; otherwise a file may be meant."""
-    from hammingmark.assembly.machine import environment_now
+    from hammingmark.assembly.environment import environment_now
     from hammingmark.errors import KeyFileError
-    from hammingmark.keyring import Keyring
+    from hammingmark.keys.keyring import Keyring
     from hammingmark.report import on_one_line
 
     try:

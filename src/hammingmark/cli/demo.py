@@ -11,13 +11,13 @@ from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.marking import writer
 from hammingmark.cli.options import seed_option
+from hammingmark.cli.outputs import echo_table
 from hammingmark.cli.progress import fetch_backend, fetch_encoder
-from hammingmark.cli.tables import echo_table
-from hammingmark.pipeline.generate import GenerationConfig
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.models.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.prompts import as_prompt
 from hammingmark.records import Generation, Verdict
 from hammingmark.report import counted
-from hammingmark.store.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 
 _QUESTION = "Give me ten tips for growing tomatoes on a balcony."
 

@@ -7,31 +7,33 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 
 import click
 
 from hammingmark import report
 from hammingmark.assembly.detection import detector, detector_of_all, samples_wanted
+from hammingmark.assembly.environment import environment_now
 from hammingmark.assembly.keys import load_key, require_parts_of_options, splitter_of
-from hammingmark.assembly.machine import environment_now
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.counted import CountedEncoder
-from hammingmark.cli.inputs import Source, read_sources
-from hammingmark.cli.labels import read_labels
-from hammingmark.cli.language import foreign
+from hammingmark.cli.inputs import Source, read_sources, read_text
 from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
-from hammingmark.core.calibration import Calibration
+from hammingmark.detection.detector import REFERENCES, Detector
+from hammingmark.detection.group import DetectorGroup
 from hammingmark.errors import CalibrationError, InputError
-from hammingmark.keyring import Keyring
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import EMBEDDING, PARTS
-from hammingmark.pipeline.detect import REFERENCES, Detector
-from hammingmark.pipeline.detector_group import DetectorGroup
+from hammingmark.keys.config import EMBEDDING, PARTS
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.keys.keyring import Keyring
+from hammingmark.models.catalogue import CATALOGUE
+from hammingmark.models.entries import EncoderCard
 from hammingmark.protocols import Encoder
 from hammingmark.records import TOPICS, TopicName, Verdict
 from hammingmark.report import counted, printable
+from hammingmark.stats.calibration import Calibration
+from hammingmark.text.english import is_english
 
 _UNREADABLE = 1
 _CODES = {True: 0, False: 3, None: 4}
@@ -278,3 +280,53 @@ def _show(
     if warning:
         where = "" if source.name == "-" else f"{printable(source.name)}: "
         click.echo(f"Warning: {where}{warning}", err=True)
+
+
+_MOST_DAYS = 100_000
+
+
+def read_labels(file: Path | None, dates: str | None) -> list[str] | None:
+    """The labels that a user asks for, each once; None if nobody asks.
+
+    Args:
+        file: one label per line.
+        dates: ``FROM..TO``, both included, as in 2026-01-31; the labels are the days.
+
+    Raises:
+        InputError: there is none, or a date cannot be read.
+    """
+    if file is None and dates is None:
+        return None
+    labels = [line.strip() for line in read_text(file).splitlines()] if file else []
+    found = list(dict.fromkeys([label for label in labels if label] + _days(dates)))
+    if not found:
+        raise InputError(f"{file} holds no label; write one per line.")
+    return found
+
+
+def _days(dates: str | None) -> list[str]:
+    if dates is None:
+        return []
+    begin, dots, end = dates.partition("..")
+    try:
+        first, last = date.fromisoformat(begin), date.fromisoformat(end if dots else begin)
+    except ValueError:
+        raise InputError(
+            f"{dates!r} is no range of dates; write it like 2026-01-01..2026-03-31."
+        ) from None
+    count = (last - first).days + 1
+    if not 1 <= count <= _MOST_DAYS:
+        raise InputError(f"{dates!r} is no range of dates: it ends before it begins, or far off.")
+    return [(first + timedelta(days=day)).isoformat() for day in range(count)]
+
+
+def foreign(text: str, *, encoder: Encoder) -> str | None:
+    """What to say of a text that an encoder of the catalogue was not made to read, if anything."""
+    model = CATALOGUE.get(encoder.name)
+    card = model.card if model else None
+    if not isinstance(card, EncoderCard) or card.language != "en" or is_english(text) is not False:
+        return None
+    return (
+        f"this does not look like English, which is all that the encoder {encoder.name} reads. The "
+        "p-value is valid, but the power is reduced."
+    )

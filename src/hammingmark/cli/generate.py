@@ -19,14 +19,14 @@ from hammingmark.cli.inputs import read_text
 from hammingmark.cli.options import keys_language_option, keys_splitter_option, seed_option
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder, waiting
 from hammingmark.errors import InputError
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import EMBEDDING, TokenConfig
-from hammingmark.pipeline.generate import Writer
+from hammingmark.generation.generate import Writer
+from hammingmark.keys.config import EMBEDDING, TokenConfig
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.prompts import CHAT, as_prompt
 from hammingmark.protocols import SentenceWatermark, TokenWatermark
 from hammingmark.records import Generation, Prompt
 from hammingmark.report import counted
-from hammingmark.store.catalogue import DEFAULT_GENERATOR
 
 
 @click.command()

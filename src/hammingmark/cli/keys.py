@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from hammingmark.assembly.environment import environment_now
 from hammingmark.assembly.keys import (
     DEFAULT_METHOD,
     check_key,
@@ -19,20 +20,19 @@ from hammingmark.assembly.keys import (
     option_error,
     require_parts_of_options,
 )
-from hammingmark.assembly.machine import environment_now
 from hammingmark.assembly.methods import describe_method
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.options import language_option, read_pairs, splitter_option
+from hammingmark.cli.outputs import echo_table
 from hammingmark.cli.progress import fetch_encoder, waiting
-from hammingmark.cli.tables import echo_table
-from hammingmark.core.deviates import acceptance_for
 from hammingmark.errors import KeyFileError
-from hammingmark.keyring import _NAME, Entry, Keyring, save, to_json
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import EncoderId, SentenceConfig, TokenConfig
-from hammingmark.pipeline.generation_config import SENTENCE_TOKENS
+from hammingmark.generation.config import SENTENCE_TOKENS
+from hammingmark.keys.config import EncoderId, SentenceConfig, TokenConfig
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.keys.keyring import _NAME, Entry, Keyring, save, to_json
+from hammingmark.models.catalogue import DEFAULT_ENCODER
 from hammingmark.report import on_one_line, printable
-from hammingmark.store.catalogue import DEFAULT_ENCODER
+from hammingmark.watermarks.bilinear.deviates import acceptance_for
 
 
 @click.group()

@@ -8,7 +8,7 @@ import click
 
 from hammingmark.assembly.keys import explain_parameters
 from hammingmark.assembly.methods import describe_method, method_names
-from hammingmark.parameters import REQUIRED
+from hammingmark.keys.parameters import REQUIRED
 
 _INDENT = " " * 6
 

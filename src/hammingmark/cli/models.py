@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from hammingmark.assembly.machine import model_store
-from hammingmark.cli.tables import echo_table
+from hammingmark.assembly.environment import model_store
+from hammingmark.cli.outputs import echo_table
 from hammingmark.errors import ModelUnavailable
-from hammingmark.store.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find
-from hammingmark.store.models import Model
-from hammingmark.store.store import ModelStore, Progress, Report
+from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find
+from hammingmark.models.entries import Model
+from hammingmark.models.store import ModelStore, Progress, Report
 
 DEFAULT_PAIR = (DEFAULT_ENCODER, DEFAULT_GENERATOR)
 

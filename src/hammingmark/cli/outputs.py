@@ -12,12 +12,16 @@ import os
 import secrets
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hammingmark.cli.inputs import decode
 from hammingmark.errors import InputError
-from hammingmark.keyring import FORMAT as KEY_FORMAT
+from hammingmark.keys.keyring import FORMAT as KEY_FORMAT
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _STREAMS = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
 _LARGEST_KEY = 1 << 20  # bytes; a key file has a few hundred
@@ -161,3 +165,13 @@ def _exists(path: Path) -> InputError:
 
 def _cannot_write(path: Path, error: OSError) -> InputError:
     return InputError(f"Cannot write {path}: {error.strerror}.")
+
+
+def echo_table(table: Table, *, width: int | None = None) -> None:
+    """Print a table; what is wrong with standard output is then found out in one place."""
+    from rich.console import Console
+
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(table)
+    click.echo(captured.get(), nl=False)

@@ -11,6 +11,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.artifacts.profile import EncoderProfile, save_profile
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.assembly.profiles import check_libraries, fit_profile
 from hammingmark.cli.counted import CountedEncoder
@@ -24,9 +25,8 @@ from hammingmark.cli.options import (
 )
 from hammingmark.cli.outputs import check_output, is_stdout, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
-from hammingmark.profiles import EncoderProfile, save_profile
+from hammingmark.models.catalogue import DEFAULT_ENCODER
 from hammingmark.report import counted
-from hammingmark.store.catalogue import DEFAULT_ENCODER
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

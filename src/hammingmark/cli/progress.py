@@ -12,7 +12,7 @@ import click
 
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
 from hammingmark.protocols import Backend, Encoder
 
 EVERY = 30.0

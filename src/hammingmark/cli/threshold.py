@@ -19,10 +19,10 @@ from hammingmark.cli.options import (
     splitter_option,
 )
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
-from hammingmark.core import theory
 from hammingmark.errors import InputError
-from hammingmark.pipeline.natural import NaturalMatch, natural_candidates, natural_match
-from hammingmark.store.catalogue import DEFAULT_ENCODER
+from hammingmark.evaluation.natural import NaturalMatch, natural_candidates, natural_match
+from hammingmark.models.catalogue import DEFAULT_ENCODER
+from hammingmark.watermarks.hamming import theory
 
 
 @click.command()

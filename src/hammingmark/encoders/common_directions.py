@@ -3,8 +3,8 @@
 The sentences of a text share directions: those of their language, their genre, their topic. Of a
 random form they see the same part, so that a key would find all of a genre's texts a little to its
 liking, or to its disliking. The mean of human text and the leading principal directions of the
-means of texts are the strongest of them. Both are fitted once (``training/directions.py``) and
-belong to the encoder.
+means of texts are the strongest of them. Both are fitted once
+(``research/training/directions.py``) and belong to the encoder.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from hammingmark.encoders.batching import Progress, run_batches
 from hammingmark.encoders.fingerprint import fingerprint
 from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
-from hammingmark.endpoint import Endpoint
 from hammingmark.errors import EncoderError, InputError
+from hammingmark.http.client import Endpoint
 from hammingmark.protocols import FloatArray
 
 _PATH = "/embeddings"

@@ -17,8 +17,8 @@ from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
 from hammingmark.errors import EncoderError
 from hammingmark.lazy import Lazy
-from hammingmark.libraries import require_libraries
 from hammingmark.protocols import FloatArray
+from hammingmark.registry import require_libraries
 
 CHUNK = 1024
 """Sentences given to the library at once; it makes its own batches of like length."""

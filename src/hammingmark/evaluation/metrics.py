@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from hammingmark.errors import InputError
+from hammingmark.records import Generation
+from hammingmark.text.words import words_of
 
 Scores = npt.NDArray[np.float64]
 
@@ -57,3 +59,60 @@ def _scores(values: npt.ArrayLike) -> Scores:
     if np.isnan(scores).any():
         raise InputError("A score is not a number.")
     return scores
+
+
+def account(generations: Sequence[Generation]) -> dict[str, float]:
+    """Samples, tokens and refusals a sentence, and the shares accepted and spent on embedding."""
+    costs = [generation.cost for generation in generations]
+    sentences = max(1, sum(len(generation.sentences) for generation in generations))
+    tried = sum(cost.tried for cost in costs)
+    seconds = sum(cost.seconds for cost in costs)
+    return {
+        "samples": sum(cost.candidates for cost in costs) / sentences,
+        "tokens": sum(cost.drawn_tokens for cost in costs) / sentences,
+        "drawn_over_emitted": sum(cost.drawn_tokens for cost in costs)
+        / max(1, sum(cost.tokens for cost in costs)),
+        "spare_tokens": sum(cost.spare_tokens for cost in costs) / sentences,
+        "acceptance": sum(cost.passed for cost in costs) / tried if tried else 1.0,
+        "fallback": sum(cost.fallbacks for cost in costs) / sentences,
+        "repeats": sum(cost.repeats for cost in costs) / sentences,
+        "misfits": sum(cost.misfits for cost in costs) / sentences,
+        "encoder_share": sum(cost.encoder_seconds for cost in costs) / seconds if seconds else 0.0,
+    }
+
+
+def near_copies(texts: Sequence[Sequence[str]], *, most: float = 0.5, n: int = 4) -> float:
+    """The share of sentences of which more than ``most`` of the runs of n words came before.
+
+    Args:
+        texts: each as its sentences.
+        most: what a sentence may repeat without counting.
+        n: words in a run; a sentence with fewer is a copy if it stood there before as it is.
+    """
+    copied = total = 0
+    for sentences in texts:
+        said: set[tuple[str, ...]] = set()
+        for sentence in sentences:
+            words = [word.lower() for word in words_of(sentence)]
+            size = min(n, len(words))
+            runs = {tuple(words[i : i + size]) for i in range(len(words) - size + 1)}
+            copied += bool(words) and len(runs & said) > most * len(runs)
+            total += 1
+            said |= runs
+    return copied / total if total else 0.0
+
+
+def mean_repetition(texts: Sequence[str], *, n: int = 4) -> float:
+    """rep-n: the share of runs of n words that their text has said before; 0 if there are none.
+
+    Every run counts once, so that longer texts count for more.
+    """
+    if n < 1:
+        raise InputError(f"A run has at least 1 word, not {n}.")
+    again = total = 0
+    for text in texts:
+        words = [word.lower() for word in words_of(text)]
+        runs = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+        again += len(runs) - len(set(runs))
+        total += len(runs)
+    return again / total if total else 0.0

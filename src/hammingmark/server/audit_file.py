@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hammingmark.errors import AuditError
-from hammingmark.server.private_files import sync_folder
+from hammingmark.keys.private_files import sync_folder
 
 Row = dict[str, Any]
 

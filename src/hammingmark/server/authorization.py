@@ -26,7 +26,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from hammingmark.errors import InputError
-from hammingmark.server.private_files import read_private, write_private
+from hammingmark.keys.private_files import read_private, write_private
 
 SCOPES = ("generate", "detect", "admin")
 """What an API key may be good for; none includes another."""

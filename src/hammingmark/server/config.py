@@ -18,7 +18,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from hammingmark.errors import InputError
-from hammingmark.server.private_files import read_private
+from hammingmark.keys.private_files import read_private
 from hammingmark.server.settings import (
     DEFAULT,
     UPSTREAM_API_KEY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hammingmark.assembly.backends import tokenizer_of
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.errors import HammingMarkError, ModelError
-from hammingmark.method_config import TokenizerId
+from hammingmark.keys.config import TokenizerId
 from hammingmark.protocols import Encoder, Tokenizer
 from hammingmark.server.once_each import OnceEach
 from hammingmark.server.timed_encoder import TimedEncoder

@@ -16,19 +16,18 @@ from weakref import WeakSet
 
 from hammingmark import registry
 from hammingmark.assembly.backends import load_backend
-from hammingmark.assembly.machine import environment_now
+from hammingmark.assembly.environment import Environment, environment_now
 from hammingmark.assembly.marking import default_backend
 from hammingmark.backends.openai import OpenAIBackend
-from hammingmark.environment import Environment
 from hammingmark.errors import HammingMarkError
-from hammingmark.keyring import Keyring
-from hammingmark.keys import WatermarkKey, as_label
-from hammingmark.method_config import TokenConfig
-from hammingmark.pipeline.engine import Engine
-from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.generation.config import GenerationConfig
+from hammingmark.generation.engine import Engine
+from hammingmark.keys.config import TokenConfig
+from hammingmark.keys.key import WatermarkKey, as_label
+from hammingmark.keys.keyring import Keyring
 from hammingmark.protocols import Backend, Encoder, LogitsBackend
 from hammingmark.records import Sampling, Verdict
-from hammingmark.server.admission import Admission
+from hammingmark.server.admission import Admission, RateLimiter, client_of
 from hammingmark.server.audit import AuditLog, written
 from hammingmark.server.authorization import ApiKey, ApiKeys
 from hammingmark.server.config import ServerConfig
@@ -50,7 +49,6 @@ from hammingmark.server.marking.schema import Asked
 from hammingmark.server.metrics import Metrics
 from hammingmark.server.parts import Parts
 from hammingmark.server.problems import Problem
-from hammingmark.server.rate_limit import RateLimiter, client_of
 from hammingmark.server.settings import without_secrets
 from hammingmark.server.upstream import Exchange, Upstream
 

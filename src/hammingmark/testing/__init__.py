@@ -1,14 +1,16 @@
 """Fakes of every kind of component, and checks for those that others write."""
 
-from hammingmark.testing.backend import FakeBackend, FakeSession
-from hammingmark.testing.backend_checks import backend_checks
-from hammingmark.testing.drawing import draw
-from hammingmark.testing.encoder import FakeEncoder
+from hammingmark.testing.backend_checks import backend_checks, draw
 from hammingmark.testing.encoder_checks import encoder_checks
+from hammingmark.testing.fakes import (
+    FakeBackend,
+    FakeEncoder,
+    FakeSession,
+    FakeSplitter,
+    FakeTokenizer,
+)
 from hammingmark.testing.method_checks import method_checks
-from hammingmark.testing.splitter import FakeSplitter
 from hammingmark.testing.splitter_checks import splitter_checks
-from hammingmark.testing.tokenizer import FakeTokenizer
 
 __all__ = [
     "FakeBackend",

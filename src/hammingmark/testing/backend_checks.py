@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hammingmark.protocols import Backend
 from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
-from hammingmark.testing.drawing import draw
 
 TEXT = Prompt("The lighthouse had been dark for a year. Nobody in the village knew why.")
 QUESTION = Message("user", "What is the capital of France?")
@@ -174,3 +174,27 @@ def check_closing_twice_and_beginning_anew(backend: Backend) -> None:
     backend.close()
     backend.close()
     assert draw(backend, ask(0))[0].text, "after it was closed it draws nothing"
+
+
+def draw(
+    backend: Backend, *requests: Request, sampling: Sampling | None = None
+) -> dict[int, Candidate]:
+    """All the candidates, by their numbers; fails if one comes twice.
+
+    Args:
+        backend: draws them, in a session of their own.
+        requests: asked for at once.
+        sampling: instead of the requests' own.
+    """
+    session = backend.open()
+    try:
+        for request in requests:
+            session.submit(replace(request, sampling=sampling) if sampling else request)
+        found: dict[int, Candidate] = {}
+        while len(found) < len(requests):
+            for candidate in session.wait():
+                assert candidate.number not in found, f"{candidate.number} came back twice"
+                found[candidate.number] = candidate
+        return found
+    finally:
+        session.close()

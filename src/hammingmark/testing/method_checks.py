@@ -18,18 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark import method_config
-from hammingmark.core.compare import TextTest, compare
-from hammingmark.core.context_tokens import with_contexts
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import (
+from hammingmark.keys import config as method_config
+from hammingmark.keys.config import (
     ContextConfig,
     EncoderId,
     MethodConfig,
     SentenceConfig,
     TokenizerId,
 )
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import (
     ConditionedProcessor,
     ConditionsOnTopic,
@@ -44,6 +42,8 @@ from hammingmark.protocols import (
     Watermark,
 )
 from hammingmark.records import Choice, DecodingStep
+from hammingmark.stats.compare import TextTest, compare
+from hammingmark.text.context_tokens import with_contexts
 
 DIMENSION = 48
 VOCABULARY = 400

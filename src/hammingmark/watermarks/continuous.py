@@ -9,15 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.counts import CountedText
-from hammingmark.core.natural_share import share_inside, threshold_for
-from hammingmark.core.nulls import NormalApproximation
-from hammingmark.core.statistics import pair_cosines
+from hammingmark.artifacts.profile import check_profile_name, profile_for
 from hammingmark.errors import InputError
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import EncoderId, SentenceConfig
-from hammingmark.profiles import check_profile_name, profile_for
+from hammingmark.keys.config import EncoderId, SentenceConfig
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.records import Choice
+from hammingmark.stats.nulls import NormalApproximation
+from hammingmark.watermarks._shared.counts import CountedText
+from hammingmark.watermarks._shared.similarity import pair_cosines, share_inside, threshold_for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.arrays import array_from_text, array_to_text, short_hash
-from hammingmark.core.counts import CountedText, random_masks
-from hammingmark.core.hashing import project_in_order
+from hammingmark.artifacts.profile import check_profile_name, profile_for
 from hammingmark.errors import InputError
-from hammingmark.keys import ReferenceKeys, WatermarkKey
-from hammingmark.method_config import EncoderId, SentenceConfig
-from hammingmark.profiles import check_profile_name, profile_for
+from hammingmark.keys.config import EncoderId, SentenceConfig
+from hammingmark.keys.key import ReferenceKeys, WatermarkKey
+from hammingmark.keys.matrix_text import array_from_text, array_to_text, short_hash
 from hammingmark.records import Choice
+from hammingmark.watermarks._shared.counts import CountedText, random_masks
+from hammingmark.watermarks._shared.hashing import project_in_order
 
 GAMMA = {"default": 0.25, "relaxed": 0.5}
 _MOST_CENTRES = 64

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from hammingmark.core.green_lists import GreenConfig, GreenMark
 from hammingmark.errors import InputError
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import TokenizerId
+from hammingmark.keys.config import TokenizerId
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.watermarks._shared.green_lists import GreenConfig, GreenMark
 
 if TYPE_CHECKING:
     import torch

@@ -9,12 +9,11 @@ from typing import ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.channels import ChannelConfig, ChannelMark
-from hammingmark.core.counts import CountedText
-from hammingmark.core.quantiles import harrell_davis_median
 from hammingmark.errors import InputError
-from hammingmark.method_config import EncoderId
+from hammingmark.keys.config import EncoderId
 from hammingmark.records import Choice
+from hammingmark.watermarks._shared.channels import ChannelConfig, ChannelMark, harrell_davis_median
+from hammingmark.watermarks._shared.counts import CountedText
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.counts import CountedText, random_masks
-from hammingmark.core.hashing import bits_to_numbers, project, project_in_order
-from hammingmark.core.references import coordinates
 from hammingmark.errors import InputError
-from hammingmark.keys import ReferenceKeys, WatermarkKey
-from hammingmark.method_config import EncoderId, SentenceConfig
+from hammingmark.keys.config import EncoderId, SentenceConfig
+from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.records import Choice
+from hammingmark.stats.references import coordinates
+from hammingmark.watermarks._shared.counts import CountedText, random_masks
+from hammingmark.watermarks._shared.hashing import bits_to_numbers, project, project_in_order
 
 GAMMA = {"default": 0.25, "relaxed": 0.5}
 

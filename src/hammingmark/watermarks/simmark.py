@@ -9,17 +9,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.arrays import array_from_text, array_to_text, short_hash
-from hammingmark.core.counts import CountedText
-from hammingmark.core.hashing import project_in_order
-from hammingmark.core.natural_share import central_interval, share_inside
-from hammingmark.core.nulls import NormalApproximation
-from hammingmark.core.statistics import pair_cosines
+from hammingmark.artifacts.profile import EncoderProfile, check_profile_name, profile_for
 from hammingmark.errors import InputError
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import EncoderId, SentenceConfig
-from hammingmark.profiles import EncoderProfile, check_profile_name, profile_for
+from hammingmark.keys.config import EncoderId, SentenceConfig
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.keys.matrix_text import array_from_text, array_to_text, short_hash
 from hammingmark.records import Choice
+from hammingmark.stats.nulls import NormalApproximation
+from hammingmark.watermarks._shared.counts import CountedText
+from hammingmark.watermarks._shared.hashing import project_in_order
+from hammingmark.watermarks._shared.similarity import central_interval, pair_cosines, share_inside
 
 INTERVALS = {
     "default": {"cosine": (0.68, 0.76), "euclidean": (0.28, 0.36)},

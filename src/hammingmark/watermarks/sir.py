@@ -12,20 +12,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.compare import TextTest
-from hammingmark.core.context_tokens import split_contexts
-from hammingmark.core.grouped import GroupedNull
-from hammingmark.core.marked_tokens import log_odds, marked_share
-from hammingmark.core.ranking import BestKeys
-from hammingmark.core.residual_network import apply_network, balanced_signs
-from hammingmark.core.token_scores import ScoredTokens
-from hammingmark.core.word_chunks import WordChunks
+from hammingmark.artifacts.network import (
+    TransformNetwork,
+    apply_network,
+    balanced_signs,
+    transform_for,
+)
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import ContextConfig, EncoderId, TokenizerId
+from hammingmark.keys.config import ContextConfig, EncoderId, TokenizerId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import FloatArray
 from hammingmark.records import DecodingStep
-from hammingmark.transforms import TransformNetwork, transform_for
+from hammingmark.stats.compare import TextTest
+from hammingmark.stats.grouped import GroupedNull
+from hammingmark.stats.ranking import BestKeys
+from hammingmark.text.context_tokens import split_contexts
+from hammingmark.text.word_chunks import WordChunks
+from hammingmark.watermarks._shared.token_scores import ScoredTokens, log_odds, marked_share
 
 if TYPE_CHECKING:
     import torch

@@ -10,17 +10,16 @@ from random import Random
 import pytest
 from tests.command import run_here
 
-from hammingmark import keyring
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.marking import default_backend, writer
 from hammingmark.assembly.methods import describe_method
+from hammingmark.detection.reader import ContextReader
 from hammingmark.errors import InputError, KeyMismatch
-from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.reading import ContextReader
+from hammingmark.keys import keyring
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.testing import FakeBackend, FakeEncoder
-from hammingmark.testing.grammar import paragraph
-from hammingmark.testing.tokenizer import FakeTokenizer
+from hammingmark.testing.fakes import FakeTokenizer, paragraph
 
 
 @dataclass

@@ -15,7 +15,7 @@ from hammingmark.assembly.encoders import load_encoder, resolve_encoder
 from hammingmark.assembly.parts import PartSpec, known_parameters, resolve
 from hammingmark.encoders.openai import OpenAIEncoder
 from hammingmark.errors import InputError
-from hammingmark.parameters import is_secret, without_login
+from hammingmark.keys.parameters import is_secret, without_login
 from hammingmark.testing import FakeBackend
 
 

@@ -12,11 +12,11 @@ from tests.keys import hamming_key
 
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking, OracleGuided, score_of
 from hammingmark.attacks.words import DeleteWords
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.reader import SentenceReader
+from hammingmark.detection.search import EveryKey
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret
-from hammingmark.pipeline.detect import Detector
-from hammingmark.pipeline.key_search import EveryKey
-from hammingmark.pipeline.reading import SentenceReader
+from hammingmark.keys.key import Secret
 from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
 from hammingmark.testing import FakeEncoder
 from hammingmark.watermarks.hamming import HammingMark

@@ -12,8 +12,12 @@ transformers = pytest.importorskip("transformers")
 
 from tests.unit.attacks import tiny  # noqa: E402
 
-from hammingmark.attacks.infill import CausalInfill, Gap, MaskedInfill  # noqa: E402
-from hammingmark.attacks.vocabulary import whole_words  # noqa: E402
+from hammingmark.attacks.infill import (  # noqa: E402
+    CausalInfill,
+    Gap,
+    MaskedInfill,
+    whole_words,
+)
 from hammingmark.errors import BackendError, InputError  # noqa: E402
 from hammingmark.protocols import Attack, Splitter  # noqa: E402
 

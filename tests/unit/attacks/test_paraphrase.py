@@ -14,11 +14,10 @@ pytest.importorskip("transformers")
 
 from tests.unit.attacks import tiny  # noqa: E402
 
-from hammingmark.attacks.bigrams import fewest_shared, similarity_by  # noqa: E402
 from hammingmark.attacks.decoding import Decoding  # noqa: E402
 from hammingmark.attacks.dipper import Dipper  # noqa: E402
 from hammingmark.attacks.diverse import diverse_beams  # noqa: E402
-from hammingmark.attacks.paraphrase import Parrot, Pegasus  # noqa: E402
+from hammingmark.attacks.paraphrase import Parrot, Pegasus, fewest_shared, similarity_by  # noqa: E402  # noqa: E402
 from hammingmark.errors import InputError  # noqa: E402
 from hammingmark.pretrained import Loaded, load  # noqa: E402
 from hammingmark.protocols import Attack, Splitter  # noqa: E402

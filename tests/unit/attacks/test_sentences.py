@@ -9,19 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hammingmark.attacks.boundaries import MergeSentences, SplitSentences
+from hammingmark.attacks.boundaries import JOINTS, Family, MergeSentences, SplitSentences
 from hammingmark.attacks.document import CopyPaste, LeftPrompt, Truncate
 from hammingmark.attacks.each import EachText
-from hammingmark.attacks.joints import JOINTS, Family
 from hammingmark.attacks.sentences import (
     DeleteSentences,
     DuplicateSentences,
     InsertSentences,
     ShuffleSentences,
 )
-from hammingmark.core.words import words_of
 from hammingmark.errors import InputError
-from hammingmark.sentences.sentencex import SentencexSplitter
+from hammingmark.text.sentencex import SentencexSplitter
+from hammingmark.text.words import words_of
 
 SPLITTER = SentencexSplitter()
 SENTENCES = [

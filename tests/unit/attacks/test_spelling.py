@@ -11,9 +11,9 @@ from hammingmark.attacks.case import Case
 from hammingmark.attacks.each import EachText
 from hammingmark.attacks.homoglyphs import CYRILLIC, GREEK, Homoglyphs
 from hammingmark.attacks.typos import NEIGHBOURS, Typos
-from hammingmark.core.words import edit_distance, words_of
 from hammingmark.errors import InputError
-from hammingmark.sentences.normalise import normalise
+from hammingmark.text.structure import normalise
+from hammingmark.text.words import edit_distance, words_of
 
 TEXT = "A quick Brown fox jumps over the lazy dog near the old River bank today"
 

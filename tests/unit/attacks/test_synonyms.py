@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from tests.unit.attacks import lexicon
 
-from hammingmark.assembly.machine import model_store
+from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.lexicon import Lexicon
 from hammingmark.attacks.synonyms import Synonyms
-from hammingmark.core.words import words_of
 from hammingmark.errors import InputError
+from hammingmark.text.words import words_of
 
 
 @pytest.fixture(scope="module")

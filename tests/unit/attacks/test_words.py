@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hammingmark.attacks.each import EachText
 from hammingmark.attacks.word_spans import like, prose_words
 from hammingmark.attacks.words import DeleteWords, InsertWords, SwapWords
-from hammingmark.core.words import words_of
 from hammingmark.errors import InputError
+from hammingmark.text.words import words_of
 
 TEXT = "The river rose in the night, and by morning it had reached the old mill."
 CODE = "Look at this.\n\n```python\nx = do_it(now)  # not a word\n```\n\nSee `run it` or a@b.org."

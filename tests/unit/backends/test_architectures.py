@@ -12,8 +12,8 @@ from hammingmark.records import Sampling
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from hammingmark.backends.batch_engine import BatchEngine, Continuation  # noqa: E402
-from hammingmark.backends.check_batching import logits_difference, require_equal_logits  # noqa: E402
+from hammingmark.backends.batching.check import logits_difference, require_equal_logits  # noqa: E402
+from hammingmark.backends.batching.engine import BatchEngine, Continuation  # noqa: E402
 
 SIZES = {
     "vocab_size": 97,
@@ -134,7 +134,7 @@ def test_what_slots_cannot_run_is_refused_by_name(case: str) -> None:
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Masks that know nothing of sliding windows."""
-    from hammingmark.backends import masks
+    from hammingmark.backends.batching import cache as masks
 
     def all_earlier(kind: str, reach: Any, places: Any, config: Any) -> Any:
         return reach <= places

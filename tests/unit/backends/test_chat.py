@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hammingmark.backends.chat import assistant_turn, messages_of
+from hammingmark.backends.base import assistant_turn, messages_of
 from hammingmark.records import Message, Prompt
 
 USER = Message("user", "Tell me.")

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hammingmark.backends.context import fitting_context, say_full, say_too_long
 from hammingmark.backends.gguf_header import trained_context
-from hammingmark.backends.threads import available_cores, threads_to_use
+from hammingmark.backends.local import (
+    available_cores,
+    fitting_context,
+    say_full,
+    say_too_long,
+    threads_to_use,
+)
 from hammingmark.errors import InputError
 
 

@@ -12,7 +12,7 @@ from tests.command import run_main
 from hammingmark.cli import detect as detect_module
 from hammingmark.cli import generate as generate_module
 from hammingmark.cli import keys as keys_module
-from hammingmark.cli.labels import read_labels
+from hammingmark.cli.detect import read_labels
 from hammingmark.testing import FakeBackend, FakeEncoder
 
 Run = Callable[..., str]

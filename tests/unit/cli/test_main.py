@@ -14,8 +14,8 @@ from tests.command import run_main
 from hammingmark import cli
 from hammingmark.cli import detect as detect_module
 from hammingmark.cli import keys as keys_module
+from hammingmark.detection.detector import Detector
 from hammingmark.errors import HammingMarkError, InputError
-from hammingmark.pipeline.detect import Detector
 from hammingmark.records import Verdict
 from hammingmark.testing import FakeEncoder
 

@@ -15,7 +15,7 @@ import pytest
 from hammingmark.cli import outputs
 from hammingmark.cli.outputs import check_output, write_output
 from hammingmark.errors import InputError
-from hammingmark.keyring import FORMAT
+from hammingmark.keys.keyring import FORMAT
 
 KEY = json.dumps({"format": FORMAT, "secret": "00" * 32}, indent=2) + "\n"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Run
 
-from hammingmark import libraries
+from hammingmark import registry as libraries
+from hammingmark.artifacts.profile import load_profile
 from hammingmark.cli import keys as keys_module
 from hammingmark.cli import profile as profile_module
-from hammingmark.keyring import load
-from hammingmark.profiles import load_profile
+from hammingmark.keys.keyring import load
 from hammingmark.testing import FakeEncoder
 
 ROWS = [

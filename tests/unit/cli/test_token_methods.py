@@ -14,9 +14,9 @@ from tests.unit.cli.conftest import Run
 from hammingmark.cli import calibrate as calibrate_module
 from hammingmark.cli import generate as generate_module
 from hammingmark.cli import keys as keys_module
-from hammingmark.store.catalogue import DEFAULT_GENERATOR
+from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.testing import FakeBackend, FakeEncoder
-from hammingmark.testing.tokenizer import FakeTokenizer
+from hammingmark.testing.fakes import FakeTokenizer
 
 SIR = ("--method", "sir", "--set", "network=projection")
 

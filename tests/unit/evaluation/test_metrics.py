@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hammingmark.errors import InputError
-from hammingmark.evaluation.metrics import auroc, bootstrap, found_at, threshold_at
-from hammingmark.evaluation.quality import mean_repetition, near_copies
+from hammingmark.evaluation.metrics import (
+    auroc,
+    bootstrap,
+    found_at,
+    mean_repetition,
+    near_copies,
+    threshold_at,
+)
 
 scores = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=30)
 

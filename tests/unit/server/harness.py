@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 
 import httpx
 
+from hammingmark.assembly.environment import Environment
 from hammingmark.assembly.keys import new_key
-from hammingmark.environment import Environment
 from hammingmark.errors import EncoderError
-from hammingmark.keyring import Keyring
-from hammingmark.keys import Secret, WatermarkKey
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.keys.keyring import Keyring
 from hammingmark.protocols import Backend, Encoder, FloatArray
 from hammingmark.records import Candidate, Request
 from hammingmark.server.app import create_app

@@ -34,7 +34,8 @@ from hammingmark.assembly.keys import method_of
 from hammingmark.errors import BackendError
 from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Prompt, Request
-from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession, grammar
+from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession
+from hammingmark.testing import fakes as grammar
 
 Serve = Callable[..., Served]
 DELIVER = {"on_failure": "deliver"}

@@ -24,7 +24,7 @@ from tests.unit.server.harness import (
 )
 
 from hammingmark.assembly.marking import writer
-from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.generation.config import GenerationConfig
 from hammingmark.records import Cost, Evidence, Generation, Verdict
 from hammingmark.server.marking.answers import Choice, finish_of, summary, usage
 from hammingmark.server.marking.marks import Mark, unknown, with_verdict

@@ -12,8 +12,8 @@ import pytest
 from tests.command import run_here
 from tests.unit.server.harness import LoopThread, Served, key_of
 
-from hammingmark.environment import CACHE, KEYRING, OFFLINE, read_environment
-from hammingmark.keyring import Keyring
+from hammingmark.assembly.environment import CACHE, KEYRING, OFFLINE, read_environment
+from hammingmark.keys.keyring import Keyring
 from hammingmark.server.config import CONFIG_FILE, describe, read_config, variable_of
 from hammingmark.server.service import Service
 from hammingmark.server.settings import ServerConfig

@@ -31,19 +31,19 @@ from tests.unit.server.harness import (
 )
 
 from hammingmark.assembly.detection import detector
+from hammingmark.assembly.environment import Environment
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.marking import writer
-from hammingmark.environment import Environment
-from hammingmark.keyring import Keyring, save, to_json
-from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.generation.config import GenerationConfig
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.keys.keyring import Keyring, save, to_json
 from hammingmark.protocols import FloatArray
 from hammingmark.server.detection.service import Detection
 from hammingmark.server.parts import Parts
 from hammingmark.server.service import Service
 from hammingmark.server.settings import ServerConfig
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeTokenizer
-from hammingmark.testing.grammar import paragraph
+from hammingmark.testing.fakes import paragraph
 
 Serve = Callable[..., Served]
 HAMMING = {"method": "hamming"}

@@ -18,7 +18,7 @@ from tests.unit.server.harness import (
 )
 
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.pipeline.generation_config import CHAT_SAMPLING, TEXT_SAMPLING
+from hammingmark.generation.config import CHAT_SAMPLING, TEXT_SAMPLING
 from hammingmark.records import Prompt, Sampling
 from hammingmark.server.marking.interpret import config_of, count_answers, why_unmarkable
 from hammingmark.server.marking.schema import Asked, AskedChat, AskedCompletion

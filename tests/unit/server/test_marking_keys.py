@@ -10,8 +10,8 @@ import pytest
 from tests.unit.server.harness import Home, Served, counts, error_of, key_of, mark_of, text_of
 
 from hammingmark.errors import KeyFileError, KeyMismatch
-from hammingmark.keyring import Keyring, save
-from hammingmark.pipeline.generation_config import GenerationConfig
+from hammingmark.generation.config import GenerationConfig
+from hammingmark.keys.keyring import Keyring, save
 from hammingmark.server.detection.service import Detection
 from hammingmark.server.marking.keys import MarkingKey, Writers
 from hammingmark.server.parts import Parts

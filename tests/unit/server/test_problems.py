@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from hammingmark.backends.context import say_too_long
+from hammingmark.backends.local import say_too_long
 from hammingmark.errors import (
     AuditError,
     BackendError,

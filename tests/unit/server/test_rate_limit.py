@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hammingmark.errors import InputError
-from hammingmark.server.rate_limit import RateLimiter, client_of
+from hammingmark.server.admission import RateLimiter, client_of
 
 
 class Clock:

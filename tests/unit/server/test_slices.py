@@ -8,12 +8,12 @@ import pytest
 
 from hammingmark.assembly.detection import detector, detector_of_all
 from hammingmark.assembly.keys import new_key
-from hammingmark.pipeline.detect import Detector
-from hammingmark.pipeline.detector_group import DetectorGroup
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.group import DetectorGroup
 from hammingmark.server.detection.judging import GivenUp
 from hammingmark.server.detection.slices import with_pauses
 from hammingmark.testing import FakeEncoder, FakeTokenizer
-from hammingmark.testing.grammar import paragraph
+from hammingmark.testing.fakes import paragraph
 
 ENCODER = FakeEncoder()
 TEXT = " ".join(paragraph(Random(number)) for number in range(2))

@@ -44,7 +44,7 @@ from tests.unit.server.harness import (
     until,
 )
 
-from hammingmark.testing.grammar import paragraph
+from hammingmark.testing.fakes import paragraph
 
 Serve = Callable[..., Served]
 TOOLS = [{"type": "function", "function": {"name": "clock", "parameters": {}}}]

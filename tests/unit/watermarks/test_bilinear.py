@@ -9,21 +9,19 @@ import pytest
 from numpy.typing import NDArray
 from tests.unit.conftest import HashEncoder, plain
 
-from hammingmark.core.bilinear import covariance
-from hammingmark.core.compare import TextTest, compare
-from hammingmark.core.marked_scores import MarkedScores
-from hammingmark.core.nulls import KeyRandomization
-from hammingmark.core.triangular import triangular_factor
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.detect import Detector
-from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
-from hammingmark.pipeline.key_search import EveryKey
-from hammingmark.pipeline.reading import SentenceReader
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.reader import SentenceReader, edit_hypotheses
+from hammingmark.detection.search import EveryKey
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import FloatArray
-from hammingmark.sentences.sentencex import SentencexSplitter
+from hammingmark.stats.compare import TextTest, compare
+from hammingmark.stats.nulls import KeyRandomization
+from hammingmark.text.sentencex import SentencexSplitter
 from hammingmark.watermarks.bilinear import BilinearConfig, BilinearMark
+from hammingmark.watermarks.bilinear.marked_scores import MarkedScores
 from hammingmark.watermarks.bilinear.scored_text import SECTION
+from hammingmark.watermarks.bilinear.scores import covariance, triangular_factor
 
 D, RANK = 32, 32
 

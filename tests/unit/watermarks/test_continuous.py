@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tests.unit.watermarks.test_bilinear import topical
 
-from hammingmark.core.compare import compare
+from hammingmark.artifacts.profile import EncoderProfile, Provenance, save_profile
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
-from hammingmark.profiles import EncoderProfile, Provenance, save_profile
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.stats.compare import compare
 from hammingmark.watermarks.continuous import ContinuousConfig, ContinuousMark
 
 D = 32

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hammingmark.core import hashing
-from hammingmark.core.hashing import project_in_order
+from hammingmark.detection.reader import edit_hypotheses
 from hammingmark.errors import InputError
-from hammingmark.keys import ReferenceKeys, Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.edit_hypotheses import edit_hypotheses
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import ReferenceKeys, Secret, WatermarkKey
+from hammingmark.watermarks._shared import hashing
+from hammingmark.watermarks._shared.hashing import project_in_order
 from hammingmark.watermarks.hamming import HammingConfig, HammingMark, increments, scored_text
 
 EXAMPLES = HammingMark.examples(EncoderId("test", "ab" * 32, 32))

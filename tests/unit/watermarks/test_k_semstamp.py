@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from tests.unit.watermarks.test_bilinear import topical
 
-from hammingmark.arrays import array_from_text, array_to_text
-from hammingmark.core.compare import compare
+from hammingmark.artifacts.profile import EncoderProfile, Provenance, save_profile
 from hammingmark.errors import InputError
-from hammingmark.keyring import load, save
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
-from hammingmark.profiles import EncoderProfile, Provenance, save_profile
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.keys.keyring import load, save
+from hammingmark.keys.matrix_text import array_from_text, array_to_text
+from hammingmark.stats.compare import compare
 from hammingmark.watermarks.k_semstamp import KSemStamp, KSemStampConfig
 
 D = 32

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from tests.keys import hamming_key
 
-from hammingmark.core.hashing import project_in_order
-from hammingmark.core.passages import best_windows
-from hammingmark.core.statistics import Margin, Pairs, cosines, grid_steps
-from hammingmark.keys import Secret
+from hammingmark.keys.key import Secret
+from hammingmark.stats.passages import best_windows
+from hammingmark.watermarks._shared.hashing import project_in_order
+from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming import HammingMark, planes_of
+from hammingmark.watermarks.hamming.statistics import Margin, Pairs, grid_steps
 
 KEYS = 300
 

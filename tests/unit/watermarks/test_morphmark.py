@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import TokenizerId
+from hammingmark.keys.config import TokenizerId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import ComputedNull
 from hammingmark.records import DecodingStep
 from hammingmark.watermarks.morphmark import MorphMark, MorphMarkConfig

@@ -11,16 +11,16 @@ import pytest
 from scipy.stats.mstats import hdmedian
 from tests.unit.watermarks.test_bilinear import topical
 
-from hammingmark.core.channels import ChannelConfig
-from hammingmark.core.compare import compare
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
-from hammingmark.pipeline.generate import PAPER, GenerationConfig, Writer
+from hammingmark.generation.generate import PAPER, GenerationConfig, Writer
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import FloatArray, Splitter
 from hammingmark.records import Generation, Prompt, Request
+from hammingmark.stats.compare import compare
 from hammingmark.testing import FakeBackend, FakeEncoder
-from hammingmark.testing.grammar import paragraph
+from hammingmark.testing.fakes import paragraph
+from hammingmark.watermarks._shared.channels import ChannelConfig
 from hammingmark.watermarks.pmark_offline import PMarkOffline, PMarkOfflineConfig
 from hammingmark.watermarks.pmark_online import PMarkOnline, PMarkOnlineConfig
 

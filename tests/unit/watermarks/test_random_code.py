@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tests.unit.watermarks.test_bilinear import topical
 
-from hammingmark.core import theory
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.watermarks.hamming import theory
 from hammingmark.watermarks.random_code import RandomCode, RandomCodeConfig
 
 D = 32

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.watermarks.test_bilinear import topical
 
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.watermarks.semstamp import PUBLISHED_MASKS, SemStamp, SemStampConfig
 
 D = 32

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hammingmark.core.compare import compare
-from hammingmark.core.context_tokens import with_contexts
+from hammingmark.artifacts.network import TransformNetwork, TransformProvenance, save_transform
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import EncoderId, TokenizerId
+from hammingmark.keys.config import EncoderId, TokenizerId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import FollowsContext, RanksKeys
+from hammingmark.stats.compare import compare
 from hammingmark.testing.method_checks import in_contexts, marked, processed
-from hammingmark.transforms import TransformNetwork, TransformProvenance, save_transform
+from hammingmark.text.context_tokens import with_contexts
 from hammingmark.watermarks.sir import PROJECTION, SIR, SIRConfig, dimensions_of
 
 TOKENIZER = TokenizerId("test", "ab" * 32, 400)

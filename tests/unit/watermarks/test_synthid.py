@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hammingmark.core.compare import compare
-from hammingmark.core.g_values import TABLE_SIZE, GValueHash
 from hammingmark.errors import InputError
-from hammingmark.keys import Secret, WatermarkKey
-from hammingmark.method_config import TokenizerId
+from hammingmark.keys.config import TokenizerId
+from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.records import DecodingStep
+from hammingmark.stats.compare import compare
 from hammingmark.watermarks.synthid import SynthIDConfig, SynthIDMark
 from hammingmark.watermarks.synthid.card import LikelihoodCard, read_card, save_card, shipped_card
+from hammingmark.watermarks.synthid.g_values import TABLE_SIZE, GValueHash
 from hammingmark.watermarks.synthid.method import depth_keys, statistics_of
 
 torch = pytest.importorskip("torch")

@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from hammingmark.server.access import ERRORS, client_of, service_of
+from hammingmark.server.connections import unless_gone
 from hammingmark.server.detection.judging import Pause
 from hammingmark.server.detection.schema import AskedDetection, KeyInfo, KeyInfos, Results
 from hammingmark.server.detection.service import result_of
-from hammingmark.server.leaving import unless_gone
 from hammingmark.server.problems import Problem
 from hammingmark.server.service import Client, Service
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from hammingmark import registry
 from hammingmark.assembly.detection import detector_of_all
-from hammingmark.keyring import Entry, Keyring
-from hammingmark.keys import WatermarkKey, as_label
-from hammingmark.method_config import MethodConfig
-from hammingmark.pipeline.detect import Detector
-from hammingmark.pipeline.detector_group import DetectorGroup
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.group import DetectorGroup
+from hammingmark.keys.config import MethodConfig
+from hammingmark.keys.key import WatermarkKey, as_label
+from hammingmark.keys.keyring import Entry, Keyring
 from hammingmark.records import Verdict
 from hammingmark.report import counted
 from hammingmark.server.detection.schema import FoundPassage, Piece, Result

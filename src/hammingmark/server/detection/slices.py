@@ -8,11 +8,11 @@ from typing import overload
 
 import numpy as np
 
-from hammingmark.keys import WatermarkKey
-from hammingmark.pipeline.detect import Detector
-from hammingmark.pipeline.detector_group import DetectorGroup
-from hammingmark.pipeline.key_search import RankedKeys
-from hammingmark.pipeline.reading import ContextReader, SentenceReader
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.group import DetectorGroup
+from hammingmark.detection.reader import ContextReader, SentenceReader
+from hammingmark.detection.search import RankedKeys
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Encoder, FloatArray
 
 _SLICE = 32  # sentences; some tenths of a second

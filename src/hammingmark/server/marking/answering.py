@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hammingmark.errors import EncoderError, HammingMarkError, ModelError
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import TokenConfig
-from hammingmark.pipeline.engine import Engine, Progress, Ticket
-from hammingmark.pipeline.generate import GenerationConfig
-from hammingmark.pipeline.stop_strings import cut_generation, find_stop, held_back
+from hammingmark.generation.engine import Engine, Progress, Ticket
+from hammingmark.generation.generate import GenerationConfig
+from hammingmark.generation.stop_strings import cut_generation, find_stop, held_back
+from hammingmark.keys.config import TokenConfig
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Splitter
 from hammingmark.records import Cost, Generation, GenerationStep, Message, Prompt, Verdict
 from hammingmark.server.audit import AuditLog

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hammingmark.pipeline.generation_config import TEXT_SAMPLING, GenerationConfig
+from hammingmark.generation.config import TEXT_SAMPLING, GenerationConfig
 from hammingmark.prompts import ROLES, as_prompt
 from hammingmark.records import Prompt, Sampling
 from hammingmark.server.marking.schema import Asked, AskedChat, AskedCompletion

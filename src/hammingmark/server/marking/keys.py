@@ -9,10 +9,10 @@ from pathlib import Path
 
 from hammingmark.assembly.marking import writer
 from hammingmark.errors import HammingMarkError
-from hammingmark.keyring import Entry, Keyring
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import EMBEDDING
-from hammingmark.pipeline.generate import GenerationConfig, Writer
+from hammingmark.generation.generate import GenerationConfig, Writer
+from hammingmark.keys.config import EMBEDDING
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.keys.keyring import Entry, Keyring
 from hammingmark.protocols import Backend
 from hammingmark.server.once_each import OnceEach
 from hammingmark.server.parts import Parts

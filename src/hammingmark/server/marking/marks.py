@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import TokenConfig
+from hammingmark.keys.config import TokenConfig
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.records import Cost, Generation, Verdict
 
 PROVES = 0.01

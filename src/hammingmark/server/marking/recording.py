@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from hammingmark.errors import AuditError
-from hammingmark.keys import WatermarkKey
+from hammingmark.keys.key import WatermarkKey
 from hammingmark.server.audit import AuditLog, AuditTimeout, written
 from hammingmark.server.marking.marks import Mark
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from hammingmark.records import Prompt
 from hammingmark.server.access import ERRORS, client_of, service_of
+from hammingmark.server.connections import unless_gone
 from hammingmark.server.event_stream import EventStream
-from hammingmark.server.leaving import unless_gone
 from hammingmark.server.marking.answering import Answering, Plan
 from hammingmark.server.marking.answers import Choice, Form, event, summary
 from hammingmark.server.marking.marks import Mark

@@ -10,7 +10,7 @@ from statistics import NormalDist
 from typing import Any, ClassVar
 
 from hammingmark.errors import InputError
-from hammingmark.method_config import SentenceConfig
+from hammingmark.keys.config import SentenceConfig
 
 ACCEPTANCE = {"default": 0.21, "economical": 0.34, "robust": 0.09}
 """Acceptance rate of each preset, for 2.6, 2.0 and 3.9 drawn over emitted tokens in stages."""

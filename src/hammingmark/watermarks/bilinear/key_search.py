@@ -8,10 +8,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.bilinear import as_directions, transition_scores
-from hammingmark.core.hashing import project
-from hammingmark.core.ranking import BestKeys
-from hammingmark.core.sums import NormalIncrements
+from hammingmark.stats.ranking import BestKeys
+from hammingmark.stats.sums import NormalIncrements
+from hammingmark.watermarks._shared.hashing import project
+from hammingmark.watermarks.bilinear.scores import as_directions, transition_scores
 
 _TOGETHER = 64  # keys that are looked at side by side
 

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.bilinear import as_directions, transition_scores
-from hammingmark.core.deviates import Alternative, log_likelihood_ratio
-from hammingmark.core.hashing import project_in_order
-from hammingmark.core.marked_scores import HISTORIES
-from hammingmark.core.sums import NormalIncrements
-from hammingmark.keys import ReferenceKeys, WatermarkKey
-from hammingmark.method_config import EncoderId
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.records import Choice, EditHypotheses
+from hammingmark.stats.sums import NormalIncrements
+from hammingmark.watermarks._shared.hashing import project_in_order
 from hammingmark.watermarks.bilinear.config import BilinearConfig
+from hammingmark.watermarks.bilinear.deviates import Alternative, log_likelihood_ratio
 from hammingmark.watermarks.bilinear.key_search import best_keys
+from hammingmark.watermarks.bilinear.marked_scores import HISTORIES
 from hammingmark.watermarks.bilinear.scored_text import BilinearText, EditedText
+from hammingmark.watermarks.bilinear.scores import as_directions, transition_scores
 
 
 class BilinearMark:

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.bilinear import covariance, transition_scores
-from hammingmark.core.compare import TextTest
-from hammingmark.core.edit_lattice import EditLattice
-from hammingmark.core.hashing import project
-from hammingmark.core.importance import ImportanceNull
-from hammingmark.core.marked_scores import MarkedScores
-from hammingmark.core.nulls import KeyRandomization
-from hammingmark.core.references import coordinates
-from hammingmark.core.triangular import triangular_factor
 from hammingmark.records import EditHypotheses, Evidence, UnitScore
+from hammingmark.stats.compare import TextTest
+from hammingmark.stats.edit_lattice import EditLattice
+from hammingmark.stats.nulls import KeyRandomization
+from hammingmark.stats.references import coordinates
+from hammingmark.watermarks._shared.hashing import project
+from hammingmark.watermarks.bilinear.importance import ImportanceNull
+from hammingmark.watermarks.bilinear.marked_scores import MarkedScores
+from hammingmark.watermarks.bilinear.scores import covariance, transition_scores, triangular_factor
 
 if TYPE_CHECKING:
     from hammingmark.watermarks.bilinear.method import BilinearMark
@@ -99,7 +98,7 @@ class EditedText:
     """A text that somebody may have edited: read in every way that its parts allow.
 
     The increments say by how much each sentence changes the likelihood ratio of the text so far,
-    averaged over readings (``core.edit_lattice``), and are compared with those under reference
+    averaged over readings (``stats.edit_lattice``), and are compared with those under reference
     matrices in place of S. The evidence is that of the text as it stands.
 
     Args:

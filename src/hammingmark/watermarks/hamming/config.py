@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hammingmark.core.soft import soft_acceptance, threshold_for
 from hammingmark.errors import InputError
-from hammingmark.method_config import SentenceConfig
+from hammingmark.keys.config import SentenceConfig
+from hammingmark.watermarks.hamming.soft import soft_acceptance, threshold_for
 
 SHARES = {"default": 0.38, "economical": 0.50, "robust": 0.22}
 """Acceptance rate of each preset; 1 / rate is about the number of candidates per sentence."""

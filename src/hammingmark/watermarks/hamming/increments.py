@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.hashing import project
-from hammingmark.core.statistics import Pairs, Rule, Statistic
+from hammingmark.watermarks._shared.hashing import project
+from hammingmark.watermarks.hamming.statistics import Pairs, Rule, Statistic
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
 

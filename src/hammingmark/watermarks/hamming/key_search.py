@@ -8,10 +8,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.ranking import BestKeys
-from hammingmark.core.references import without_topic
-from hammingmark.core.statistics import Rule, Statistic, cosines, grid_steps
+from hammingmark.stats.ranking import BestKeys
+from hammingmark.stats.references import without_topic
+from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming.increments import along, projected
+from hammingmark.watermarks.hamming.statistics import Rule, Statistic, grid_steps
 
 _TOGETHER = 256  # keys that are looked at side by side
 _WHOLES = 4  # keys that are kept for the whole of a text, beside one for a passage

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.hashing import project_in_order
-from hammingmark.core.statistics import STATISTICS, Alternative, Pairs, Rule, cosines
-from hammingmark.keys import ReferenceKeys, WatermarkKey
-from hammingmark.method_config import EncoderId
+from hammingmark.keys.config import EncoderId
+from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.records import Choice, EditHypotheses
+from hammingmark.watermarks._shared.hashing import project_in_order
+from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming.config import HammingConfig
 from hammingmark.watermarks.hamming.key_search import best_keys
 from hammingmark.watermarks.hamming.scored_text import EditedText, HammingText
+from hammingmark.watermarks.hamming.statistics import STATISTICS, Alternative, Pairs, Rule
 
 
 class HammingMark:

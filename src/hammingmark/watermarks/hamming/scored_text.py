@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.compare import TextTest
-from hammingmark.core.edit_lattice import EditLattice
-from hammingmark.core.hashing import project_in_order
-from hammingmark.core.nulls import KeyRandomization
-from hammingmark.core.references import coordinates, split_topic
-from hammingmark.core.statistics import (
+from hammingmark.errors import InputError
+from hammingmark.records import EditHypotheses, Evidence, UnitScore
+from hammingmark.stats.compare import TextTest
+from hammingmark.stats.edit_lattice import EditLattice
+from hammingmark.stats.nulls import KeyRandomization
+from hammingmark.stats.references import coordinates, split_topic
+from hammingmark.watermarks._shared.hashing import project_in_order
+from hammingmark.watermarks._shared.similarity import cosines, pair_cosines
+from hammingmark.watermarks.hamming.increments import Projection, along, projected
+from hammingmark.watermarks.hamming.statistics import (
     STATISTICS,
     Pairs,
     Statistic,
-    cosines,
     grid_steps,
     natural_match,
-    pair_cosines,
 )
-from hammingmark.errors import InputError
-from hammingmark.records import EditHypotheses, Evidence, UnitScore
-from hammingmark.watermarks.hamming.increments import Projection, along, projected
 
 if TYPE_CHECKING:
     from hammingmark.watermarks.hamming.method import HammingMark
@@ -147,7 +146,7 @@ class EditedText(HammingText):
     """A text that somebody may have edited: read in every way that its parts allow.
 
     The increments say by how much each sentence changes the likelihood ratio of the text so far,
-    averaged over readings (``core.edit_lattice``); the statistic must be a likelihood ratio. The
+    averaged over readings (``stats.edit_lattice``); the statistic must be a likelihood ratio. The
     evidence is that of the text as it stands.
 
     Args:

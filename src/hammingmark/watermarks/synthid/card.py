@@ -15,12 +15,12 @@ from safetensors.numpy import save as save_tensors
 
 FORMAT = "hammingmark-tournament"
 FILE = "likelihood.safetensors"
-"""Beside this module; ``python -m training.tournament`` makes it."""
+"""Beside this module; ``python -m research.training.tournament`` makes it."""
 
 
 @dataclass(frozen=True)
 class LikelihoodCard:
-    """The parameters of `core.g_statistics.LikelihoodRatio`.
+    """The parameters of `watermarks.synthid.g_statistics.LikelihoodRatio`.
 
     Attributes:
         level: (depth,).

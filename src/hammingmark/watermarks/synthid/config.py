@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hammingmark.core.g_values import Hashing
 from hammingmark.errors import InputError
-from hammingmark.method_config import TokenConfig
+from hammingmark.keys.config import TokenConfig
+from hammingmark.watermarks.synthid.g_values import Hashing
 
 DEEPEST = 64
 """Depths at most; the authors find no gain beyond 30."""

@@ -8,9 +8,9 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.g_statistics import GStatistic
-from hammingmark.core.g_values import GValueHash, Hashing
-from hammingmark.core.ranking import BestKeys
+from hammingmark.stats.ranking import BestKeys
+from hammingmark.watermarks.synthid.g_statistics import GStatistic
+from hammingmark.watermarks.synthid.g_values import GValueHash, Hashing
 
 _TOGETHER = 1 << 19  # g-values that are computed side by side
 

@@ -10,25 +10,24 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.core.compare import TextTest
-from hammingmark.core.g_statistics import (
+from hammingmark.keys.config import TokenizerId
+from hammingmark.keys.key import WatermarkKey
+from hammingmark.records import DecodingStep
+from hammingmark.stats.compare import TextTest
+from hammingmark.stats.lattice_null import LatticeNull
+from hammingmark.watermarks._shared.token_scores import ScoredTokens, first_occurrences, windows
+from hammingmark.watermarks.synthid.card import shipped_card
+from hammingmark.watermarks.synthid.config import SynthIDConfig
+from hammingmark.watermarks.synthid.g_statistics import (
     PARTS,
     GStatistic,
     LikelihoodRatio,
     WeightedMean,
     falling_weights,
 )
-from hammingmark.core.g_values import TABLE_SIZE, GValueHash, Hashing, share_of_ones
-from hammingmark.core.lattice_null import LatticeNull
-from hammingmark.core.repeated_contexts import first_in, is_new
-from hammingmark.core.token_scores import ScoredTokens, first_occurrences, windows
-from hammingmark.core.tournament import play
-from hammingmark.keys import WatermarkKey
-from hammingmark.method_config import TokenizerId
-from hammingmark.records import DecodingStep
-from hammingmark.watermarks.synthid.card import shipped_card
-from hammingmark.watermarks.synthid.config import SynthIDConfig
+from hammingmark.watermarks.synthid.g_values import TABLE_SIZE, GValueHash, Hashing, share_of_ones
 from hammingmark.watermarks.synthid.key_search import best_keys
+from hammingmark.watermarks.synthid.tournament import first_in, is_new, play
 
 if TYPE_CHECKING:
     import torch

@@ -1,0 +1,1 @@
+"""Studies that shaped the package: training, cryptanalysis, security. Not shipped."""

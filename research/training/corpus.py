@@ -1,0 +1,281 @@
+"""Passages of human prose, for training and held out, from corpora of the model store.
+
+    python -m research.training.corpus --out research/training/data/passages.jsonl
+
+One JSON record a line: ``id``, ``genre``, ``split`` (``train`` or ``heldout``) and ``sentences``, 8
+to 16 in the order of their document. A document is wholly in one split. The same seed gives the
+same file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import json
+import re
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from hammingmark.assembly.environment import model_store
+from hammingmark.assembly.parts import load_splitter
+from hammingmark.protocols import Splitter
+from research.training import plain, wikitext
+from research.training.passages import Novelty, passages
+
+Split = Literal["train", "heldout"]
+Reader = Callable[[str], list[str]]
+"""From a document's raw text to its sections of prose."""
+
+TRAIN = 7200
+HELDOUT = 400
+HELDOUT_SHARE = 0.1
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Genre:
+    """One corpus.
+
+    Attributes:
+        name: what its passages are called.
+        read: how its raw text is read.
+        share: its part of the training passages.
+        each: the most passages of one document.
+    """
+
+    name: str
+    read: Reader
+    share: float
+    each: int
+
+
+# Books are few, so each gives many passages; an encyclopedia has thousands of articles.
+WIKI100 = Genre("wiki100", plain.article_sections, share=0.17, each=20)
+ENWIK8 = Genre("enwik8", wikitext.sections, share=0.6, each=3)
+GUTENBERG = Genre("gutenberg", plain.book_sections, share=0.23, each=400)
+
+# Verse, plays and verses: no prose to cut into sentences.
+_NO_PROSE = {
+    "bible-kjv",
+    "blake-poems",
+    "milton-paradise",
+    "shakespeare-caesar",
+    "shakespeare-hamlet",
+    "shakespeare-macbeth",
+    "whitman-leaves",
+}
+
+_TITLE = re.compile(r"<title>(.*)</title>")
+_TEXT_START = re.compile(r'<text xml:space="preserve">')
+_NAMESPACE = re.compile(r"(?:Wikipedia|Image|Template|Category|Help|Portal|MediaWiki|User|Talk):")
+_LISTS = re.compile(
+    r"List of |Lists of |Timeline of |.*\(disambiguation\)"
+    r"|\d+(?:s)?(?: BC)?$|(?:January|February|March|April|May|June|July|August|September|October"
+    r"|November|December) \d+$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Sentences that follow on from each other in one document."""
+
+    id: str
+    genre: str
+    split: Split
+    sentences: list[str]
+
+
+def enwik8_pages(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Title and markup of each article of a Wikipedia export, redirects and lists left out."""
+    title = ""
+    text: list[str] | None = None
+    for line in lines:
+        if text is None:
+            if found := _TITLE.search(line):
+                title = html.unescape(found.group(1))
+            elif start := _TEXT_START.search(line):
+                text, line = [], line[start.end() :]
+        if text is not None:
+            body, end, _ = line.partition("</text>")
+            text.append(body)
+            if end:
+                markup, text = html.unescape("".join(text)), None
+                if not (markup[:9].upper() == "#REDIRECT" or _skips(title)):
+                    yield title, markup
+
+
+def _skips(title: str) -> bool:
+    return bool(_NAMESPACE.match(title) or _LISTS.match(title))
+
+
+def records(file: Path) -> dict[str, str]:
+    """Texts by their id, from a file of JSON Lines with ``text`` and perhaps ``id``."""
+    with file.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines if line.strip()]
+    return {str(row.get("id", number)): row["text"] for number, row in enumerate(rows)}
+
+
+def held_out(titles: Iterable[str], *, seed: int) -> set[str]:
+    """A tenth of the titles, at least one, by their hash: their order does not matter."""
+    ranked = sorted(set(titles), key=lambda title: (zlib.crc32(f"{seed} {title}".encode()), title))
+    return set(ranked[: ceil(HELDOUT_SHARE * len(ranked))])
+
+
+def draw(
+    documents: Mapping[str, str],
+    *,
+    genre: Genre,
+    split: Split,
+    most: int,
+    splitter: Splitter,
+    novelty: Novelty,
+    rng: np.random.Generator,
+) -> Iterator[Passage]:
+    """Passages of documents in random order, until there are ``most``."""
+    names = sorted(documents)
+    count = 0
+    for place in rng.permutation(len(names)):
+        name = names[place]
+        sections = genre.read(documents[name])
+        for number, sentences in enumerate(passages(sections, splitter, most=genre.each, rng=rng)):
+            if count == most:
+                return
+            if novelty.take(sentences):
+                count += 1
+                yield Passage(f"{genre.name}/{name}/{number}", genre.name, split, sentences)
+
+
+def build(
+    corpora: Sequence[tuple[Genre, Mapping[str, str], set[str]]],
+    *,
+    extras: Mapping[str, Mapping[str, str]],
+    train: int,
+    heldout: int,
+    splitter: Splitter,
+    seed: int,
+) -> list[Passage]:
+    """All passages, in random order.
+
+    They are drawn from the extras first, then from what is held out, then for training: a
+    passage that is nearly in two places goes to the evaluation, and training never sees it.
+
+    Args:
+        corpora: a genre, its documents, and which of them are held out.
+        extras: for each further genre its documents, all held out.
+        train: passages for training.
+        heldout: the most held-out passages of one genre.
+        splitter: cuts text into sentences.
+        seed: the same seed gives the same passages.
+    """
+    novelty = Novelty()
+    seeds = iter(np.random.SeedSequence(seed).spawn(1 + len(extras) + 2 * len(corpora)))
+    order = np.random.default_rng(next(seeds))
+    found: list[Passage] = []
+
+    def collect(genre: Genre, documents: Mapping[str, str], split: Split, most: int) -> None:
+        rng = np.random.default_rng(next(seeds))
+        found.extend(
+            draw(
+                documents,
+                genre=genre,
+                split=split,
+                most=most,
+                splitter=splitter,
+                novelty=novelty,
+                rng=rng,
+            )
+        )
+
+    for name, documents in extras.items():
+        extra = Genre(name, plain.text_sections, share=0.0, each=2)
+        collect(extra, documents, "heldout", heldout)
+    for genre, documents, out in corpora:
+        apart = {name: text for name, text in documents.items() if name in out}
+        collect(genre, apart, "heldout", heldout)
+    for genre, documents, out in corpora:
+        rest = {name: text for name, text in documents.items() if name not in out}
+        collect(genre, rest, "train", round(genre.share * train))
+    return [found[place] for place in order.permutation(len(found))]
+
+
+def load_corpora(*, seed: int) -> list[tuple[Genre, dict[str, str], set[str]]]:
+    """The three corpora of the model store, pulled on first use."""
+    store = model_store()
+    wiki100 = records(store.ensure("wiki100") / "wiki100.jsonl")
+    with (store.ensure("enwik8") / "enwik8").open(encoding="utf-8", errors="replace") as lines:
+        enwik8 = dict(enwik8_pages(lines))
+    books = records(store.ensure("gutenberg") / "gutenberg.jsonl")
+    books = {name: text for name, text in books.items() if name not in _NO_PROSE}
+    # One draw for both encyclopedias: they share titles, in versions of different years.
+    articles = held_out([*wiki100, *enwik8], seed=seed)
+    return [
+        (WIKI100, wiki100, articles),
+        (ENWIK8, enwik8, articles),
+        (GUTENBERG, books, held_out(books, seed=seed)),
+    ]
+
+
+def describe(found: Iterable[Passage]) -> str:
+    """Passages and sentences of each genre and split, as a table."""
+    groups: Counter[tuple[str, str]] = Counter()
+    sentences: Counter[tuple[str, str]] = Counter()
+    for passage in found:
+        groups[passage.genre, passage.split] += 1
+        sentences[passage.genre, passage.split] += len(passage.sentences)
+    rows = [f"{'genre':14}{'split':10}{'passages':>9}{'sentences':>11}"]
+    for (genre, split), count in sorted(groups.items(), key=lambda item: item[0][::-1]):
+        rows.append(f"{genre:14}{split:10}{count:9,}{sentences[genre, split]:11,}")
+    return "\n".join(rows)
+
+
+def _named_file(argument: str) -> tuple[str, Path]:
+    name, sign, file = argument.partition("=")
+    if not name or not sign or not Path(file).is_file():
+        raise argparse.ArgumentTypeError(f"{argument!r} should be NAME=FILE, and the file exist")
+    return name, Path(file)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Build the passages and write them."""
+    parser = argparse.ArgumentParser(prog="python -m research.training.corpus", description=__doc__)
+    parser.add_argument("--out", type=Path, default=DATA / "passages.jsonl")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--train", type=int, default=TRAIN, help="passages for training")
+    parser.add_argument("--heldout", type=int, default=HELDOUT, help="the most of each genre")
+    parser.add_argument(
+        "--extra",
+        type=_named_file,
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="a further genre from JSON Lines with a text field; held out, never trained on",
+    )
+    options = parser.parse_args(arguments)
+    begun = time.perf_counter()
+    found = build(
+        load_corpora(seed=options.seed),
+        extras={name: records(file) for name, file in options.extra},
+        train=options.train,
+        heldout=options.heldout,
+        splitter=load_splitter(),
+        seed=options.seed,
+    )
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with options.out.open("w", encoding="utf-8") as file:
+        for passage in found:
+            file.write(json.dumps(asdict(passage), ensure_ascii=False) + "\n")
+    print(describe(found))
+    print(f"{options.out}: {options.out.stat().st_size / 1e6:.1f} MB", end=", ")
+    print(f"{time.perf_counter() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

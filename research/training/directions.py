@@ -1,0 +1,85 @@
+"""Fit the common directions of an encoder: what the sentences of human texts have in common.
+
+    python -m research.training.directions --encoder minilm-robust --out FILE
+
+The mean of sentences, every genre counting alike, and the leading principal directions of the
+means of passages. Fitted on the training genres alone; ``research/training/spread.py`` shows on
+others what they are good for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from hammingmark.assembly.encoders import load_encoder
+from hammingmark.encoders.common_directions import CommonDirections
+from hammingmark.protocols import Encoder
+from research.training.rewrites import DATA, read_passages
+
+NUMBER = 32
+MOST = 1100
+"""Passages of one genre."""
+
+
+def embed_passages(
+    path: Path, encoder: Encoder, *, split: str, most: int, longest: int | None = None
+) -> dict[str, list[NDArray[np.float32]]]:
+    """The embeddings of passages by genre: (n, d) each.
+
+    Args:
+        path: of the passages.
+        encoder: embeds them.
+        split: which of them.
+        most: passages of one genre.
+        longest: sentences of a passage.
+    """
+    found: dict[str, list[list[str]]] = {}
+    for passage in read_passages(path, split=split):
+        rows = found.setdefault(passage["genre"], [])
+        if len(rows) < most:
+            rows.append(passage["sentences"][:longest])
+    every = [sentence for rows in found.values() for row in rows for sentence in row]
+    embeddings = iter(encoder.encode(every))
+    return {
+        genre: [np.stack([next(embeddings) for _ in row]) for row in rows]
+        for genre, rows in found.items()
+    }
+
+
+def fit(genres: dict[str, list[NDArray[np.float32]]], *, number: int) -> CommonDirections:
+    """The mean and the directions."""
+    mean = np.mean([np.concatenate(rows).mean(axis=0) for rows in genres.values()], axis=0)
+    means = np.stack([row.mean(axis=0) for rows in genres.values() for row in rows]) - mean
+    _, _, directions = np.linalg.svd(means.astype(np.float64), full_matrices=False)
+    return CommonDirections(
+        mean.astype(np.float32), np.ascontiguousarray(directions[:number], np.float32)
+    )
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--encoder", required=True, help="as for hammingmark, without directions")
+    parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
+    parser.add_argument("--number", type=int, default=NUMBER)
+    parser.add_argument("--most", type=int, default=MOST)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    genres = embed_passages(
+        given.passages, load_encoder(given.encoder), split="train", most=given.most
+    )
+    common = fit(genres, number=given.number)
+    save_file({"mean": common.mean, "directions": common.directions}, given.out)
+    content = given.out.read_bytes()
+    passages = {genre: len(rows) for genre, rows in genres.items()}
+    print(passages, hashlib.sha256(content).hexdigest(), len(content))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""What an encoder is worth under the bilinear rule, on held-out genres, by one number in the end.
+
+    python -m research.training.measure RUN ... --base FOLDER --rewrites FILES --pools FILE
+
+The mean of human text and the leading directions of text means are fitted on training genres and
+taken off first. No key is drawn: all figures are cosines, or follow from them (`forecast`).
+
+- ``kept``: the mean over neighbouring sentences of the product of the two cosines of a sentence
+  with its rewrite; ``far``: the share of products below 0.7;
+- ``neighbours``, ``pairs``: mean cosine of neighbouring sentences, of any two of a passage;
+- ``tau2``: mean cosine of a model's candidates for one sentence;
+- ``cost``: candidates per sentence where 0.3 of natural ones are accepted;
+- ``evidence``: bits per transition that are left after rewriting, where a sentence costs 2.6.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hammingmark.encoders.common_directions import CommonDirections
+from research.training.directions import fit
+from research.training.encoder import SentenceEncoder
+from research.training.forecast import candidates, evidence, threshold_of
+from research.training.rewrites import DATA, read_passages, read_rewrites
+
+Floats = NDArray[np.float32]
+ACCEPTANCE, COST, FAR = 0.3, 2.6, 0.7
+
+
+def load_encoder(base: Path, run: Path | None, device: str) -> SentenceEncoder:
+    """The base, with the additions of a run if one is named."""
+    rank = json.loads((run / "recipe.json").read_text())["rank"] if run else 0
+    encoder = SentenceEncoder(base, rank=rank, device=device)
+    if run:
+        encoder.load(run / "additions.safetensors")
+    encoder.eval()
+    return encoder
+
+
+def passages_of(path: Path, *, split: str, most: int) -> dict[str, list[list[str]]]:
+    """The first passages of each genre."""
+    found: dict[str, list[list[str]]] = {}
+    for passage in read_passages(path, split=split):
+        known = found.setdefault(passage["genre"], [])
+        if len(known) < most:
+            known.append(passage["sentences"])
+    return found
+
+
+def fit_common(encoder: SentenceEncoder, texts: list[list[str]], *, count: int) -> CommonDirections:
+    """What sentences of these texts have in common."""
+    rows = iter(encoder.encode([sentence for text in texts for sentence in text]))
+    return fit({"all": [np.stack([next(rows) for _ in text]) for text in texts]}, number=count)
+
+
+def pair_means(texts: list[Floats]) -> tuple[float, float]:
+    """Mean cosine of neighbours, and of any two sentences of a text."""
+    near, every = [], []
+    for text in texts:
+        cosines = text @ text.T
+        near.append(np.diagonal(cosines, 1))
+        every.append(cosines[np.triu_indices(len(text), 1)])
+    return float(np.concatenate(near).mean()), float(np.concatenate(every).mean())
+
+
+def products(texts: list[list[str]], kept: dict[str, float]) -> NDArray[np.float64]:
+    """For neighbours that were both rewritten, the product of their cosines with their rewrites."""
+    pairs = [pair for text in texts for pair in pairwise(text)]
+    return np.array(
+        [kept[one] * kept[other] for one, other in pairs if one in kept and other in kept]
+    )
+
+
+def measure(
+    encoder: SentenceEncoder,
+    common: CommonDirections,
+    passages: dict[str, list[list[str]]],
+    rewrites: dict[str, dict[str, str]],
+    pools: list[list[str]],
+) -> dict[str, object]:
+    """All figures of one encoder."""
+
+    def embed(sentences: list[str]) -> Floats:
+        return common.remove(encoder.encode(sentences))
+
+    report: dict[str, object] = {}
+    every: dict[str, list[NDArray[np.float64]]] = {}
+    for genre, texts in passages.items():
+        sentences = [sentence for text in texts for sentence in text]
+        made = embed(sentences)
+        parts = np.split(made, np.cumsum([len(text) for text in texts])[:-1])
+        neighbours, pairs = pair_means(parts)
+        row: dict[str, object] = {"neighbours": round(neighbours, 4), "pairs": round(pairs, 4)}
+        for name, table in rewrites.items():
+            known = [i for i, sentence in enumerate(sentences) if table.get(sentence, "").strip()]
+            if not known:
+                continue
+            others = embed([table[sentences[i]] for i in known])
+            cosines = (made[known] * others).sum(axis=1)
+            kept = {sentences[i]: float(c) for i, c in zip(known, cosines, strict=True)}
+            found = products(texts, kept)
+            every.setdefault(name, []).append(found)
+            row[name] = {
+                "kept": round(float(found.mean()), 4),
+                "far": round(float((found < FAR).mean()), 4),
+            }
+        report[genre] = row
+    if not pools:
+        return report
+    made = embed([sentence for pool in pools for sentence in pool])
+    parts = np.split(made, np.cumsum([len(pool) for pool in pools])[:-1])
+    tau2 = pair_means([part[1:] for part in parts])[1]
+    report["tau2"] = round(tau2, 4)
+    report["before"] = round(float(np.mean([(part[1:] @ part[0]).mean() for part in parts])), 4)
+    report["cost"] = round(candidates(threshold_of(ACCEPTANCE), tau2), 3)
+    left = {
+        name: evidence(np.concatenate(found), tau2=tau2, cost=COST) for name, found in every.items()
+    }
+    report["evidence"] = {name: round(value, 4) for name, value in left.items()} | {
+        "as written": round(evidence(np.ones(1), tau2=tau2, cost=COST), 4)
+    }
+    return report
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="*", type=Path, help="none for the base")
+    parser.add_argument("--base", type=Path, required=True)
+    parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
+    parser.add_argument("--genres", nargs="*", default=["c4", "cnn", "booksum"])
+    parser.add_argument("--rewrites", type=Path, nargs="*", default=[])
+    parser.add_argument("--pools", type=Path, help="by training.pools draw, of held-out openings")
+    parser.add_argument("--most", type=int, default=120, help="held-out passages of each genre")
+    parser.add_argument("--fit", type=int, default=800, help="training passages of each genre")
+    parser.add_argument("--directions", type=int, default=32)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    heldout = passages_of(given.passages, split="heldout", most=given.most)
+    passages = {genre: heldout[genre] for genre in given.genres if genre in heldout}
+    fitting = passages_of(given.passages, split="train", most=given.fit)
+    human = [text for texts in fitting.values() for text in texts]
+    rewrites = {path.name.partition(".")[0]: read_rewrites(path) for path in given.rewrites}
+    pools = []
+    if given.pools:
+        rows = (row["sentences"] for row in read_passages(given.pools))
+        pools = [row for row in rows if len(row) > 4]
+    report = {}
+    for run in given.runs or [None]:
+        encoder = load_encoder(given.base, run, given.device)
+        common = fit_common(encoder, human, count=given.directions)
+        name = run.name if run else "base"
+        report[name] = measure(encoder, common, passages, rewrites, pools)
+        print(name, json.dumps(report[name]), flush=True)
+    if given.out:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        given.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

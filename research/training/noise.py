@@ -1,0 +1,321 @@
+"""Cheap rewriters: the same sentence, said or typed a little differently.
+
+Each takes a sentence and the dice, and gives a sentence back; where its rule finds nothing to
+change, the same one. They stand for the careless half of what happens to a text on its way: they
+keep nearly all of the meaning, and an encoder should not care. No model is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from hammingmark.attacks.contractions import Contractions
+from hammingmark.attacks.typos import slip
+from research.training import spelling
+
+Dice = np.random.Generator
+Rewriter = Callable[[str, Dice], str]
+
+FEWEST_WORDS = 3
+"""No rewriter leaves fewer words, if the sentence had more."""
+
+_DELETED = (0.1, 0.3)
+_TYPO_RATE = 0.08
+
+_LETTERS_ONLY = re.compile(r"[^\W\d_]+")
+_FINAL = re.compile(r"([.!?]+)([\"'”’)]*)$")
+
+_LEADING = re.compile(
+    r"(?P<first>(?:In|On|At|After|Before|During|Since|Until|When|While|Although|Though|Because|If|As"
+    r"|By|For|From|With|Without|Under|Throughout|Despite|Following|According to|Once|Unless|Upon"
+    r"|Among|Outside|Inside|Near|Around|Between) [^,;:()\"]+), (?P<main>[^;:]+?)(?P<end>[.!?])$"
+)
+_ADVERB = re.compile(
+    r"(?P<first>However|Therefore|Moreover|Nevertheless|Furthermore|Consequently|Today|Later"
+    r"|Eventually|Finally|Meanwhile|Recently|Currently|Originally|Sometimes|Instead|Thus|Initially"
+    r"|Usually|Generally|Traditionally|Historically|For example|For instance|In fact|Of course"
+    r"|As a result|In addition|At first), (?P<main>[^;:]+?)(?P<end>[.!?])$"
+)
+_TRAILING = re.compile(
+    r"(?P<main>[^,;:]+), (?P<last>(?:although|though|while|because|when|if|after|before|since"
+    r"|as soon as|once|unless|until) [^,;:]+?)(?P<end>[.!?])$"
+)
+_HANGING = re.compile(r", (?:where|but|while|although) ")
+_BOUND = re.compile(r", (?:which|who|whose|whom) ")
+_LONGEST_LEADING = 14
+_LIST_WORDS = 10
+# A name keeps its capital when it moves into the sentence; these words do not have one.
+# fmt: off
+_SMALL = (
+    "the", "a", "an", "he", "she", "it", "they", "we", "you", "this", "that", "these", "those",
+    "his", "her", "its", "their", "our", "my", "your", "some", "many", "most", "several", "all",
+    "both", "each", "every", "no", "there", "in", "on", "at", "by", "for", "from", "with",
+)
+# fmt: on
+_NEVER_MAIN = ("and", "but", "or", "nor", "so", "which", "who")
+
+_BRACKETED = re.compile(r"\s+\([^()]*\)")
+_DASHED = re.compile(r"\s*(?:--|—| – | - )[^—()!?\"]{3,80}?(?:--|—| – | - )\s*")
+_RELATIVE = re.compile(r", (?:which|who|whose|where|whom) [^,;:()\"]{3,80},")
+
+
+def delete_words(sentence: str, rng: Dice) -> str:
+    """Leave out 10 to 30 % of the words, at least one."""
+    words = sentence.split()
+    count = max(1, round(rng.uniform(*_DELETED) * len(words)))
+    count = min(count, len(words) - FEWEST_WORDS)
+    if count < 1:
+        return sentence
+    gone = set(rng.choice(len(words), size=count, replace=False).tolist())
+    return " ".join(word for place, word in enumerate(words) if place not in gone)
+
+
+def change_case(sentence: str, rng: Dice) -> str:
+    """Write all of it small, or the first letter, or as a headline."""
+    return _one_of([str.lower, _small_start, _headline], sentence, rng)
+
+
+def change_punctuation(sentence: str, rng: Dice) -> str:
+    """Drop or swap one to three kinds of marks: the final one, commas, quotes, dashes."""
+    moves = [_no_end, _other_end, _no_commas, _one_comma_less, _more_commas]
+    moves += [_no_quotes, _curly_quotes, _no_semicolon, _other_dash, _no_hyphens]
+    useful = [move for move in moves if move(sentence) != sentence]
+    if not useful:
+        return sentence
+    count = min(len(useful), int(rng.integers(1, 4)))
+    for place in rng.choice(len(useful), size=count, replace=False):
+        sentence = useful[place](sentence)
+    return sentence
+
+
+def change_contractions(sentence: str, rng: Dice) -> str:
+    """Write short forms out, or pull long ones together."""
+    ways = [Contractions(way="expand"), Contractions(way="contract")]
+    return _one_of([partial(way.change, rng=rng) for way in ways], sentence, rng)
+
+
+def change_spelling(sentence: str, rng: Dice) -> str:
+    """Spell the British or the American way, and write numbers as digits or as words."""
+    ways = [spelling.to_british, spelling.to_american, spelling.to_digits, spelling.to_words]
+    return _one_of([*ways, spelling.without_separators], sentence, rng)
+
+
+def move_clause(sentence: str, rng: Dice) -> str:
+    """Say a leading clause last, or one at the end first, where a comma marks it."""
+    return _one_of([_leading_last, _adverb_last, _trailing_first], sentence, rng)
+
+
+def drop_aside(sentence: str, rng: Dice) -> str:
+    """Leave out what stands in brackets, between dashes, or in a clause between commas."""
+    return _one_of([_no_brackets, _no_dashes, _no_relative], sentence, rng)
+
+
+def swap_words(sentence: str, rng: Dice) -> str:
+    """Exchange one or two pairs of neighbours inside the sentence."""
+    words = sentence.split()
+    free = [place for place in range(1, len(words) - 2) if _pair_is_free(words, place)]
+    if not free:
+        return sentence
+    count = min(len(free), int(rng.integers(1, 3)))
+    for place in rng.choice(free, size=count, replace=False):
+        words[place], words[place + 1] = words[place + 1], words[place]
+    return " ".join(words)
+
+
+def mistype(sentence: str, rng: Dice) -> str:
+    """Slips of the finger in about one word of twelve, at least in one."""
+    words = sentence.split()
+    long = [place for place, word in enumerate(words) if len(_letters(word)) >= 4]
+    if not long:
+        return sentence
+    count = min(len(long), max(1, int(rng.binomial(len(words), _TYPO_RATE))))
+    for place in rng.choice(long, size=count, replace=False):
+        letters = _letters(words[place])
+        words[place] = words[place].replace(letters[1:], slip(letters[1:], rng), 1)
+    return " ".join(words)
+
+
+REWRITERS: Mapping[str, Rewriter] = {
+    "delete_words": delete_words,
+    "change_case": change_case,
+    "change_punctuation": change_punctuation,
+    "change_contractions": change_contractions,
+    "change_spelling": change_spelling,
+    "move_clause": move_clause,
+    "drop_aside": drop_aside,
+    "swap_words": swap_words,
+    "mistype": mistype,
+}
+
+
+def rewrite(
+    sentence: str, rng: Dice, *, names: Sequence[str] = tuple(REWRITERS), most: int = 3
+) -> str:
+    """One to ``most`` of the named rewriters, one after the other, of those that change it.
+
+    Args:
+        sentence: the sentence.
+        rng: the dice.
+        names: keys of ``REWRITERS``.
+        most: the largest number to apply.
+    """
+    wanted = int(rng.integers(1, most + 1))
+    changed = 0
+    for place in rng.permutation(len(names)):
+        if changed == wanted:
+            break
+        after = REWRITERS[names[place]](sentence, rng)
+        if after != sentence:
+            sentence, changed = after, changed + 1
+    return sentence
+
+
+def _one_of(ways: Sequence[Callable[[str], str]], sentence: str, rng: Dice) -> str:
+    """The result of one way that changes the sentence, or the sentence."""
+    changed = [after for way in ways if (after := way(sentence)) != sentence]
+    return changed[int(rng.integers(len(changed)))] if changed else sentence
+
+
+def _letters(word: str) -> str:
+    return max(_LETTERS_ONLY.findall(word), key=len, default="")
+
+
+def _enough(text: str, sentence: str) -> str:
+    """The new text, unless too little is left of it."""
+    return text if len(text.split()) >= FEWEST_WORDS else sentence
+
+
+# Case.
+
+
+def _small_start(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _headline(sentence: str) -> str:
+    return " ".join(word[:1].upper() + word[1:] for word in sentence.split())
+
+
+# Punctuation.
+
+
+def _no_end(sentence: str) -> str:
+    return _FINAL.sub(r"\2", sentence)
+
+
+def _other_end(sentence: str) -> str:
+    return _FINAL.sub(lambda end: ("..." if end[1] == "." else ".") + end[2], sentence)
+
+
+def _no_commas(sentence: str) -> str:
+    return re.sub(r",(?!\d)", "", sentence)
+
+
+def _one_comma_less(sentence: str) -> str:
+    return re.sub(r",(?!\d)", "", sentence, count=1)
+
+
+def _more_commas(sentence: str) -> str:
+    return re.sub(r"(?<=\w) (and|but|or|which|because|while) ", r", \1 ", sentence, count=1)
+
+
+def _no_quotes(sentence: str) -> str:
+    return re.sub(r"[\"“”]|(?<!\w)['‘]|['’](?!\w)", "", sentence)
+
+
+def _curly_quotes(sentence: str) -> str:
+    opened = re.sub(r"(^|[\s(])\"", r"\1“", sentence)
+    return opened.replace('"', "”").replace("'", "’")
+
+
+def _no_semicolon(sentence: str) -> str:
+    return sentence.replace(";", ",")
+
+
+def _other_dash(sentence: str) -> str:
+    return re.sub(r"\s*(?:--|—|–(?!\d))\s*", ", ", sentence).strip(", ")
+
+
+def _no_hyphens(sentence: str) -> str:
+    return re.sub(r"(?<=[a-z])-(?=[a-z])", " ", sentence)
+
+
+# The order of clauses.
+
+
+def _leading_last(sentence: str) -> str:
+    found = _LEADING.match(sentence)
+    if not found or len(found["first"].split()) > _LONGEST_LEADING or _ADVERB.match(sentence):
+        return sentence
+    if not _can_stand_first(found["main"]):
+        return sentence
+    # Before a clause that hangs on the main one: "He moved to Rome in 1689, where he died."
+    head, tail = _split_hanging(found["main"])
+    return f"{_capital(head)} {_small_start(found['first'])}{tail}{found['end']}"
+
+
+def _adverb_last(sentence: str) -> str:
+    found = _ADVERB.match(sentence)
+    if not found or not _can_stand_first(found["main"]):
+        return sentence
+    return f"{_capital(found['main'])}, {_small_start(found['first'])}{found['end']}"
+
+
+def _trailing_first(sentence: str) -> str:
+    found = _TRAILING.match(sentence)
+    if not found or len(found["main"].split()) < FEWEST_WORDS:
+        return sentence
+    main = found["main"]
+    if main.split()[0].lower() in _SMALL:
+        main = _small_start(main)
+    return f"{_capital(found['last'])}, {main}{found['end']}"
+
+
+def _can_stand_first(main: str) -> bool:
+    """Whether it is a clause: not the next item of a list, not joined on.
+
+    An early comma is most often that of a list. A clause with "which" or "who" must stay beside
+    the word it speaks of.
+    """
+    words = main.split()
+    if len(words) < FEWEST_WORDS or words[0].lower() in _NEVER_MAIN or _BOUND.search(main):
+        return False
+    head, tail = _split_hanging(main)
+    before = head.partition(",")[0]
+    return len(before.split()) >= _LIST_WORDS or (before == head and bool(tail)) or before == main
+
+
+def _split_hanging(main: str) -> tuple[str, str]:
+    found = _HANGING.search(main)
+    return (main[: found.start()], main[found.start() :]) if found else (main, "")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# Asides.
+
+
+def _no_brackets(sentence: str) -> str:
+    return _enough(_BRACKETED.sub("", sentence).strip(), sentence)
+
+
+def _no_dashes(sentence: str) -> str:
+    return _enough(_DASHED.sub(" ", sentence).strip(), sentence)
+
+
+def _no_relative(sentence: str) -> str:
+    return _enough(_RELATIVE.sub("", sentence), sentence)
+
+
+# Words and letters.
+
+
+def _pair_is_free(words: Sequence[str], place: int) -> bool:
+    first, second = words[place], words[place + 1]
+    return first.isalpha() and second.isalpha() and first != second

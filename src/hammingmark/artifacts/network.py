@@ -1,0 +1,187 @@
+"""Networks that make of an embedding the numbers whose signs bias tokens.
+
+They keep likeness: texts that mean the same get nearly the same signs, others unrelated ones. One
+is trained for an encoder by ``python -m research.training.transform``; that of the default encoder
+comes with the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib.resources import files as resources
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.artifacts.card import SUFFIX, card_content, content_hash, read_card, write_card
+from hammingmark.errors import InputError
+from hammingmark.keys.config import EncoderId
+from hammingmark.protocols import FloatArray
+
+FORMAT = "hammingmark-transform"
+MAKE = "python -m research.training.transform --encoder NAME --out FILE"
+_FOLDER = "networks"
+_NUMBERS = {"contexts": int, "seed": int, "steps": int, "loss": float}
+
+
+@dataclass(frozen=True, slots=True)
+class TransformProvenance:
+    """Where a network comes from.
+
+    Attributes:
+        contexts: how many texts it was trained on.
+        sha256: of these, in hex.
+        seed: of the random generator.
+        steps: of training.
+        loss: at its end.
+        version: of this package.
+        torch: version of the library.
+    """
+
+    contexts: int
+    sha256: str
+    seed: int
+    steps: int
+    loss: float
+    version: str
+    torch: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransformNetwork:
+    """A network of one encoder.
+
+    Attributes:
+        encoder: whose embeddings it takes.
+        layers: matrices (out, in) and what is added, (out,): one to the inner width, residual
+            blocks, and one to the numbers whose signs are taken.
+        provenance: where it comes from.
+        digest: by which a key knows it again; empty before it is written.
+    """
+
+    encoder: EncoderId
+    layers: tuple[tuple[FloatArray, FloatArray], ...]
+    provenance: TransformProvenance
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        sizes = [self.encoder.dimension]
+        for weights, bias in self.layers:
+            fits = weights.ndim == 2 and weights.shape[1] == sizes[-1]
+            fits = fits and bias.shape == weights.shape[:1] and min(weights.shape) > 0
+            if not fits or not (np.isfinite(weights).all() and np.isfinite(bias).all()):
+                raise InputError(
+                    "The layers of this network do not fit each other; train it again."
+                )
+            sizes.append(len(bias))
+        if len(self.layers) < 2 or len(set(sizes[1:-1])) > 1:
+            raise InputError("The inner layers of this network differ in size; train it again.")
+
+    @property
+    def size(self) -> int:
+        """How many numbers it makes of an embedding."""
+        return len(self.layers[-1][1])
+
+
+def save_transform(network: TransformNetwork) -> bytes:
+    """A network as a safetensors file of numbers of 16 bits."""
+    arrays = {
+        f"{kind}{number}": each
+        for number, layer in enumerate(network.layers)
+        for kind, each in zip(("weights", "bias"), layer, strict=True)
+    }
+    about = {"encoder": asdict(network.encoder), **asdict(network.provenance)}
+    return write_card(arrays, about, kind=FORMAT)
+
+
+def read_transform(content: bytes) -> TransformNetwork:
+    """The network that `save_transform` wrote.
+
+    Raises:
+        InputError: it is none, or damaged.
+    """
+    try:
+        arrays, about = read_card(content, kind=FORMAT)
+        layers = tuple(
+            (arrays[f"weights{number}"], arrays[f"bias{number}"])
+            for number in range(len(arrays) // 2)
+        )
+        given = {each.name: about[each.name] for each in fields(TransformProvenance)}
+        encoder = EncoderId(**about["encoder"])
+        for name, value in given.items():
+            if type(value) is not _NUMBERS.get(name, str):
+                raise TypeError
+    except (LookupError, TypeError, ValueError):
+        raise InputError(
+            f"This is no network for a method, or a damaged one; train one with: {MAKE}"
+        ) from None
+    return TransformNetwork(encoder, layers, TransformProvenance(**given), content_hash(content))
+
+
+def shipped_transform(encoder: EncoderId) -> TransformNetwork | None:
+    """The network of this encoder that comes with the package, if there is one."""
+    for entry in (resources("hammingmark.artifacts") / _FOLDER).iterdir():
+        if entry.name == f"{encoder.name}{SUFFIX}":
+            network = read_transform(entry.read_bytes())
+            if network.encoder.fingerprint == encoder.fingerprint:
+                return network
+    return None
+
+
+def transform_for(encoder: EncoderId, file: str = "", *, digest: str = "") -> TransformNetwork:
+    """The network for a key of this encoder: that of a file, or the shipped one.
+
+    Args:
+        encoder: the key's.
+        file: where it is; by default with the package.
+        digest: which one it must be; by default any.
+
+    Raises:
+        InputError: it is another one, or there is none; says what to do.
+    """
+    if file:
+        network = read_transform(card_content(Path(file).expanduser(), what="network"))
+        if network.encoder.fingerprint != encoder.fingerprint:
+            raise InputError(
+                f"The network {file} is for the encoder {network.encoder.name!r} (fingerprint "
+                f"{network.encoder.fingerprint[:12]}), and this key for {encoder.name!r} "
+                f"({encoder.fingerprint[:12]}). Train one with: {MAKE}"
+            )
+    else:
+        shipped = shipped_transform(encoder)
+        if shipped is None:
+            raise InputError(
+                f"No network for the encoder {encoder.name!r} comes with the package. Train one "
+                f"with `{MAKE}` and give it to the key with --set network=FILE; or do without, "
+                "with --set network=projection."
+            )
+        network = shipped
+    if digest and network.digest != digest:
+        raise InputError(
+            f"The key was made with another network than {file or 'the one of this version'}: its "
+            f"digest is {digest[:12]}, and that of this one {network.digest[:12]}. Use the file "
+            "that the key was made with."
+        )
+    return network
+
+
+Layer = tuple[FloatArray, FloatArray]
+"""A matrix (out, in) and what is added, (out,)."""
+
+
+def apply_network(rows: FloatArray, layers: Sequence[Layer]) -> NDArray[np.float64]:
+    """Rows (n, d) to (n, o): x = relu(A x), x = x + relu(B x) for each inner layer, C x."""
+    first, *blocks, last = [(w.astype(np.float64), b.astype(np.float64)) for w, b in layers]
+    x = np.maximum(rows.astype(np.float64) @ first[0].T + first[1], 0.0)
+    for weights, bias in blocks:
+        x = x + np.maximum(x @ weights.T + bias, 0.0)
+    values: NDArray[np.float64] = x @ last[0].T + last[1]
+    return values
+
+
+def balanced_signs(values: NDArray[np.floating]) -> FloatArray:
+    """1 where a number is above the mean of its row, otherwise -1: (n, o) to the same."""
+    means = values.mean(axis=1, keepdims=True) if values.size else 0.0
+    return np.where(values > means, 1.0, -1.0).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Continuous batching for models of transformers: slots, their caches, their draws."""

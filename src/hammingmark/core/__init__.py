@@ -1,1 +1,0 @@
-"""Arithmetic: pure functions on arrays, and the closed forms they are held to."""

@@ -1,0 +1,1 @@
+"""Texts to verdicts: reading, the search among keys, the detector."""

@@ -1,0 +1,85 @@
+"""What a catalogue entry is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hammingmark.models.sources import Source, download_size
+
+Role = Literal["encoder", "generator", "translator", "corpus", "lexicon"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """One file of a model.
+
+    Attributes:
+        name: its path in the model's folder, with forward slashes.
+        sha256: the only content that is accepted.
+        size: bytes.
+        sources: where to get it, the first choice first.
+    """
+
+    name: str
+    sha256: str
+    size: int
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderCard:
+    """How to run an encoder.
+
+    Attributes:
+        runtime: the encoder of that name in the registry.
+        pooling: how token vectors become one sentence vector.
+        max_tokens: tokens of a sentence that are read; the rest is cut.
+        dimension: d, the length of an embedding.
+        prefix: text to put before every sentence.
+        language: the language it was trained on; empty for many.
+    """
+
+    runtime: Literal["onnx", "static", "sbert"]
+    pooling: Literal["mean", "cls"]
+    max_tokens: int
+    dimension: int
+    prefix: str = ""
+    language: str = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorCard:
+    """How to run a generator.
+
+    Attributes:
+        file: the GGUF file in the model's folder.
+        context: tokens it was trained to see at once.
+        chat: whether it carries a chat template.
+    """
+
+    file: str
+    context: int
+    chat: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One entry of the catalogue."""
+
+    name: str
+    role: Role
+    licence: str
+    description: str
+    files: tuple[ModelFile, ...]
+    card: EncoderCard | GeneratorCard | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def download_size(self) -> int:
+        """Bytes to download when every file comes from its first source."""
+        return download_size(file.sources[0] for file in self.files)

@@ -1,1 +1,0 @@
-"""The two flows: text to verdict, prompt to marked text."""

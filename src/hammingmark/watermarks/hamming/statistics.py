@@ -1,0 +1,419 @@
+"""What each transition adds to a statistic.
+
+Every statistic is a sum over transitions, so that one pass serves the whole text, any window of
+it, and any number of keys. Arrays are laid out sentences first, then keys, then bits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hammingmark.errors import InputError
+from hammingmark.watermarks._shared.hashing import hash_bits, match_counts
+from hammingmark.watermarks.hamming import theory
+from hammingmark.watermarks.hamming.residual import residual_of
+from hammingmark.watermarks.hamming.soft import (
+    accepted_before,
+    agreement,
+    soft_acceptance,
+    soft_moments,
+    widened,
+)
+
+DoubleArray = NDArray[np.float64]
+
+_GRID = 4096  # steps in which the natural match probability is told apart
+
+DETECTION_SOFTNESS = 0.5
+"""The softness at which the soft statistic looks at text that was marked with a hard ball."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """What a marked text is expected to look like when it is tested.
+
+    A wrong expectation costs power and nothing else: the p-value is taken over keys.
+
+    Attributes:
+        flip: probability that an edit turns a match into a mismatch or back, for every bit.
+        free: probability that a transition was never constrained (an insertion, a fallback).
+        edited: probability that a transition's sentences were paraphrased (margin statistic only).
+        blur: how far paraphrasing moves a projection, in units of its own spread; a bit nearer to
+            its hyperplane than this is then unreliable (margin statistic only).
+    """
+
+    flip: float = 0.02
+    free: float = 0.05
+    edited: float = 0.5
+    blur: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.flip < 0.5 and 0.0 <= self.free < 1.0 and 0.0 <= self.edited <= 1.0):
+            raise InputError(
+                "An alternative needs 0 < flip < 1/2, 0 <= free < 1 and 0 <= edited <= 1."
+            )
+        if not self.blur > 0.0:
+            raise InputError(f"An alternative needs a positive blur, not {self.blur}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What decides a statistic beside the text.
+
+    Attributes:
+        bits: m.
+        threshold: T; whole for a hard ball.
+        alternative: what marked text should look like.
+        softness: s of a soft ball, 0 for a hard one.
+        residual: whether a sentence is compared with the residual of the next or all of it.
+    """
+
+    bits: int
+    threshold: float
+    alternative: Alternative
+    softness: float = 0.0
+    residual: bool = False
+
+
+def natural_match(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
+    """Probability over keys that one bit matches at these cosines; 1/2 for all residuals."""
+    return theory.match_probability(np.zeros_like(similarity) if rule.residual else similarity)
+
+
+def natural_acceptance(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
+    """a, the probability over keys that pairs at these cosines satisfy the rule."""
+    matching = natural_match(similarity, rule=rule)
+    return soft_acceptance(rule.bits, rule.threshold, matching, softness=rule.softness)
+
+
+def grid_steps(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.intp]:
+    """The step of the grid nearest to the natural match probability at each cosine."""
+    return np.rint(natural_match(similarity, rule=rule) * _GRID).astype(np.intp)
+
+
+class Statistic(ABC):
+    """One statistic under one rule: what a transition adds to it, under any number of keys.
+
+    Args:
+        rule: m, T and the alternative.
+
+    Attributes:
+        name: by which a user asks for it.
+        is_ratio: whether it is a sum of log-likelihood ratios; the others are averaged.
+    """
+
+    name: ClassVar[str]
+    is_ratio: ClassVar[bool] = False
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        self._table, self._best, self._centre = _grids(type(self), rule)
+
+    def best(self, steps: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The most that any key could give transitions at these steps of the grid: (n,)."""
+        return self._best[steps]
+
+    def centre(self, steps: NDArray[np.intp]) -> NDArray[np.float64]:
+        """What to take off each increment before windows are compared: (n,).
+
+        A window only points at a marked passage if unmarked transitions pull its sum down. The
+        likelihood ratios do so by themselves; a vote or a share of bits is measured from the
+        middle between its natural mean and its mean under the rule.
+        """
+        return self._centre[steps]
+
+    def increments(self, pairs: Pairs) -> NDArray[np.float64]:
+        """What each of n pairs adds under each of k keys: (n, k)."""
+        places = pairs.matches() + (pairs.steps * (self._rule.bits + 1))[:, None]
+        return self._table.take(places)
+
+    @classmethod
+    @abstractmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """Worth of each match count, its maximum and its centre, at each natural probability.
+
+        Returns:
+            (grid, m + 1) flattened, or nothing where the worth is not one of match counts;
+            (grid,); (grid,).
+        """
+
+
+class EdgeVote(Statistic):
+    """The share of valid transitions (the paper's equation 9)."""
+
+    name = "edge_vote"
+
+    def increments(self, pairs: Pairs) -> NDArray[np.float64]:
+        """1 for a transition that satisfies the rule."""
+        rule = self._rule
+        if not rule.softness:
+            return super().increments(pairs)
+        degree = pairs.agreement(rule.softness)
+        votes: NDArray[np.float64] = (degree >= np.float32(rule.threshold)).astype(np.float64)
+        return votes
+
+    @classmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """1 from T on."""
+        votes = (np.arange(rule.bits + 1) >= rule.threshold).astype(np.float64)
+        natural = acceptance_grid(rule)
+        return np.tile(votes, len(natural)), np.ones_like(natural), (natural + 1.0) / 2.0
+
+
+class GlobalBits(Statistic):
+    """The share of matching bits (equation 10)."""
+
+    name = "global_bits"
+
+    @classmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """Matches over m."""
+        return _share_grids(rule, softness=0.0)
+
+
+class SoftBits(Statistic):
+    """The mean degree to which bits agree; a bit near its hyperplane counts less."""
+
+    name = "soft"
+
+    def increments(self, pairs: Pairs) -> NDArray[np.float64]:
+        """The soft match over m."""
+        shares = pairs.agreement(self._rule.softness or DETECTION_SOFTNESS) / self._rule.bits
+        return shares.astype(np.float64)
+
+    @classmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """The centre lies where that of the soft match does."""
+        return _share_grids(rule, softness=rule.softness or DETECTION_SOFTNESS)
+
+
+class Likelihood(Statistic):
+    """The log-likelihood ratio of "marked" against "not", given the similarities."""
+
+    name = "likelihood"
+    is_ratio = True
+    blurred: ClassVar[bool] = False
+
+    def increments(self, pairs: Pairs) -> NDArray[np.float64]:
+        """Of the match counts for a hard ball, otherwise of whether the rule was satisfied."""
+        if not (self._rule.softness or self.blurred):
+            return super().increments(pairs)
+        accepted = accepted_when_written(pairs, rule=self._rule, blurred=self.blurred)
+        natural = acceptance_grid(self._rule)[pairs.steps]
+        logs: NDArray[np.float64] = np.log(
+            _ratio(accepted, natural[:, None], self._rule.alternative)
+        )
+        return logs
+
+    @classmethod
+    def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+        """The ratio of each match count."""
+        natural = acceptance_grid(rule)
+        flat = np.zeros_like(natural)
+        if rule.softness or cls.blurred:
+            ceiling = np.log(_ratio(np.ones_like(natural), natural, rule.alternative))
+            return np.empty(0), ceiling, flat
+        probability = np.linspace(0.0, 1.0, _GRID + 1)
+        worth = theory.log_likelihood_ratio(
+            rule.bits,
+            int(rule.threshold),
+            probability,
+            rule.alternative.flip,
+            rule.alternative.free,
+            rest=probability,
+        )
+        return worth.ravel(), worth.max(axis=1), flat
+
+
+class Margin(Likelihood):
+    """The same with each bit weighted by its distance from its hyperplane."""
+
+    name = "margin"
+    blurred = True
+
+
+STATISTICS: Mapping[str, type[Statistic]] = {
+    kind.name: kind for kind in (Margin, Likelihood, SoftBits, GlobalBits, EdgeVote)
+}
+"""By name, the default first."""
+
+
+def _share_grids(rule: Rule, *, softness: float) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+    probability = np.linspace(0.0, 1.0, _GRID + 1)
+    natural = acceptance_grid(rule)
+    mean, spread = soft_moments(probability, softness=softness)
+    shares = np.arange(rule.bits + 1) / rule.bits
+    centre = mean + spread / np.sqrt(rule.bits) * theory.selection_shift(natural) / 2.0
+    return np.tile(shares, len(natural)), np.ones_like(natural), centre
+
+
+@lru_cache(maxsize=64)
+def _grids(kind: type[Statistic], rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+    return kind.grids(rule)
+
+
+class Pairs:
+    """Neighbouring sentences under some keys, as the rule sees them.
+
+    Args:
+        projections: of n sentences, (n, k, m).
+        similarity: cosine of neighbours, (n - 1,).
+        rule: m, and whether the second of two is seen whole or by its residual.
+        second: of n others, if each of the n is paired with one of these and not with its
+            neighbour, (n, k, m); then ``similarity`` is (n,), and so is what comes out.
+
+    Attributes:
+        steps: where on the grid of natural match probabilities each pair lies, (n - 1,).
+    """
+
+    def __init__(
+        self,
+        projections: NDArray[np.float32],
+        similarity: NDArray[np.float64],
+        *,
+        rule: Rule,
+        second: NDArray[np.float32] | None = None,
+    ) -> None:
+        self._bits = rule.bits
+        self._projections = projections
+        self.steps = grid_steps(similarity, rule=rule)
+        self._neighbours = second is None
+        self._second = second
+        if rule.residual:
+            first, behind = (
+                (projections[:-1], projections[1:]) if second is None else (projections, second)
+            )
+            self._second = residual_of(first, behind, similarity)
+
+    def matches(self) -> NDArray[np.uint8]:
+        """M, the number of matching bits: (n - 1, k)."""
+        before, after = self._both(hash_bits)
+        return match_counts(before, after, bits=self._bits)
+
+    def matching_bits(self) -> NDArray[np.bool_]:
+        """Which bits match: (n - 1, k, m)."""
+        before, after = self._both(lambda values: values >= 0.0)
+        matching: NDArray[np.bool_] = before == after
+        return matching
+
+    def agreement(self, softness: float) -> NDArray[np.float32]:
+        """M, the sum of the degrees to which bits agree: (n - 1, k)."""
+        before, after = self._both(lambda values: values)
+        return agreement(before, after, softness=softness)
+
+    def tanh(self, scale: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The hyperbolic tangents of x / scale, first and second sentences: (n - 1, k, m) each."""
+        return self._both(lambda values: np.tanh(values * np.float32(1.0 / scale)))
+
+    def _both(self, view: Callable[[NDArray[np.float32]], NDArray[Any]]) -> tuple[Any, Any]:
+        """Both sides in one view; a sentence that is seen whole is looked at once."""
+        seen = view(self._projections)
+        first = seen[:-1] if self._neighbours else seen
+        return first, seen[1:] if self._second is None else view(self._second)
+
+
+def accepted_when_written(pairs: Pairs, *, rule: Rule, blurred: bool = True) -> NDArray[np.float32]:
+    """The probability that each transition satisfied the rule before anyone touched the text.
+
+    If nobody reworded it, the matches tell. If it was reworded by logistic noise of scale s, the
+    sign of a projection x was the present one with probability (1 + tanh(|x| / s)) / 2, two
+    neighbouring bits matched with probability (1 + tanh(x / s) tanh(y / s)) / 2, and the number
+    of matches is Poisson-binomial: a bit close to its hyperplane says little either way.
+
+    Args:
+        pairs: n - 1 pairs of neighbours under k keys.
+        rule: m, T and the alternative.
+        blurred: whether it may have been reworded.
+
+    Returns:
+        (n - 1, k).
+    """
+    alternative = rule.alternative
+    if rule.softness:
+        return _softly_accepted(pairs, rule=rule, blurred=blurred)
+    untouched = _accepted_before_flips(rule).take(pairs.matches())
+    before, after = pairs.tanh(alternative.blur)
+    agree = np.ascontiguousarray(np.moveaxis(before * after, -1, 0))
+    agree *= np.float32(0.5 - alternative.flip)
+    agree += np.float32(0.5)
+    reworded = few_mismatches(agree, rule.bits - int(rule.threshold))
+    share = np.float32(alternative.edited)
+    accepted: NDArray[np.float32] = (1 - share) * untouched + share * reworded
+    return accepted
+
+
+def _softly_accepted(pairs: Pairs, *, rule: Rule, blurred: bool) -> NDArray[np.float32]:
+    """The same for a soft ball."""
+    alternative = rule.alternative
+    inside = pairs.agreement(rule.softness) >= np.float32(rule.threshold)
+    flip = np.float32(alternative.flip)
+    accepted: NDArray[np.float32] = np.where(inside, 1.0 - flip, flip).astype(np.float32)
+    if blurred:
+        share = np.float32(alternative.edited)
+        wide = widened(rule.softness, alternative.blur)
+        reworded = accepted_before(
+            *pairs.tanh(wide), threshold=rule.threshold, wide=wide, blur=alternative.blur
+        )
+        accepted = (1 - share) * accepted + share * reworded
+    return accepted
+
+
+def few_mismatches(match: NDArray[np.float32], allowed: int) -> NDArray[np.float32]:
+    """P(at most ``allowed`` of m independent bits differ), by a tree of truncated products.
+
+    Args:
+        match: probability that each bit matches, (m, ...).
+        allowed: m - T.
+
+    Returns:
+        (...).
+    """
+    terms = [match, 1.0 - match]  # terms[j]: probability of j mismatches within each group of bits
+    while len(terms[0]) > 1:
+        half = len(terms[0]) // 2
+        degree = min(allowed, 2 * (len(terms) - 1))
+        products = []
+        for total in range(degree + 1):
+            pairs = range(max(0, total - len(terms) + 1), min(total, len(terms) - 1) + 1)
+            summed = None
+            for j in pairs:
+                product = terms[j][:half] * terms[total - j][half : 2 * half]
+                summed = product if summed is None else np.add(summed, product, out=summed)
+            assert summed is not None
+            if len(terms[0]) % 2:
+                odd = terms[total][-1:] if total < len(terms) else np.zeros_like(summed[:1])
+                summed = np.concatenate([summed, odd])
+            products.append(summed)
+        terms = products
+    tail: NDArray[np.float32] = np.add.reduce([term[0] for term in terms[: allowed + 1]])
+    return tail
+
+
+@lru_cache(maxsize=32)
+def acceptance_grid(rule: Rule) -> NDArray[np.float64]:
+    """The natural acceptance at each step of the grid of natural match probabilities."""
+    grid = np.linspace(0.0, 1.0, _GRID + 1)
+    natural = soft_acceptance(rule.bits, rule.threshold, grid, softness=rule.softness)
+    return np.maximum(natural, 1e-12)
+
+
+@lru_cache(maxsize=32)
+def _accepted_before_flips(rule: Rule) -> NDArray[np.float32]:
+    """P(at least T bits matched before the flips | M match now): (m + 1,)."""
+    counts = np.arange(rule.bits + 1)
+    flip = rule.alternative.flip
+    kept = np.where(counts[:, None] > np.arange(rule.bits), 1.0 - flip, flip)
+    return few_mismatches(kept.T.astype(np.float32), rule.bits - int(rule.threshold))
+
+
+def _ratio(accepted: NDArray[Any], natural: NDArray[Any], alternative: Alternative) -> NDArray[Any]:
+    """Likelihood ratio of a transition that was constrained unless it was free."""
+    ratio: NDArray[Any] = alternative.free + (1.0 - alternative.free) * accepted / natural
+    return ratio

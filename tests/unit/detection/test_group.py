@@ -1,0 +1,160 @@
+"""Keys of several methods searched as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from hammingmark.assembly.detection import detector, detector_of_all
+from hammingmark.assembly.keys import new_key
+from hammingmark.detection.group import DetectorGroup, rank
+from hammingmark.errors import InputError
+from hammingmark.generation.generate import GenerationConfig, Writer
+from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.protocols import Splitter
+from hammingmark.records import Evidence, Passage, Prompt, Verdict
+from hammingmark.testing import FakeBackend, FakeEncoder
+from hammingmark.testing.fakes import paragraph
+from hammingmark.watermarks.hamming import HammingMark
+
+ENCODER = FakeEncoder()
+
+
+def key(number: int, method: str, **parameters: object) -> WatermarkKey:
+    made = new_key(ENCODER, method=method, parameters=parameters)
+    return replace(made, secret=Secret(number.to_bytes(32, "big")))
+
+
+def every(*keys: WatermarkKey, level: float = 0.01) -> DetectorGroup:
+    made = detector_of_all(keys, level=level, encoders=lambda name: ENCODER)
+    assert isinstance(made, DetectorGroup)
+    return made
+
+
+def write(own: WatermarkKey, splitter: Splitter, *, sentences: int = 14) -> str:
+    """A marked text."""
+    config = GenerationConfig(max_tokens=10_000, max_sentences=sentences)
+    made = Writer(FakeBackend(), splitter, ENCODER, HammingMark(own), config)
+    return made.write(Prompt("It rained."), seed=1).text
+
+
+def test_the_key_of_a_text_is_found_among_those_of_other_methods(splitter: Splitter) -> None:
+    own = key(1, "hamming")
+    text = write(own, splitter)
+    others = [key(2, "bilinear"), key(3, "bilinear"), key(4, "hamming", bits=10)]
+    alone = detector(own, encoder=ENCODER).judge(text)
+    found = every(*others, own).judge(text)
+    assert found.watermarked
+    assert (found.key_id, found.keys, found.level) == (own.id, 4, 0.01)
+    assert found.p_value == pytest.approx(min(1.0, 4 * (alone.p_value or 1.0)), rel=0.5)
+    assert "at most the level 0.01" in found.reason
+    assert not every(*others).judge(text).watermarked
+
+
+def test_the_level_holds_over_all_keys() -> None:
+    """Each of six keys of three kinds at a sixth of the level; texts know none of them."""
+    texts = [paragraph(Random(number)) for number in range(60)]
+    p_values = []
+    for number in range(10):
+        keys = [
+            key(100 * number + place, method)
+            for place, method in enumerate(("bilinear", "hamming", "random-code") * 2)
+        ]
+        p_values += [verdict.p_value for verdict in every(*keys).judge_many(texts)]
+    for level in (0.05, 0.2):
+        share = np.mean(np.array(p_values) <= level)
+        # Texts of one key go together: four standard errors of so many texts, twice.
+        assert share <= level + 8 * np.sqrt(level / len(p_values))
+
+
+def test_keys_of_one_kind_need_no_group() -> None:
+    made = detector_of_all([key(1, "hamming"), key(2, "hamming")], encoders=lambda name: ENCODER)
+    assert not isinstance(made, DetectorGroup)
+    assert made.keys == 2
+
+
+def test_what_cannot_be_searched_is_left_out() -> None:
+    mixed = [key(1, "pmark-online"), key(2, "bilinear"), key(3, "hamming")]
+    assert every(*mixed).keys == 2
+    edited = detector_of_all(
+        [*mixed, key(4, "semstamp")], edits=True, encoders=lambda name: ENCODER
+    )
+    assert edited.keys == 2
+    with pytest.raises(InputError, match="without the model that wrote"):
+        detector_of_all(mixed[:1], encoders=lambda name: ENCODER)
+    with pytest.raises(InputError, match="allows for edits"):
+        detector_of_all([key(4, "semstamp")], edits=True, encoders=lambda name: ENCODER)
+
+
+def test_a_text_with_nothing_to_judge_has_no_p_value() -> None:
+    verdict = every(key(1, "hamming"), key(2, "random-code")).judge("Well.")
+    assert verdict.watermarked is None
+    assert verdict.keys == 2
+
+
+def verdict(p_value: float | None, watermarked: bool | None, *passages: float) -> Verdict:
+    return Verdict(
+        watermarked=watermarked,
+        p_value=p_value,
+        reason="as it was",
+        level=0.01,
+        statistic="",
+        evidence=Evidence("sentence", (), None, 1.0),
+        pieces=(),
+        key_id=None,
+        passages=tuple(Passage(0, 2, each) for each in passages),
+    )
+
+
+def test_what_is_found_comes_first_then_passages_then_who_cannot_tell() -> None:
+    ordered = [
+        verdict(0.001, True),
+        verdict(0.002, True, 0.0001),
+        verdict(0.6, False, 0.001),
+        verdict(0.5, None, 0.002),
+        verdict(0.2, None),
+        verdict(None, None),
+        verdict(0.1, False),
+        verdict(0.3, False),
+    ]
+    assert sorted(Random(5).sample(ordered, len(ordered)), key=rank) == ordered
+
+
+def test_one_key_that_cannot_tell_is_enough_not_to_deny() -> None:
+    """In whichever order the keys are given."""
+    keys = [key(1, "hamming"), key(2, "random-code", codes=4)]
+    text = "The door was open. Somebody had been here."
+    alone = [detector(each, encoder=ENCODER).judge(text).watermarked for each in keys]
+    assert None in alone
+    for some in (keys, keys[::-1]):
+        assert every(*some).judge(text).watermarked is None
+
+
+def test_all_that_is_said_is_corrected_for_all_keys(splitter: Splitter) -> None:
+    """As if every key had been tried by one detector."""
+    text = " ".join(paragraph(Random(number)) for number in range(3))
+    others = [key(2, "bilinear"), key(3, "bilinear"), key(4, "simmark", gamma=0.1)]
+    alone = detector(others[2], encoder=ENCODER).judge(text)
+    own = replace(every(*others).detectors[1], among=7)
+    assert own.keys == 1
+    told = own.judge(text)
+    assert told.keys == own.searched == 7
+    assert told.p_value == pytest.approx(min(1.0, 7 * (alone.p_value or 0.0)))
+    assert told.attainable == pytest.approx(min(1.0, 7 * alone.attainable))
+    assert told.reason.endswith("It rests on no secret: anybody can compute it.")
+    drawn = detector(key(1, "hamming"), encoder=ENCODER)
+    long = write(key(1, "hamming"), splitter, sentences=40)
+    found, shared = (each.judge(long) for each in (drawn, replace(drawn, among=3)))
+    assert found.tail_estimate is not None
+    assert shared.tail_estimate == pytest.approx(3 * found.tail_estimate, rel=0.5)
+
+
+def test_what_nobody_waits_for_is_refused() -> None:
+    many = replace(detector(key(1, "hamming"), encoder=ENCODER, level=1e-6), among=300)
+    with pytest.raises(InputError, match=r"300 keys at the level 1e-06 .* 1,200,000,000 reference"):
+        many.judge(paragraph(Random(1)))
+    computed = replace(detector(key(1, "bilinear"), encoder=ENCODER, level=1e-6), among=300)
+    assert computed.judge(paragraph(Random(1))).keys == 300

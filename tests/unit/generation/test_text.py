@@ -1,0 +1,222 @@
+"""What a candidate adds to a text that is being written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from hammingmark.generation.text import AcceptedText, Addition, last_sentence
+from hammingmark.protocols import Splitter
+from hammingmark.records import Candidate, Message, Prompt, Sentences
+from hammingmark.text.punkt import PunktSplitter
+from hammingmark.text.sentencex import SentencexSplitter
+
+
+def candidate(text: str, *, finished: bool = False) -> Candidate:
+    pieces = tuple(word if i == 0 else f" {word}" for i, word in enumerate(text.split(" ")))
+    return Candidate(1, pieces, finished)
+
+
+def page(splitter: Splitter, *written: str) -> AcceptedText:
+    made = AcceptedText(Prompt("A prompt."), splitter)
+    for text in written:
+        addition = made.read(candidate(text, finished=True), cut=False)
+        assert addition is not None
+        made = made.with_addition(addition)
+    return made
+
+
+def read(
+    made: AcceptedText, text: str, *, finished: bool = False, cut: bool = False
+) -> Addition | None:
+    return made.read(candidate(text, finished=finished), cut=cut)
+
+
+def test_a_sentence_ends_where_the_next_begins(splitter: Splitter) -> None:
+    addition = read(page(splitter, "It rained."), " The river rose fast. Then")
+    assert addition is not None
+    assert addition.raw == " The river rose fast."
+    assert addition.sentence == "The river rose fast."
+    assert addition.tokens == 5  # the space before the first word is a piece of its own here
+    assert not addition.ends
+
+
+def test_an_unfinished_sentence_has_no_place_unless_it_is_the_last(splitter: Splitter) -> None:
+    made = page(splitter, "It rained.")
+    assert read(made, " The river rose") is None
+    for flags in ({"finished": True}, {"cut": True}):
+        addition = read(made, " The river rose", **flags)
+        assert addition is not None
+        assert addition.sentence == "The river rose"
+
+
+def test_a_candidate_that_changes_what_was_accepted_has_no_place(splitter: Splitter) -> None:
+    made = page(splitter, "He paid 3.")
+    assert read(made, "5 million for it. Then") is None  # "He paid 3.5 million for it."
+    assert read(made, "then he left. And") is None  # "3.then" runs on
+
+
+def test_headings_and_code_pass_through_before_the_sentence(splitter: Splitter) -> None:
+    text = "\n\n```python\nx = 1. y = 2.\n```\n\nThe code sets two names. Then"
+    addition = read(page(splitter, "Look here."), text)
+    assert addition is not None
+    assert addition.sentence == "The code sets two names."
+    assert "x = 1. y = 2." in addition.raw
+    assert [unit.carries for unit in addition.units] == [False, True]
+
+
+def test_curly_quotes_stay_in_the_text_and_not_in_the_sentence(splitter: Splitter) -> None:
+    addition = read(page(splitter, "It rained."), " “Run!” he said. Then")
+    assert addition is not None
+    assert "“Run!”" in addition.raw
+    assert '"Run!"' in addition.sentence
+
+
+def test_nothing_more_is_no_addition(splitter: Splitter) -> None:
+    assert read(page(splitter, "It rained."), "", finished=True) is None
+    assert read(page(splitter, "It rained."), "  ", finished=True) is None
+
+
+def test_what_is_written_splits_into_what_was_accepted(splitter: Splitter) -> None:
+    parts = ["It rained.", " Dr. Smith stayed in.", "\n\n- He read a book.", " He slept well!"]
+    made = page(splitter, *parts)
+    assert made.written == "".join(parts)
+    assert splitter.split(made.written).carrying == [
+        "It rained.",
+        "Dr. Smith stayed in.",
+        "He read a book.",
+        "He slept well!",
+    ]
+
+
+def test_enough_is_when_another_unit_has_begun(splitter: Splitter) -> None:
+    enough = page(splitter, "It rained.").enough()
+    assert not enough(" The river")
+    assert not enough(" The river rose fast.")
+    assert enough(" The river rose fast. T")
+    assert not enough("\n\n# A heading\n\n")
+    assert not enough("\n\n# A heading\n\nA sentence.")
+    assert enough("\n\n# A heading\n\nA sentence. B")
+
+
+def test_repetition_is_the_share_of_four_word_runs_seen_before(splitter: Splitter) -> None:
+    made = page(splitter, "The cat sat on the mat today.")
+    assert made.repeats("The cat sat on the mat today.") == 1.0
+    assert made.repeats("A dog ran over the hill.") == 0.0
+    assert made.repeats("The cat sat on the floor again.") == pytest.approx(2 / 4)
+    assert made.repeats("Too short.") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        (Prompt("One. Two is here."), "Two is here."),
+        (Prompt('He said "stop."'), 'He said "stop."'),
+        (Prompt("One. Two is not"), None),
+        (Prompt(""), None),
+        (Prompt("# A heading"), None),
+        (Prompt(messages=(Message("user", "Hello there. How are you?"),)), None),
+    ],
+)
+def test_the_first_centre_is_a_whole_last_sentence(
+    splitter: Splitter, prompt: Prompt, expected: str | None
+) -> None:
+    assert last_sentence(prompt, splitter) == expected
+
+
+def test_a_candidate_that_cannot_fit_is_given_up_at_its_first_token(splitter: Splitter) -> None:
+    enough = page(splitter, "It cost 3.").enough()
+    assert enough("5")  # would touch the full stop
+    assert not enough(" The")
+    assert not enough(" The river rose.")
+    assert enough(" The river rose. Then")
+
+
+def test_a_space_that_the_model_left_out_is_put_in(splitter: Splitter) -> None:
+    made = page(splitter, "It rained all day.")
+    addition = read(made, "The river rose. Then")
+    assert addition is not None
+    assert addition.raw == " The river rose."
+    assert made.with_addition(addition).sentences == ("It rained all day.", "The river rose.")
+
+
+def test_what_stands_between_two_sentences_is_drawn_with_the_second(splitter: Splitter) -> None:
+    made = page(splitter)
+    first = read(made, "It rained all day.\n\nThen")
+    assert first is not None
+    assert first.raw == "It rained all day."
+    made = made.with_addition(first)
+    for text, raw in ((" We slept. And", " We slept."), ("\n\nWe slept. And", "\n\nWe slept.")):
+        addition = read(made, text)
+        assert addition is not None
+        assert addition.raw == raw
+
+
+@dataclass
+class Counting:
+    """A splitter that counts the characters it is given."""
+
+    inner: SentencexSplitter | PunktSplitter
+    name: str = "counting"
+    characters: list[int] = field(default_factory=list)
+
+    def split(self, text: str) -> Sentences:
+        self.characters.append(len(text))
+        return self.inner.split(text)
+
+
+@dataclass
+class CountingRestarts(Counting):
+    def restarts(self, text: str, place: int) -> bool:
+        self.characters.append(len(text))
+        return self.inner.restarts(text, place)
+
+
+def written(splitter: Counting, gap: Callable[[int], str], count: int) -> tuple[AcceptedText, int]:
+    """A text of some sentences, and the most characters that were split for one of them."""
+    made = AcceptedText(Prompt("A prompt."), splitter)
+    most = 0
+    for index in range(count):
+        splitter.characters.clear()
+        text = f"{gap(index)}Word {index} was seen at the mill again. Then"
+        assert made.enough()(text)
+        addition = read(made, text)
+        assert addition is not None
+        made = made.with_addition(addition)
+        most = max(most, sum(splitter.characters))
+    return made, most
+
+
+@pytest.mark.parametrize("inner", [SentencexSplitter(), PunktSplitter()])
+@pytest.mark.parametrize(
+    "gap",
+    [
+        lambda index: " ",
+        lambda index: "\n\n",
+        lambda index: "\n- ",
+        lambda index: f"\n\n{index + 1}. ",
+        lambda index: "\n\n# Head\n" if index % 5 == 0 else " ",
+    ],
+    ids=["one paragraph", "paragraphs", "bullets", "numbers", "headings"],
+)
+def test_what_is_split_for_a_sentence_does_not_grow_with_the_text(
+    inner: SentencexSplitter | PunktSplitter, gap: Callable[[int], str]
+) -> None:
+    splitter = CountingRestarts(inner)
+    made, most = written(splitter, gap, 400)
+    _, soon = written(splitter, gap, 40)
+    assert most < 1.2 * soon
+    assert tuple(inner.split(made.written).carrying) == made.sentences
+    assert len(made.sentences) == 400
+
+
+def test_a_splitter_that_promises_nothing_reads_the_whole_text(splitter: Splitter) -> None:
+    counting = Counting(SentencexSplitter())
+    made, most = written(counting, lambda index: " ", 40)
+    assert counting.characters
+    assert max(counting.characters) > len(made.written)
+    restarting, less = written(CountingRestarts(SentencexSplitter()), lambda index: " ", 40)
+    assert restarting.written == made.written
+    assert less < most / 4

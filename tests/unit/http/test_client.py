@@ -1,0 +1,259 @@
+"""One HTTP service: what reaches it, and what does not reach the logs."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+from tests.forking import in_a_fork
+from tests.unit.backends.openai_server import KEY, Handler, Step, running, stall, status
+
+from hammingmark.errors import BackendError, InputError
+from hammingmark.http import client as endpoint_module
+from hammingmark.http.client import LONGEST_WAIT, Endpoint, Refused, retry_wait
+
+
+def endpoint(url: str, *, api_key: str | None = None, backoff: float = 0.01) -> Endpoint:
+    return Endpoint(
+        url, error=BackendError, api_key=api_key, timeout=60.0, retries=1, backoff=backoff
+    )
+
+
+def test_a_password_travels_in_a_header_and_a_query_stays(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with running() as server:
+        url = server.url.replace("//127", f"//user:{KEY}@127", 1) + "/?version=3"
+        made = endpoint(url)
+        assert made.url("/x") == f"{server.url}/x"
+        assert repr(made) == f"Endpoint({server.url!r})"
+        made.post("/completions", {"seed": 1, "max_tokens": 9})
+        made.close()
+        assert server.seen[0][0] == "/v1/completions?version=3"
+        assert server.keys[0] is not None
+        assert server.keys[0].startswith("Basic ")
+    assert KEY not in caplog.text
+
+
+async def read(response: httpx.Response) -> bytes:
+    return await response.aread()
+
+
+def test_what_is_asked_too_much_is_refused_to_whoever_streams() -> None:
+    with running() as server:
+        made = endpoint(server.url, backoff=30.0)
+        server.always = status(503, "full")
+        with pytest.raises(Refused, match=r"answered 503: full\. See") as caught:
+            made.loop().run(made.stream("/x", {}, read, is_final=lambda reason: reason == "full"))
+        assert (caught.value.status, caught.value.reason) == (503, "full")
+        made.close()
+
+
+def test_a_broken_tls_record_is_a_lost_connection() -> None:
+    async def broken(response: httpx.Response) -> None:
+        raise ssl.SSLError("bad record mac")
+
+    with running() as server:
+        made = endpoint(server.url)
+        with pytest.raises(BackendError, match=r"failed \(SSLError\), after 2 tries"):
+            made.loop().run(made.stream("/x", {"max_tokens": 9}, broken))
+        assert len(server.seen) == 2
+        made.close()
+
+
+@pytest.mark.parametrize("step", [stall, status(503)])
+def test_a_request_may_be_cancelled_at_any_moment(step: object) -> None:
+    """Also while it waits for its next try; the server sees that the connection is closed."""
+    with running() as server:
+        server.always = step  # type: ignore[assignment]
+        made = endpoint(server.url, backoff=60.0)
+        future = made.loop().start(made.stream("/x", {}, read))
+        while not server.seen:
+            time.sleep(0.005)
+        began = time.monotonic()
+        future.cancel()
+        assert step is not stall or server.left.wait(20)
+        with pytest.raises(CancelledError):
+            future.result()
+        made.close()
+        assert time.monotonic() - began < 20  # not the back-off
+        assert len(server.seen) == 1
+
+
+def test_retries_are_spread() -> None:
+    """Of 64 draws, the chance that none is in a given quarter of the range is 1e-8."""
+    for attempt, most in ((0, 0.5), (3, 4.0), (20, LONGEST_WAIT)):
+        waits = [retry_wait(attempt, backoff=0.5, asked=None) for _ in range(64)]
+        assert most / 2 <= min(waits) < 0.625 * most
+        assert 0.875 * most < max(waits) <= most
+    waits = [retry_wait(9, backoff=0.5, asked=20.0) for _ in range(64)]
+    assert 20.0 <= min(waits) < 21.25
+    assert 23.75 < max(waits) <= 25.0
+    assert retry_wait(0, backoff=0.5, asked=3600.0) == LONGEST_WAIT
+
+
+def test_each_retry_draws_its_own_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[tuple[int, float | None, float]] = []
+
+    def recorded(attempt: int, *, backoff: float, asked: float | None) -> float:
+        waits.append((attempt, asked, retry_wait(attempt, backoff=backoff, asked=asked)))
+        return 0.0
+
+    monkeypatch.setattr(endpoint_module, "retry_wait", recorded)
+    with running() as server:
+        made = Endpoint(
+            server.url, error=BackendError, api_key=None, timeout=60.0, retries=2, backoff=8.0
+        )
+        for _ in range(32):
+            server.script = [status(503), status(429, Retry_After="7")]
+            made.post("/x", {"max_tokens": 9})
+        made.close()
+    assert [(attempt, asked) for attempt, asked, _ in waits] == [(0, None), (1, 7.0)] * 32
+    assert len({wait for _, _, wait in waits}) == 64
+
+
+def test_closing_ends_a_request_under_way() -> None:
+    with running() as server:
+        server.always = stall
+        made = endpoint(server.url)
+
+        def close() -> None:
+            while not server.seen:
+                time.sleep(0.005)
+            made.close()
+
+        closing = threading.Thread(target=close)
+        closing.start()
+        with pytest.raises(BackendError, match="was closed while it was in use"):
+            made.post("/x", {})
+        closing.join()
+        assert server.left.wait(20)
+
+
+def test_one_that_nobody_closes_leaves_no_thread() -> None:
+    with running() as server:
+        before = set(threading.enumerate())
+        made = endpoint(server.url)
+        made.post("/x", {"max_tokens": 9})
+        (thread,) = {each for each in set(threading.enumerate()) - before if "http" in each.name}
+        del made
+        gc.collect()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_connections_of_its_own() -> None:
+    with running() as server:
+        made = endpoint(server.url)
+
+        def ask() -> str:
+            return str(made.post("/x", {"max_tokens": 9}).status_code)
+
+        def ask_and_close() -> str:
+            said = ask()
+            made.close()
+            return said
+
+        assert ask() == in_a_fork(ask_and_close) == ask() == "200"
+        assert len(server.seen) == 3
+        made.close()
+
+
+_LOOKUP = """
+import socket, sys, threading
+from hammingmark.http.client import Endpoint
+from hammingmark.errors import BackendError
+
+socket.getaddrinfo = lambda *args, **kwargs: threading.Event().wait()
+made = Endpoint(
+    "http://somewhere", error=BackendError, api_key=None, timeout=0.2, retries=0, backoff=0.0
+)
+try:
+    made.post("/x", {})
+except BackendError as error:
+    print(error)
+made.close()
+"""
+
+
+def test_a_lookup_that_hangs_times_out_and_holds_up_no_exit() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _LOOKUP], capture_output=True, text=True, timeout=60
+    )
+    assert "http://somewhere/x timed out (ConnectTimeout)" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_names_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*args: object, **kwargs: object) -> None:
+        raise socket.gaierror("unknown")
+
+    with running() as server:
+        made = endpoint(server.url.replace("127.0.0.1", "localhost"))
+        assert made.post("/x", {"max_tokens": 9}).is_success
+        monkeypatch.setattr(socket, "getaddrinfo", unknown)
+        with pytest.raises(BackendError, match=r"failed \(ConnectError\), after 2 tries"):
+            made.post("/x", {"max_tokens": 9})
+        made.close()
+
+
+def test_threads_share_one_client() -> None:
+    with running() as server:
+        made = endpoint(server.url)
+        threads = [
+            threading.Thread(target=made.post, args=("/x", {"max_tokens": 9})) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        made.close()
+        made.close()
+        assert len(server.seen) == 8
+
+
+def test_a_base_url_must_be_one() -> None:
+    for url in ("ftp://x", "nothing", "http://x:port"):
+        with pytest.raises(InputError, match="base URL"):
+            endpoint(url)
+
+
+def endless(code: int) -> Step:
+    """An answer of this status that never ends."""
+
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        handler.send_response(code)
+        handler.send_header("Content-Type", "text/plain")
+        handler.end_headers()
+        with suppress(OSError):
+            while True:
+                handler.wfile.write(b"no room. " * 1000)
+        handler.server.left.set()
+
+    return step
+
+
+def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "_LONGEST_ANSWER", 1 << 20)
+    with running() as server:
+        made = endpoint(server.url)
+        for code, words in ((500, "answered 500: no room"), (200, "the answer is too large")):
+            server.left.clear()
+            server.always = endless(code)
+            with pytest.raises(BackendError, match=words):
+                made.post("/x", {})
+            assert server.left.wait(60)
+        made.close()

