@@ -37,10 +37,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hammingmark import keyring, registry
+from hammingmark import registry
 from hammingmark.assembly.detection import detector
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.reader import ReadText
+from hammingmark.keys import keyring
 from hammingmark.keys.config import ContextConfig, EncoderId, SentenceConfig, TokenizerId
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import (
