@@ -268,6 +268,10 @@ class TimedSplitter:
         self.seconds += time.perf_counter() - begin
         return sentences
 
+    def restarts(self, text: str, place: int) -> bool:
+        """As the splitter says."""
+        return self._inner.restarts(text, place)
+
 
 class TimedEncoder:
     """An encoder that adds up its time."""

@@ -192,6 +192,7 @@ class Resized:
     def __init__(self, backend: Backend, width: int) -> None:
         self.name, self.parallel, self.width = backend.name, backend.parallel, width
         self.open, self.close = backend.open, backend.close
+        self.capabilities = backend.capabilities
 
 
 def limit(

@@ -37,7 +37,6 @@ from hammingmark.assembly.keys import method_of
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.backends.batching.engine import BatchEngine
 from hammingmark.generation.generate import GenerationConfig, Writer
-from hammingmark.protocols import ComputedNull
 from hammingmark.records import Prompt
 from hammingmark.watermarks._shared.green_lists import GreenConfig, GreenMark
 from hammingmark.watermarks.sir import SIR
@@ -149,9 +148,9 @@ def null(given: argparse.Namespace) -> None:
                 tests = [each.test(statistic) for each in scored]
                 found[statistic].append(
                     [
-                        (test.null.p_value(test.own), each.evidence.z.get(statistic, np.nan))
+                        (null.p_value(test.own), each.evidence.z.get(statistic, np.nan))
                         for test, each in zip(tests, scored, strict=True)
-                        if isinstance(test.null, ComputedNull)
+                        if (null := test.null.computed)
                     ]
                 )
         for statistic, values in found.items():
@@ -180,7 +179,7 @@ def freedom(given: argparse.Namespace) -> None:
         mark = method_of(key)
         if not isinstance(mark, (GreenMark, SIR)):
             continue
-        natural = mark.config.gamma if isinstance(mark.config, GreenConfig) else 0.5
+        natural = key.config.gamma if isinstance(key.config, GreenConfig) else 0.5
         if mark.most_valid <= natural:
             continue  # of such a mark it is not known what it could move
         made = Writer(backend, load_splitter(), encoder, mark, config)

@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from hammingmark.assembly.keys import method_of
 from hammingmark.keys.key import Secret, WatermarkKey
-from hammingmark.protocols import Backend, Encoder, SentenceWatermark, Splitter
+from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Prompt
 from tests.network import refuse_network
 
@@ -252,7 +252,8 @@ def assert_counted(
     assert tuple(sentences) == generation.sentences
     mark = method_of(key)
     evidence = mark.read(encoder.encode(sentences)).evidence
-    judges_beginnings = isinstance(mark, SentenceWatermark) and mark.judges_beginnings
+    sentence_mark = mark.capabilities.sentences
+    judges_beginnings = sentence_mark is not None and sentence_mark.judges_beginnings
     asked = [step for step in generation.steps if step.sentence][0 if judges_beginnings else 1 :]
     for step, unit in zip(asked, evidence.scores, strict=True):
         near = 0.0 < abs(unit.score - evidence.threshold) < 1e-4  # a hard ball has none so near

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.errors import InputError
-from hammingmark.protocols import ComputedNull, FloatArray
+from hammingmark.protocols import FloatArray
 from hammingmark.stats.compare import compare
 from hammingmark.watermarks.bilinear import BilinearMark
 from hammingmark.watermarks.hamming import HammingMark
@@ -131,8 +131,8 @@ def p_value(
     """
     if isinstance(watermark, BilinearMark):
         test = watermark.read(text).test("likelihood")
-        assert isinstance(test.null, ComputedNull)
-        return test.null.p_value(test.own)
+        assert test.null.computed is not None
+        return test.null.computed.p_value(test.own)
     return compare(watermark.read(text).test_given_topic(statistic), limit=references).p_value
 
 

@@ -1,11 +1,15 @@
 """What each kind of part promises. Rooms on one stair meet here and nowhere else.
 
-A part implements one method and a few properties; the conveniences are derived elsewhere.
+A part implements one method and a few properties; the conveniences are derived elsewhere. What only
+some methods and backends can do, they declare in one record, `Capabilities` or
+`BackendCapabilities`. Its fields hold the value or the function itself, so that a misspelt one is
+an error, of mypy and at run time, and never a capability that is silently missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -42,16 +46,12 @@ class Splitter(Protocol):
     def split(self, text: str) -> Sentences:
         """Normalise a text and cut it into units."""
 
-
-@runtime_checkable
-class RestartingSplitter(Splitter, Protocol):
-    """A splitter that need not read a growing text from its start again and again."""
-
     def restarts(self, text: str, place: int) -> bool:
         """Whether a text can be split from a place on, whatever will follow it.
 
         If so, then for any ``more`` the units of ``text + more`` are those of ``text[:place]`` and
-        those of ``text[place:] + more``.
+        those of ``text[place:] + more``, and a growing text need not be split from its start again
+        and again. False where the splitter cannot tell.
 
         Args:
             text: at least three units follow the place.
@@ -79,7 +79,6 @@ class Encoder(Protocol):
         """Embed n sentences: (n, d), float32, rows of length one, in the order given."""
 
 
-@runtime_checkable
 class Session(Protocol):
     """Candidates being drawn: asked for, cancelled, and handed back as they finish."""
 
@@ -96,16 +95,28 @@ class Session(Protocol):
             BackendError: the model cannot go on.
         """
 
+    def wake(self) -> None:
+        """Have `wait` return soon, perhaps with nothing; may be called from any thread.
+
+        Others may then join the session at once. A session that never waits long does nothing.
+        """
+
     def close(self) -> None:
         """Give up on all of them; may be called twice."""
 
 
-@runtime_checkable
-class WakesUp(Session, Protocol):
-    """A session that can be called back from waiting, so that others may join it at once."""
+@dataclass(frozen=True, kw_only=True)
+class BackendCapabilities:
+    """What a backend can do beyond proposing whole sentences; None for what it cannot.
 
-    def wake(self) -> None:
-        """Have `wait` return soon, perhaps with nothing; may be called from any thread."""
+    Attributes:
+        continues: whether it goes on in the middle of a sentence where it answers this prompt.
+        load_tokenizer: gives what makes tokens of texts for its model; a watermark may then change
+            the logits of each step.
+    """
+
+    continues: Callable[[Prompt], bool] | None = None
+    load_tokenizer: Callable[[], Tokenizer] | None = None
 
 
 @runtime_checkable
@@ -124,6 +135,10 @@ class Backend(Protocol):
     def width(self) -> int:
         """How many candidates of one text are worth drawing at once."""
 
+    @property
+    def capabilities(self) -> BackendCapabilities:
+        """What else it can do."""
+
     def open(self) -> Session:
         """Begin to draw; each request says how.
 
@@ -137,14 +152,6 @@ class Backend(Protocol):
         May be called twice. Candidates under way are given up; their sessions are no longer of
         use. A later `open` begins anew.
         """
-
-
-@runtime_checkable
-class ContinuesText(Protocol):
-    """A backend that can go on in the middle of a sentence."""
-
-    def continues(self, prompt: Prompt) -> bool:
-        """Whether it does so where it answers this prompt."""
 
 
 class LogitsProcessor(Protocol):
@@ -166,6 +173,10 @@ class LogitsProcessor(Protocol):
     def width(self) -> int:
         """How many tokens before the next one it looks at."""
 
+    @property
+    def condition_size(self) -> int:
+        """s, how many numbers each request tells it, such as what its text is about; or 0."""
+
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
         """The new logits.
 
@@ -176,23 +187,6 @@ class LogitsProcessor(Protocol):
         Returns:
             (B, k).
         """
-
-
-@runtime_checkable
-class ConditionedProcessor(LogitsProcessor, Protocol):
-    """A processor that each request tells something, such as what its text is about."""
-
-    @property
-    def condition_size(self) -> int:
-        """s, how many numbers that are."""
-
-
-@runtime_checkable
-class LogitsBackend(Backend, Protocol):
-    """A backend that lets a watermark change the logits of each step."""
-
-    def load_tokenizer(self) -> Tokenizer:
-        """What makes tokens of texts for its model."""
 
 
 @runtime_checkable
@@ -225,11 +219,14 @@ class NullDistribution(Protocol):
     def words(self) -> str:
         """How it is known, such as ``exact over reference keys``."""
 
+    @property
+    def computed(self) -> ComputedNull | None:
+        """Itself where it computes its tails; None where draws must be counted."""
+
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
         """Block after block of draws, each chunk by chunk along the text: increments (c, k)."""
 
 
-@runtime_checkable
 class ComputedNull(NullDistribution, Protocol):
     """A null distribution that computes its tails itself, to any depth."""
 
@@ -296,16 +293,66 @@ class ScoredText(Protocol):
     def test(self, statistic: str) -> SignificanceTest:
         """The test of at least one unit by one of the method's statistics."""
 
+    @property
+    def test_given_topic(self) -> Callable[[str], SignificanceTest] | None:
+        """The test among keys that see what the text's sentences have in common as its own does.
 
-@runtime_checkable
-class ConditionsOnTopic(Protocol):
-    """A scored text whose test can be conditioned on what its sentences have in common."""
-
-    def test_given_topic(self, statistic: str) -> SignificanceTest:
-        """The test among keys that see the text's topic as the secret key does."""
+        None where the method cannot be conditioned on it.
+        """
 
 
-@runtime_checkable
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a method marks, and what it can do beyond marking and reading a text.
+
+    A field holds the method itself, one of its functions or a value; None or False says that the
+    method cannot. `testing.method_checks` runs all that a method declares.
+
+    Attributes:
+        sentences: the method, if it marks by the choice of sentences.
+        tokens: the method, if it marks by the choice of tokens. It is one or the other.
+        keyless: whether it rests on no secret, so that anybody can compute it.
+        trials: candidates per sentence at most, by the method's paper, where nobody says otherwise.
+        staging_threshold: the deviate from which a sentence is accepted, if scores are standard
+            normal deviates over keys. The score of a sentence's beginning then foretells that of
+            the whole, and candidates can be drawn in stages.
+        at: gives what is asked of the sentence with a number, counted from 0, if that is not the
+            same for all.
+        read_edited: scores a text by the embeddings (N, d) of all that its sentences may have been,
+            if they may have been joined, split or inserted.
+        samples: what compares sentences with those that the model could have put there.
+        ranking: what looks at a text under very many keys at once.
+        context: what decides a token's bias by the meaning of the text before it.
+    """
+
+    sentences: SentenceWatermark | None = None
+    tokens: TokenWatermark | None = None
+    keyless: bool = False
+    trials: int | None = None
+    staging_threshold: float | None = None
+    at: Callable[[int], SentenceWatermark] | None = None
+    read_edited: Callable[[FloatArray, EditHypotheses], ScoredText] | None = None
+    samples: SampleScorer | None = None
+    ranking: KeyRanker | None = None
+    context: ContextRule | None = None
+
+    @property
+    def supports_staging(self) -> bool:
+        """Whether a sentence's beginning foretells its score."""
+        return self.staging_threshold is not None
+
+    @property
+    def position_dependent(self) -> bool:
+        """Whether something else is asked of every sentence of a text."""
+        return self.at is not None
+
+    def rule_at(self, place: int) -> SentenceWatermark:
+        """What a method that marks sentences asks of the one with this number."""
+        rule = self.at(place) if self.at else self.sentences
+        assert rule is not None, "it marks no sentences"
+        return rule
+
+
 class Watermark(Protocol):
     """A method under one key. Its class is what is registered: it is made of a key alone.
 
@@ -325,11 +372,14 @@ class Watermark(Protocol):
     def statistics(self) -> Sequence[str]:
         """The names of its statistics, the default first."""
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it marks, and what else it can do."""
+
     def read(self, values: NDArray[Any]) -> ScoredText:
         """Score a text: the embeddings (n, d) of its sentences, or its tokens (n,)."""
 
 
-@runtime_checkable
 class SentenceWatermark(Watermark, Protocol):
     """A mark in the choice of sentences."""
 
@@ -349,55 +399,7 @@ class SentenceWatermark(Watermark, Protocol):
         """
 
 
-@runtime_checkable
-class LimitsTrials(SentenceWatermark, Protocol):
-    """A sentence watermark whose paper says how many candidates a sentence may take."""
-
-    @property
-    def trials(self) -> int:
-        """Candidates per sentence at most, where nobody says otherwise."""
-
-
-@runtime_checkable
-class KnowsPlaces(SentenceWatermark, Protocol):
-    """A sentence watermark that asks something else of every sentence of a text."""
-
-    def at(self, place: int) -> SentenceWatermark:
-        """What it asks of the sentence with this number, counted from 0."""
-
-
-@runtime_checkable
-class MayBeKeyless(Watermark, Protocol):
-    """A watermark that, in some of its configurations, rests on no secret."""
-
-    @property
-    def keyless(self) -> bool:
-        """Whether anybody can compute it."""
-
-
-@runtime_checkable
-class ForetellsScores(SentenceWatermark, Protocol):
-    """A sentence watermark whose scores are standard normal deviates over keys.
-
-    The score of a sentence's beginning then foretells that of the whole, and candidates can be
-    drawn in stages.
-    """
-
-    @property
-    def deviate(self) -> float:
-        """T, the deviate from which a sentence is accepted."""
-
-
-@runtime_checkable
-class ReadsEdits(Protocol):
-    """A sentence watermark that can allow for sentences that were joined, split or inserted."""
-
-    def read_edited(self, values: FloatArray, edits: EditHypotheses) -> ScoredText:
-        """Score a text by the embeddings (N, d) of all that its sentences may have been."""
-
-
-@runtime_checkable
-class ReadsSamples(Protocol):
+class SampleScorer(Protocol):
     """A sentence watermark that compares sentences with what the model could have put there.
 
     It cannot ``read`` a text without, and says so. Nothing is asked of a first sentence, whatever
@@ -418,8 +420,7 @@ class ReadsSamples(Protocol):
         """
 
 
-@runtime_checkable
-class RanksKeys(Protocol):
+class KeyRanker(Protocol):
     """A watermark that can look at a text under very many keys of its kind at once."""
 
     def rank(
@@ -434,14 +435,12 @@ class RanksKeys(Protocol):
         """The same method under another key of its kind, sharing the draws of the null."""
 
 
-@runtime_checkable
 class TokenWatermark(Watermark, LogitsProcessor, Protocol):
     """A mark in the choice of tokens, made by what it does to logits."""
 
 
-@runtime_checkable
-class FollowsContext(TokenWatermark, ConditionedProcessor, Protocol):
-    """A mark in tokens that depends on what the text before them means.
+class ContextRule(Protocol):
+    """The context of a token, for a mark that depends on what the text before it means.
 
     The context of a token is a part of the text before it, the prompt left out: it depends on the
     beginning of the text alone, and stays the same for many tokens. Each token's bias is decided

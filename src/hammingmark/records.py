@@ -158,7 +158,7 @@ class Request:
         enough: told the candidate's text so far, says whether it need not go on.
         sampling: how its tokens are drawn.
         logits: what is done to the logits of each step, where the backend can
-            (`protocols.LogitsBackend`).
+            (`protocols.BackendCapabilities`).
         condition: what that is told about this text, (s,), if it wants to know anything.
     """
 

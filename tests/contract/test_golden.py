@@ -39,16 +39,13 @@ from numpy.typing import NDArray
 
 from hammingmark import registry
 from hammingmark.assembly.detection import detector
+from hammingmark.assembly.keys import method_of
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.reader import ReadText
 from hammingmark.keys import keyring
 from hammingmark.keys.config import ContextConfig, EncoderId, SentenceConfig, TokenizerId
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import (
-    FollowsContext,
-    KnowsPlaces,
-    ReadsEdits,
-    ReadsSamples,
     ScoredText,
     SentenceWatermark,
     TokenWatermark,
@@ -58,7 +55,7 @@ from hammingmark.records import Evidence, Request, Verdict
 from hammingmark.stats.compare import compare
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeSplitter, FakeTokenizer
 from hammingmark.testing.fakes import ADJECTIVES, NOUNS, PREPOSITIONS, VERBS
-from hammingmark.testing.method_checks import every_test, processed
+from hammingmark.testing.method_checks import every_test, processed, token_mark
 
 FILE = Path(__file__).with_name("golden.json")
 CLOSE = 1e-6
@@ -112,7 +109,7 @@ def examples() -> Iterator[tuple[str, str, Any, Any]]:
 
 def unmarked(watermark: Watermark, *, many: int = 1) -> str:
     """A text that knows no key."""
-    if isinstance(watermark, SentenceWatermark):
+    if watermark.capabilities.sentences:
         return " ".join(sentence("plain", i) for i in range(many * SENTENCES))
     tokens = [_drawn(_logits(i), "plain", i) for i in range(many * TOKENS)]
     return "".join(TOKENIZER.pieces(tokens))
@@ -120,9 +117,9 @@ def unmarked(watermark: Watermark, *, many: int = 1) -> str:
 
 def marked(watermark: Watermark) -> str:
     """A text that the watermark marked wherever it could."""
-    if isinstance(watermark, SentenceWatermark):
-        return " ".join(_accepted(watermark))
-    assert isinstance(watermark, TokenWatermark)
+    if mark := watermark.capabilities.sentences:
+        return " ".join(_accepted(mark))
+    watermark = token_mark(watermark)
     tokens: list[int] = []
     while len(tokens) < TOKENS:
         context = ([-1] * watermark.width + tokens)[len(tokens) :]
@@ -139,7 +136,7 @@ def _accepted(watermark: SentenceWatermark) -> list[str]:
         many = max(CANDIDATES, watermark.pool)
         candidates = [sentence("candidate", place, i) for i in range(many)]
         previous, *rest = ENCODER.encode([written[-1], *candidates])
-        asks = watermark.at(place) if isinstance(watermark, KnowsPlaces) else watermark
+        asks = watermark.capabilities.rule_at(place)
         written.append(candidates[asks.choose(previous, np.array(rest)).index])
     return written
 
@@ -159,24 +156,24 @@ def _drawn(logits: NDArray[np.float32], *which: object) -> int:
 
 
 def _condition(watermark: TokenWatermark, text: str) -> NDArray[np.float32] | None:
-    if not isinstance(watermark, FollowsContext) or not (context := watermark.context(text)):
+    rule = watermark.capabilities.context
+    if rule is None or not (context := rule.context(text)):
         return None
-    return watermark.condition(ENCODER.encode([context]))
+    return rule.condition(ENCODER.encode([context]))
 
 
 def preferred(watermark: Watermark) -> dict[str, Any]:
     """What it says of candidates for a sentence, or makes of the logits of a token."""
-    if isinstance(watermark, SentenceWatermark):
-        many = max(8, watermark.pool)
+    if mark := watermark.capabilities.sentences:
+        many = max(8, mark.pool)
         rows = ENCODER.encode([sentence("offered", i) for i in range(many + 1)])
-        asks = watermark.at(3) if isinstance(watermark, KnowsPlaces) else watermark
-        choice = asks.choose(rows[0], rows[1:])
+        choice = mark.capabilities.rule_at(3).choose(rows[0], rows[1:])
         return {
             "index": choice.index,
             "accepted": choice.accepted,
             "scores": numbers(choice.scores[:8]),
         }
-    assert isinstance(watermark, TokenWatermark)
+    watermark = token_mark(watermark)
     context = [257 + 2 * i for i in range(watermark.width)]
     told = _condition(watermark, " ".join(sentence("before", i) for i in range(9)))
     found = processed(watermark, _logits(0), np.array([context]), told)
@@ -185,7 +182,7 @@ def preferred(watermark: Watermark) -> dict[str, Any]:
 
 def judge_of(keys: Sequence[WatermarkKey], **named: Any) -> Detector:
     """A detector with fakes."""
-    draws = hasattr(registry.find("methods", keys[0].config.method), "read_sampled")
+    draws = method_of(keys[0]).capabilities.samples is not None
     backend = FakeBackend(sentences=_continued) if draws else None
     return detector(
         keys, encoder=ENCODER, tokenizer=TOKENIZER, splitter=SPLITTER, backend=backend, **named
@@ -197,9 +194,9 @@ def _continued(request: Request) -> str:
 
 
 def scored(watermark: Watermark, text: ReadText) -> ScoredText:
-    if isinstance(watermark, ReadsSamples):
+    if scorer := watermark.capabilities.samples:
         assert text.samples is not None
-        return watermark.read_sampled(text.values, text.samples)
+        return scorer.read_sampled(text.values, text.samples)
     return watermark.read(text.values)
 
 
@@ -333,7 +330,7 @@ def compute_method(method: Any, config: Any) -> dict[str, Any]:
     verdicts = {name: verdict_of(judge.judge(text)) for name, text in texts.items()}
     verdicts["derived"] = verdict_of(judge_of([derived]).judge(own))
     verdicts["ten keys"] = verdict_of(judge_of(searched).judge(own))
-    if isinstance(watermark, ReadsEdits):
+    if watermark.capabilities.read_edited:
         verdicts["edits"] = verdict_of(judge_of([key], edits=True).judge(own))
     read = {name: scored(watermark, _read(judge, texts[name])) for name in ("marked", "unmarked")}
     return {

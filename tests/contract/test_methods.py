@@ -155,7 +155,7 @@ def test_a_cap_on_candidates_caps(method: Any, budget: int | None) -> None:
         GenerationConfig(max_sentences=4, max_tokens=10_000, budget=budget, stage_tokens=0),
     )
     generation = writer.write(Prompt("It was late. The harbour slept."), seed=1)
-    allowed = budget or getattr(mark, "trials", BUDGET)
+    allowed = budget or mark.capabilities.trials or BUDGET
     drawn = [step.candidates for step in generation.steps if step.accepted is not None]
     assert drawn
     assert set(drawn) == {allowed}

@@ -14,8 +14,9 @@ from hammingmark.assembly.marking import writer
 from hammingmark.generation.generate import GenerationConfig
 from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import Secret
-from hammingmark.protocols import Backend, Encoder, SentenceWatermark, Splitter
+from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Prompt
+from hammingmark.testing.method_checks import sentence_mark
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +60,7 @@ def test_what_is_marked_is_found(
     generation = made.write(PROMPT, seed=5)
     sentences = splitter.split(generation.text).carrying
     assert tuple(sentences) == generation.sentences
-    mark = method_of(key)
-    assert isinstance(mark, SentenceWatermark)
+    mark = sentence_mark(method_of(key))
     evidence = mark.read(encoder.encode(sentences)).evidence
     first = 0 if mark.judges_beginnings else 1
     accepted = [step.accepted for step in generation.steps if step.sentence][first:]

@@ -29,9 +29,10 @@ from hammingmark.backends.transformers import TransformersBackend
 from hammingmark.generation.generate import GenerationConfig
 from hammingmark.keys.config import TokenConfig
 from hammingmark.keys.key import Secret, WatermarkKey
-from hammingmark.protocols import Encoder, TokenWatermark, Watermark
+from hammingmark.protocols import Encoder, TokenWatermark
 from hammingmark.records import DecodingStep, Generation
 from hammingmark.stats.compare import compare
+from hammingmark.testing.method_checks import token_mark
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -208,7 +209,9 @@ def test_the_cost_in_perplexity_has_the_papers_order(
     for method in METHODS:
         # A tournament leaves few tokens under one key, so that many keys make an average.
         found = [
-            drawn_from(method_of(make(method, number)), logits, ids[0], surprise, first=40)
+            drawn_from(
+                token_mark(method_of(make(method, number))), logits, ids[0], surprise, first=40
+            )
             for number in range(60 if method == "synthid" else 6)
         ]
         cost[method] = float(np.exp(np.mean(found) - plain))
@@ -218,7 +221,7 @@ def test_the_cost_in_perplexity_has_the_papers_order(
 
 
 def drawn_from(
-    mark: Watermark | None, logits: Any, tokens: Any, surprise: Any, *, first: int
+    mark: TokenWatermark | None, logits: Any, tokens: Any, surprise: Any, *, first: int
 ) -> float:
     """The mean surprise (n, V) of tokens drawn after logits (n, V), of the fifty likeliest."""
     import torch
@@ -226,15 +229,14 @@ def drawn_from(
     n = len(logits)
 
     def told(scores: Any, of: Any) -> Any:
-        assert isinstance(mark, TokenWatermark)
+        assert mark is not None
         padded = torch.cat([torch.full((mark.width,), -1), tokens])
         rows = torch.arange(first + 1, first + 1 + n)[:, None] + torch.arange(mark.width)
-        size = getattr(mark, "condition_size", 0)
         rng = np.random.default_rng(int.from_bytes(mark.key.id.encode()[-4:], "big"))
-        signs = np.sign(rng.standard_normal((n, size))).astype(np.float32)
+        signs = np.sign(rng.standard_normal((n, mark.condition_size))).astype(np.float32)
         return mark.process(scores, DecodingStep(of, padded[rows], torch.from_numpy(signs)))
 
-    stage = mark.stage if isinstance(mark, TokenWatermark) else None
+    stage = mark.stage if mark else None
     if stage == "logits":
         logits = told(logits, torch.arange(logits.shape[1])[None])
     values, likeliest = logits.topk(50, dim=1)

@@ -38,11 +38,8 @@ from hammingmark.keys.config import (
 from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.protocols import (
     Backend,
+    ContextRule,
     Encoder,
-    FollowsContext,
-    RanksKeys,
-    ReadsEdits,
-    ReadsSamples,
     Splitter,
     Tokenizer,
 )
@@ -155,8 +152,8 @@ def detector_of_all(
         groups.setdefault(key.config, []).append(key)
     made = []
     for config, some in groups.items():
-        mark = method_of(some[0])
-        if isinstance(mark, ReadsSamples) or (edits and not isinstance(mark, ReadsEdits)):
+        capabilities = method_of(some[0]).capabilities
+        if capabilities.samples or (edits and capabilities.read_edited is None):
             continue
         encoder = encoders(config.encoder.name) if isinstance(config, EMBEDDING) else None
         tokenizer = tokenizers(config.tokenizer) if isinstance(config, TokenConfig) else None
@@ -180,13 +177,12 @@ def _search(
         if not wanted:
             raise InputError("At least one label is needed.")
         keys = [keys[0].derive(label) for label in wanted]
-    alike = isinstance(watermark, RanksKeys) and len({key.config for key in keys}) == 1
-    if alike and len(keys) > MOST_TESTED:
+    ranker = watermark.capabilities.ranking
+    if ranker is None or len({key.config for key in keys}) > 1:
+        return EveryKey([method_of(key, **options) for key in keys])
+    if len(keys) > MOST_TESTED:
         return RankedKeys(watermark, keys)
-    if alike:
-        assert isinstance(watermark, RanksKeys)
-        return EveryKey([watermark.like(key) for key in keys])
-    return EveryKey([method_of(key, **options) for key in keys])
+    return EveryKey([ranker.like(key) for key in keys])
 
 
 def _reader(
@@ -235,20 +231,21 @@ def _encoder(
     return encoder
 
 
-def _contexts_of(keys: Sequence[WatermarkKey]) -> FollowsContext:
+def _contexts_of(keys: Sequence[WatermarkKey]) -> ContextRule:
     """What says where contexts change: the same for all keys.
 
     Raises:
         InputError: these keys have other parameters than those, on which it may depend.
     """
     mark = method_of(keys[0])
-    assert isinstance(mark, FollowsContext), f"{mark.name} follows no context"
+    rule = mark.capabilities.context
+    assert rule is not None, f"{mark.name} declares no context"
     if len({key.config for key in keys}) > 1:
         raise InputError(
             f"These keys of the method {mark.name!r} differ in their parameters. Search those that "
             "have the same."
         )
-    return mark
+    return rule
 
 
 def samples_wanted(keys: Sequence[WatermarkKey], *, backend: Backend | str | None) -> int | None:
@@ -258,7 +255,8 @@ def samples_wanted(keys: Sequence[WatermarkKey], *, backend: Backend | str | Non
         InputError: the method draws, and there is no model; or there is one for nothing.
     """
     mark = method_of(keys[0])
-    if not isinstance(mark, ReadsSamples):
+    scorer = mark.capabilities.samples
+    if scorer is None:
         if backend is not None:
             raise InputError(
                 f"The method {mark.name!r} is judged without a language model. Leave the backend "
@@ -270,11 +268,12 @@ def samples_wanted(keys: Sequence[WatermarkKey], *, backend: Backend | str | Non
             f"The method {keys[0].config.method!r} is judged with the language model that wrote "
             "the text, which draws every sentence again. Name it as the backend (--backend)."
         )
-    if any(getattr(method_of(key), "samples", None) != mark.samples for key in keys[1:]):
+    others = (method_of(key).capabilities.samples for key in keys[1:])
+    if any(other is None or other.samples != scorer.samples for other in others):
         raise InputError(
             "These keys differ in how many sentences are drawn. Search those of one number."
         )
-    return mark.samples
+    return scorer.samples
 
 
 @dataclass(frozen=True)
@@ -342,7 +341,7 @@ def calibrate_key(
 ) -> Calibration:
     """Thresholds for one key on texts known to be unmarked."""
     watermark = method_of(key)
-    if isinstance(watermark, ReadsSamples):
+    if watermark.capabilities.samples:
         raise InputError(
             f"Thresholds are not fitted for the method {watermark.name!r}, which draws every "
             "sentence again; decide by the p-value."

@@ -28,7 +28,7 @@ from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.keys.keyring import Keyring
 from hammingmark.keys.parameters import read_parameters
 from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR
-from hammingmark.protocols import Encoder, Splitter, Tokenizer, Watermark
+from hammingmark.protocols import Capabilities, Encoder, Splitter, Tokenizer, Watermark
 
 DEFAULT_METHOD = "bilinear"
 OTHER_METHODS = ("hamming",)
@@ -228,8 +228,16 @@ def method_of(key: WatermarkKey, **options: object) -> Watermark:
     Args:
         key: the key.
         options: how the method is to judge; no part of the key.
+
+    Raises:
+        InputError: its class does not declare its capabilities.
     """
     watermark: Watermark = registry.find("methods", key.config.method)(key, **options)
+    if not isinstance(getattr(watermark, "capabilities", None), Capabilities):
+        raise InputError(
+            f"The method {key.config.method!r} does not say what it can do: its class needs a "
+            "property `capabilities` (protocols.Capabilities)."
+        )
     return watermark
 
 

@@ -18,7 +18,7 @@ from hammingmark.keys.config import EMBEDDING, TokenConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.prompts import Asked, as_prompt
-from hammingmark.protocols import Backend, Encoder, LogitsBackend, Splitter
+from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Sampling
 
 PROCEDURES = {"default": GenerationConfig(), "paper": PAPER}
@@ -65,12 +65,13 @@ def writer(
         if encoder is None or isinstance(encoder, str):
             encoder = load_encoder(encoder or method_config.encoder.name)
         require_part(loaded, "encoder", encoder)
-    if loaded and isinstance(method_config, TokenConfig) and isinstance(backend, LogitsBackend):
-        require_part(loaded, "tokenizer", backend.load_tokenizer())
+    load_tokenizer = backend.capabilities.load_tokenizer
+    if loaded and isinstance(method_config, TokenConfig) and load_tokenizer:
+        require_part(loaded, "tokenizer", load_tokenizer())
     return Writer(
         backend=backend,
         splitter=splitter or splitter_of(loaded),
-        encoder=encoder if isinstance(encoder, Encoder) else None,
+        encoder=None if isinstance(encoder, str) else encoder,
         watermark=method_of(loaded) if loaded else None,
         config=config or GenerationConfig(),
     )

@@ -19,6 +19,7 @@ from hammingmark.backends.gguf_header import trained_context
 from hammingmark.backends.llamacpp_process import LlamaCppProcess
 from hammingmark.backends.local import fitting_context, say_full, say_too_long, threads_to_use
 from hammingmark.errors import BackendError
+from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Candidate, Prompt, Request
 from hammingmark.registry import require_libraries
 
@@ -65,6 +66,11 @@ class LlamaCppBackend(Closing):
         self._process: LlamaCppProcess | None = None
         self._lock = threading.Lock()
         self._owner = os.getpid()
+
+    @property
+    def capabilities(self) -> BackendCapabilities:
+        """Sentences in stages."""
+        return BackendCapabilities(continues=self.continues)
 
     def continues(self, prompt: Prompt) -> bool:
         """In the middle of a sentence too, answers to a chat included."""

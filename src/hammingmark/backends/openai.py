@@ -27,6 +27,7 @@ from hammingmark.backends.openai_schema import (
 from hammingmark.errors import BackendError, InputError
 from hammingmark.http.client import Endpoint, Refused
 from hammingmark.http.event_loop import EventLoopThread, LoopClosed
+from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Candidate, Prompt, Request, Sampling
 
 _LOG = logging.getLogger(__name__)
@@ -106,6 +107,11 @@ class OpenAIBackend(Closing):
     def refused_for(self, request: Request) -> frozenset[str]:
         """The same for the model of a request."""
         return self._never_sent | self._refused.get(self._model_of(request), frozenset())
+
+    @property
+    def capabilities(self) -> BackendCapabilities:
+        """Sentences in stages, where it completes a text."""
+        return BackendCapabilities(continues=self.continues)
 
     def continues(self, prompt: Prompt) -> bool:
         """Where it completes a text; a chat model may take half a sentence of its own for all."""

@@ -19,6 +19,7 @@ from hammingmark.backends.local import fitting_context, say_full, say_too_long, 
 from hammingmark.backends.tokenizer import TransformersTokenizer, added_text
 from hammingmark.errors import BackendError
 from hammingmark.pretrained import LIBRARIES, Loaded, load
+from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Candidate, Message, Prompt, Request
 from hammingmark.registry import require_libraries
 
@@ -79,6 +80,11 @@ class TransformersBackend(Closing):
         self._engine: _Engine | None = None
         self._lock = threading.Lock()
         self._owner = os.getpid()
+
+    @property
+    def capabilities(self) -> BackendCapabilities:
+        """Sentences in stages, and watermarks in tokens."""
+        return BackendCapabilities(continues=self.continues, load_tokenizer=self.load_tokenizer)
 
     def continues(self, prompt: Prompt) -> bool:
         """In the middle of a sentence too, answers to a chat included."""

@@ -24,7 +24,6 @@ from hammingmark.keys.config import EMBEDDING, TokenConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.prompts import CHAT, as_prompt
-from hammingmark.protocols import SentenceWatermark, TokenWatermark
 from hammingmark.records import Generation, Prompt
 from hammingmark.report import counted
 
@@ -247,8 +246,9 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
 
 def _warn_of_one_token(made: Writer, asked: Sequence[Prompt]) -> None:
     """Say where the likeliest token is drawn and the mark comes too late to decide which it is."""
-    mark, config = made.watermark, made.config
-    comes_late = isinstance(mark, TokenWatermark) and mark.stage == "distribution"
+    config = made.config
+    mark = made.watermark.capabilities.tokens if made.watermark else None
+    comes_late = mark is not None and mark.stage == "distribution"
     if comes_late and any(config.sampling(prompt).is_greedy for prompt in asked):
         words = "where only the likeliest token may be drawn, nothing can be marked."
         click.echo(f"Warning: {words}", err=True)
@@ -267,7 +267,7 @@ def _warn_unmarked(generations: Sequence[Generation]) -> None:
 
 def _by_sentence(made: Writer) -> bool:
     """Whether candidates are drawn for each sentence, rather than the text as a whole."""
-    return isinstance(made.watermark, SentenceWatermark)
+    return made.watermark is not None and made.watermark.capabilities.sentences is not None
 
 
 def as_record(generation: Generation, *, by_sentence: bool = True) -> dict[str, object]:

@@ -10,11 +10,6 @@ from hammingmark.detection.reader import ReadText, TextReader
 from hammingmark.detection.search import KeySearch
 from hammingmark.errors import InputError
 from hammingmark.protocols import (
-    ComputedNull,
-    ConditionsOnTopic,
-    MayBeKeyless,
-    ReadsEdits,
-    ReadsSamples,
     ScoredText,
     SignificanceTest,
     Watermark,
@@ -89,7 +84,7 @@ class Detector:
             raise InputError(f"A threshold is a number, not {self.threshold}.")
         if self.references < 1:
             raise InputError(f"At least one reference key is needed, not {self.references}.")
-        if self.reader.edits and not isinstance(self.search.first, ReadsEdits):
+        if self.reader.edits and self.search.first.capabilities.read_edited is None:
             raise InputError(f"The method {self.search.first.name!r} does not allow for edits.")
         if self.reader.edits and (self.calibration or self.threshold is not None):
             raise InputError("A threshold cannot be combined with edits; use one of the two.")
@@ -172,7 +167,7 @@ class Detector:
             null=tests[best].null.words,
         )
         mark = watermarks[best]
-        if isinstance(mark, MayBeKeyless) and mark.keyless:
+        if mark.capabilities.keyless:
             told = " It rests on no secret: anybody can compute it."
             verdict = replace(verdict, reason=verdict.reason + told)
         increments = counted_increments(tests[best])
@@ -190,7 +185,7 @@ class Detector:
             InputError: that is more than anybody waits for.
         """
         limit = max(self.references, math.ceil(_DEPTH * self.searched / self.level))
-        if limit > _MOST_DRAWS and not all(isinstance(each.null, ComputedNull) for each in tests):
+        if limit > _MOST_DRAWS and not all(each.null.computed for each in tests):
             raise InputError(
                 f"To find one of {self.searched:,} keys at the level {self.level:g} takes up to "
                 f"{limit:,} reference keys. Search fewer keys, or at a higher level."
@@ -198,15 +193,16 @@ class Detector:
         return limit
 
     def _score(self, watermark: Watermark, text: ReadText) -> ScoredText:
-        if text.samples is not None and isinstance(watermark, ReadsSamples):
-            return watermark.read_sampled(text.values, text.samples)
+        capabilities = watermark.capabilities
+        if text.samples is not None and capabilities.samples is not None:
+            return capabilities.samples.read_sampled(text.values, text.samples)
         if text.edits is None:
             return watermark.read(text.values)
-        assert isinstance(watermark, ReadsEdits)
-        return watermark.read_edited(text.values, text.edits)
+        assert capabilities.read_edited is not None
+        return capabilities.read_edited(text.values, text.edits)
 
     def _test(self, scored: ScoredText) -> SignificanceTest:
-        if self.topic != "free" and isinstance(scored, ConditionsOnTopic):
+        if self.topic != "free" and scored.test_given_topic is not None:
             return scored.test_given_topic(self.statistic)
         if self.topic == "given":
             name = self.search.first.name

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.errors import InputError
-from hammingmark.protocols import Encoder, FloatArray, FollowsContext, Splitter, Tokenizer
+from hammingmark.protocols import ContextRule, Encoder, FloatArray, Splitter, Tokenizer
 from hammingmark.records import EditHypotheses
 from hammingmark.text.context_tokens import with_contexts
 from hammingmark.text.words import words_of
@@ -134,12 +134,12 @@ class ContextReader:
     Attributes:
         tokenizer: must be that of the model that wrote them.
         encoder: must be the one that marking used.
-        watermark: says what the context of a token is; under any key of its configuration.
+        rule: says what the context of a token is.
     """
 
     tokenizer: Tokenizer
     encoder: Encoder
-    watermark: FollowsContext
+    rule: ContextRule
     piece = "token"
     edits = False
 
@@ -166,7 +166,7 @@ class ContextReader:
         pieces = tuple(self.tokenizer.pieces(tokens))
         # The text that the tokens make: what stood before a token when it was drawn.
         places = [0, *accumulate(len(piece) for piece in pieces)][:-1]
-        contexts, which = self.watermark.contexts("".join(pieces), places)
+        contexts, which = self.rule.contexts("".join(pieces), places)
         # The last context may be that of a token that does not come any more.
         asked = contexts[: int(which.max(initial=-1)) + 1]
         return _InContexts(np.array(tokens, np.int64), pieces, asked, which)

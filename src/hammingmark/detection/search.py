@@ -9,7 +9,7 @@ from typing import Protocol
 from hammingmark.detection.reader import ReadText
 from hammingmark.errors import InputError
 from hammingmark.keys.key import WatermarkKey
-from hammingmark.protocols import RanksKeys, Watermark
+from hammingmark.protocols import Watermark
 
 
 class KeySearch(Protocol):
@@ -73,8 +73,8 @@ class RankedKeys:
 
     def candidates(self, texts: Sequence[ReadText], *, statistic: str) -> list[list[Watermark]]:
         """A few for each text; any for one that is too short to test."""
-        ranker = self.first
-        assert isinstance(ranker, RanksKeys)
+        ranker = self.first.capabilities.ranking
+        assert ranker is not None
         sizes = [len(text.pieces) for text in texts]
         long = [number for number, size in enumerate(sizes) if size >= 2]
         values = [texts[number].values[: sizes[number]] for number in long]

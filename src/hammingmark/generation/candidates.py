@@ -17,11 +17,8 @@ from hammingmark.generation.config import BUDGET, GenerationConfig
 from hammingmark.generation.stop_strings import cut_at, ending_at
 from hammingmark.generation.text import AcceptedText, Addition, may_end
 from hammingmark.protocols import (
-    FollowsContext,
-    KnowsPlaces,
-    LimitsTrials,
-    LogitsProcessor,
     SentenceWatermark,
+    TokenWatermark,
 )
 from hammingmark.records import Candidate, Choice, Cost, Request
 
@@ -104,7 +101,7 @@ class SentenceCandidates:
         previous: NDArray[np.float32] | None,
         *,
         watermark: SentenceWatermark | None,
-        logits: LogitsProcessor | None = None,
+        logits: TokenWatermark | None = None,
         config: GenerationConfig,
         place: Place,
         after: int | None = None,
@@ -115,6 +112,7 @@ class SentenceCandidates:
         self.previous = previous
         self._watermark = watermark
         self._logits = logits
+        self._context = logits.capabilities.context if logits else None
         self._config = config
         self._sampling = config.sampling(accepted.prompt)
         self._drawn = 0
@@ -130,8 +128,7 @@ class SentenceCandidates:
         """
         if self._watermark is None or self._sampling.is_greedy:
             return 1
-        allowed = self._watermark.trials if isinstance(self._watermark, LimitsTrials) else BUDGET
-        return self._config.budget or allowed
+        return self._config.budget or self._watermark.capabilities.trials or BUDGET
 
     @property
     def _is_free(self) -> bool:
@@ -181,10 +178,10 @@ class SentenceCandidates:
         if free and self._config.in_parts:
             enough = _either(enough, may_end)
         condition = None
-        if isinstance(self._logits, FollowsContext):
-            enough = _either(enough, self._logits.context_changes(self.accepted.written))
+        if self._context:
+            enough = _either(enough, self._context.context_changes(self.accepted.written))
             if self.previous is not None:
-                condition = self._logits.condition(self.previous[None])[0]
+                condition = self._context.condition(self.previous[None])[0]
         longest = self.left if free else min(self.left, self._config.max_sentence_tokens)
         while len(self._under_way) < width and self._drawn < self.budget:
             request = Request(
@@ -251,11 +248,11 @@ class SentenceCandidates:
 
     def _context_after(self, addition: Addition) -> str | None:
         """The context of what follows an addition, if it is another and anything may follow."""
-        if not isinstance(self._logits, FollowsContext) or addition.ends or addition.cut:
+        if not self._context or addition.ends or addition.cut:
             return None
-        if not self._logits.context_changes(self.accepted.written)(addition.raw):
+        if not self._context.context_changes(self.accepted.written)(addition.raw):
             return None
-        return self._logits.context(self.accepted.with_addition(addition).written)
+        return self._context.context(self.accepted.with_addition(addition).written)
 
     def place_embedding(self, draw: Any, embedding: NDArray[np.float32]) -> None:
         """Tell the embedding (d,) of a draw's sentence."""
@@ -370,10 +367,8 @@ class SentenceCandidates:
         assert self._watermark is not None
         if draws not in self._choices:
             rows = [self._embedding(draw) for draw in draws]
-            mark = self._watermark
-            if isinstance(mark, KnowsPlaces):
-                mark = mark.at(self.place.sentences)
-            self._choices[draws] = mark.choose(self.previous, np.stack(rows))
+            rule = self._watermark.capabilities.rule_at(self.place.sentences)
+            self._choices[draws] = rule.choose(self.previous, np.stack(rows))
         return self._choices[draws]
 
     def _embedding(self, draw: int) -> NDArray[np.float32]:

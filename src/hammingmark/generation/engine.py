@@ -18,7 +18,7 @@ from hammingmark.errors import BackendError
 from hammingmark.generation.generate import Writer, begin_text
 from hammingmark.generation.loop import GenerationLoop, Written
 from hammingmark.generation.state import GenerationState
-from hammingmark.protocols import Backend, Session, WakesUp
+from hammingmark.protocols import Backend, Session
 from hammingmark.records import Generation, GenerationStep, Prompt
 
 _LOG = logging.getLogger(__name__)
@@ -142,8 +142,7 @@ class Engine:
         self._wake()
 
     def _wake(self) -> None:
-        session = self._session
-        if isinstance(session, WakesUp):
+        if session := self._session:
             session.wake()
 
     def _work(self) -> None:

@@ -17,15 +17,9 @@ from hammingmark.generation.text import AcceptedText, last_sentence
 from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import (
     Backend,
-    ContinuesText,
+    Capabilities,
     Encoder,
-    FollowsContext,
-    ForetellsScores,
-    LogitsBackend,
-    ReadsSamples,
-    SentenceWatermark,
     Splitter,
-    TokenWatermark,
     Watermark,
 )
 from hammingmark.records import Generation, GenerationStep, Prompt
@@ -53,20 +47,20 @@ class Writer:
     config: GenerationConfig = field(default_factory=GenerationConfig)
 
     def __post_init__(self) -> None:
-        marks = isinstance(self.watermark, (SentenceWatermark, TokenWatermark))
-        if self.watermark is not None and not marks:
+        if self.watermark is None:
+            return
+        capabilities = self.watermark.capabilities
+        if capabilities.sentences is None and capabilities.tokens is None:
             raise InputError(
-                f"The method {self.watermark.name!r} marks neither sentences nor tokens: it lacks "
-                "a part of protocols.SentenceWatermark, or of protocols.TokenWatermark."
+                f"The method {self.watermark.name!r} marks neither sentences nor tokens: its "
+                "capabilities declare neither."
             )
-        if isinstance(self.watermark, TokenWatermark) and not isinstance(
-            self.backend, LogitsBackend
-        ):
+        if capabilities.tokens and self.backend.capabilities.load_tokenizer is None:
             raise BackendError(
                 f"The method {self.watermark.name!r} marks tokens, and {self.backend.name} does "
                 "not let anybody at its logits. Use a model like transformers:smollm2."
             )
-        if isinstance(self.watermark, FollowsContext) and self.encoder is None:
+        if capabilities.context and self.encoder is None:
             raise InputError(
                 f"The method {self.watermark.name!r} follows the meaning of the text before a "
                 "token; give the writer the encoder that the key was made for."
@@ -160,43 +154,44 @@ def begin_text(writer: Writer, prompt: Prompt, *, number: int, seed: int) -> Gen
         number: of the prompt among those of one call.
         seed: decides every draw, together with the number.
     """
-    watermark = writer.watermark
-    chooses = watermark if isinstance(watermark, SentenceWatermark) else None
+    capabilities = writer.watermark.capabilities if writer.watermark else Capabilities()
+    chooses = capabilities.sentences
     previous = None
     follows = chooses is not None and not chooses.judges_beginnings
     # Detection draws again what follows a text's own sentences, and does not know the prompt.
-    follows = follows and not isinstance(chooses, ReadsSamples)
+    follows = follows and capabilities.samples is None
     if follows and writer.config.first == "prompt":
         assert writer.encoder is not None
         sentence = last_sentence(prompt, writer.splitter)
         previous = None if sentence is None else writer.encoder.encode([sentence])[0]
     in_parts = writer.config.in_parts and chooses is None and _continues(writer, prompt)
-    text = TextInParts if in_parts or isinstance(watermark, FollowsContext) else AcceptedText
+    text = TextInParts if in_parts or capabilities.context else AcceptedText
     return GenerationState(
         text(prompt, writer.splitter),
         previous,
         watermark=chooses,
-        logits=watermark if isinstance(watermark, TokenWatermark) else None,
+        logits=capabilities.tokens,
         config=replace(writer.config, in_parts=in_parts),
         number=number,
         seed=seed,
         encoder=writer.encoder,
-        stages=_stages(writer, prompt),
+        stages=_stages(writer, capabilities, prompt),
     )
 
 
-def _stages(writer: Writer, prompt: Prompt) -> Stages | None:
+def _stages(writer: Writer, capabilities: Capabilities, prompt: Prompt) -> Stages | None:
     """Where beginnings are judged: nowhere if the model or the method is not for it."""
-    config, watermark = writer.config, writer.watermark
-    if not isinstance(watermark, ForetellsScores) or not _continues(writer, prompt):
+    config, watermark = writer.config, capabilities.sentences
+    if watermark is None or capabilities.staging_threshold is None:
         return None
     if not config.stage_tokens or config.sampling(prompt).is_greedy:
         return None
-    if watermark.pool != 1 or not watermark.judges_beginnings:
+    if watermark.pool != 1 or not watermark.judges_beginnings or not _continues(writer, prompt):
         return None
-    return Stages(watermark.deviate, tokens=config.stage_tokens)
+    return Stages(capabilities.staging_threshold, tokens=config.stage_tokens)
 
 
 def _continues(writer: Writer, prompt: Prompt) -> bool:
     """Whether the model goes on with half a sentence of its own."""
-    return isinstance(writer.backend, ContinuesText) and writer.backend.continues(prompt)
+    continues = writer.backend.capabilities.continues
+    return continues is not None and continues(prompt)

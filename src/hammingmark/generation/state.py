@@ -16,7 +16,7 @@ from hammingmark.generation.stages import StagedCandidates
 from hammingmark.generation.stop_strings import cut_generation
 from hammingmark.generation.stopping import Stages
 from hammingmark.generation.text import AcceptedText
-from hammingmark.protocols import Encoder, LogitsProcessor, SentenceWatermark
+from hammingmark.protocols import Encoder, SentenceWatermark, TokenWatermark
 from hammingmark.records import Cost, Generation, GenerationStep, Request
 
 _DEEPEST = 6  # sentences ahead on a guess
@@ -47,7 +47,7 @@ class GenerationState:
         previous: NDArray[np.float32] | None,
         *,
         watermark: SentenceWatermark | None,
-        logits: LogitsProcessor | None = None,
+        logits: TokenWatermark | None = None,
         config: GenerationConfig,
         number: int,
         seed: int,

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hammingmark.protocols import RestartingSplitter, Splitter
+from hammingmark.protocols import Splitter
 from hammingmark.records import Candidate, Prompt, Unit
 
 # A sentence is seen to end when the next word begins; later is too late to look again.
@@ -203,10 +203,7 @@ class AcceptedText:
     def _forget(self) -> None:
         """Let go of the beginning of what is recent, if it can be split without."""
         place, known = self._joints[0]
-        splitter = self._splitter
-        if len(self._units) - known < 3 or not isinstance(splitter, RestartingSplitter):
-            return
-        if splitter.restarts(self._recent, place):
+        if len(self._units) - known >= 3 and self._splitter.restarts(self._recent, place):
             self._recent = self._recent[place:]
             self._units = self._units[known:]
             self._joints = tuple((at - place, units - known) for at, units in self._joints)

@@ -25,7 +25,7 @@ from hammingmark.generation.engine import Engine
 from hammingmark.keys.config import TokenConfig
 from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.keys.keyring import Keyring
-from hammingmark.protocols import Backend, Encoder, LogitsBackend
+from hammingmark.protocols import Backend, Encoder
 from hammingmark.records import Sampling, Verdict
 from hammingmark.server.admission import Admission, RateLimiter, client_of
 from hammingmark.server.audit import AuditLog, written
@@ -432,7 +432,7 @@ class Service:
             budget=self.config.budget,
             sampling=sampling,
         )
-        if isinstance(self.backend, LogitsBackend):
+        if self.backend.capabilities.load_tokenizer:
             return drawn_plainly(made)
         named = self.model_of(asked)
         if self.upstream and not named and self._loading:

@@ -80,8 +80,8 @@ def compare(
         stop_after: how many of them may reach a score before its test stops; 0 never stops.
         pause: called now and then; what it raises ends the test.
     """
-    if isinstance(test.null, ComputedNull):
-        return _compare_by_tails(test, test.null, level=level, pause=pause)
+    if computed := test.null.computed:
+        return _compare_by_tails(test, computed, level=level, pause=pause)
     windows = best_windows(test.own - test.centre)
     blur = _BLUR * len(test.own)
     total, best = float(test.own.sum()) - blur, float(test.best.sum()) - blur

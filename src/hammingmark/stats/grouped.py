@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.keys.key import Secret
+from hammingmark.protocols import ComputedNull
 from hammingmark.stats.passages import scan_along
 from hammingmark.stats.references import SequentialTest
 from hammingmark.stats.sums import SMALLEST
@@ -78,6 +79,11 @@ class GroupedNull:
 
     def __repr__(self) -> str:
         return f"GroupedNull({len(self._groups)} units, {self._count} groups)"
+
+    @property
+    def computed(self) -> ComputedNull:
+        """Itself."""
+        return self
 
     @cached_property
     def best(self) -> DoubleArray:

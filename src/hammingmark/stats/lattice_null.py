@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.keys.key import Secret
+from hammingmark.protocols import ComputedNull
 from hammingmark.stats.sums import SMALLEST, Increments
 
 DoubleArray = NDArray[np.float64]
@@ -65,6 +66,11 @@ class LatticeNull:
     def best(self) -> DoubleArray:
         """The most that any key could give each unit, (u,)."""
         return np.where(self.counted, self._increments.best, 0.0)
+
+    @property
+    def computed(self) -> ComputedNull:
+        """Itself."""
+        return self
 
     @property
     def attainable(self) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.keys.key import Secret
+from hammingmark.protocols import ComputedNull
 from hammingmark.stats.lattice_null import LatticeNull
 from hammingmark.stats.sums import SMALLEST, Increments
 
@@ -36,6 +37,11 @@ class KeyRandomization:
     def words(self) -> str:
         """How it is known."""
         return "exact over reference keys"
+
+    @property
+    def computed(self) -> None:
+        """None: draws are counted."""
+        return None
 
     def blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
         """The increments under reference keys."""
@@ -106,6 +112,11 @@ class NormalApproximation:
         self._units = units
         self._expected = expected
         self._secret = secret
+
+    @property
+    def computed(self) -> ComputedNull:
+        """Itself."""
+        return self
 
     @property
     def attainable(self) -> float:

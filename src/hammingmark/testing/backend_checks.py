@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from hammingmark.protocols import Backend
+from hammingmark.protocols import Backend, BackendCapabilities, Session, Tokenizer
 from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
+from hammingmark.testing.members import missing
 
 TEXT = Prompt("The lighthouse had been dark for a year. Nobody in the village knew why.")
 QUESTION = Message("user", "What is the capital of France?")
@@ -52,10 +53,31 @@ def _several(backend: Backend, prompt: Prompt = TEXT, **changes: Any) -> list[Ca
 
 def check_it_is_a_backend(backend: Backend) -> None:
     """It has every property of the protocol."""
-    assert isinstance(backend, Backend), "it does not implement protocols.Backend"
+    absent = missing(backend, Backend)
+    assert not absent, f"it lacks {', '.join(absent)} of protocols.Backend"
+    assert isinstance(backend.capabilities, BackendCapabilities), (
+        "its capabilities are no protocols.BackendCapabilities"
+    )
+    session = backend.open()
+    absent = missing(session, Session)
+    session.close()
+    assert not absent, f"its session lacks {', '.join(absent)} of protocols.Session"
     assert backend.name, "it has no name"
     widths = f"width {backend.width}, parallel {backend.parallel}"
     assert 1 <= backend.width <= backend.parallel, f"{widths}: not 1 <= width <= parallel"
+
+
+def check_it_can_do_what_it_declares(backend: Backend) -> None:
+    """It says of each prompt whether it continues half a sentence, and gives its tokenizer."""
+    capabilities = backend.capabilities
+    if capabilities.continues is not None:
+        for prompt in (TEXT, Prompt(messages=(QUESTION,))):
+            told = capabilities.continues(prompt)
+            assert isinstance(told, bool), f"whether it continues half a sentence is {told!r}"
+    if capabilities.load_tokenizer is not None:
+        tokenizer = capabilities.load_tokenizer()
+        absent = missing(tokenizer, Tokenizer)
+        assert not absent, f"its tokenizer lacks {', '.join(absent)} of protocols.Tokenizer"
 
 
 def check_what_was_written_is_continued(backend: Backend) -> None:

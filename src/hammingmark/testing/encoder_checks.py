@@ -9,6 +9,7 @@ import numpy as np
 
 from hammingmark.errors import InputError
 from hammingmark.protocols import Encoder, FloatArray
+from hammingmark.testing.members import missing
 
 SENTENCES = [
     "The river rose in the night.",
@@ -35,7 +36,8 @@ def encoder_checks() -> list[Callable[[Encoder], None]]:
 
 def check_it_is_an_encoder(encoder: Encoder) -> None:
     """It has every property of the protocol, and each is of use."""
-    assert isinstance(encoder, Encoder), "it does not implement protocols.Encoder"
+    absent = missing(encoder, Encoder)
+    assert not absent, f"it lacks {', '.join(absent)} of protocols.Encoder"
     assert encoder.name, "it has no name"
     assert encoder.dimension >= 1, f"it has {encoder.dimension} dimensions"
     found = encoder.fingerprint

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.errors import BackendError, InputError
-from hammingmark.protocols import FloatArray
+from hammingmark.protocols import BackendCapabilities, FloatArray
 from hammingmark.records import Candidate, Prompt, Request, Sentences, Unit
 
 _TOKEN = re.compile(r"\s*\S+|\s+")
@@ -37,6 +37,7 @@ class FakeBackend:
         sentences: what is written in answer to a request, instead of the small vocabulary.
         order: puts requests in the order in which they finish, one at a time.
         fail_after: fails once so many candidates have been drawn.
+        capabilities: what else it can do, such as having a tokenizer; logits are left alone.
         drawn: a record of the requests whose candidates came back.
         sessions: a record of the sessions that were opened.
         steps: how many steps were taken.
@@ -49,6 +50,7 @@ class FakeBackend:
     sentences: Callable[[Request], str] | None = None
     order: Callable[[list[Request]], list[Request]] | None = None
     fail_after: int | None = None
+    capabilities: BackendCapabilities = field(default_factory=BackendCapabilities)
     drawn: list[Request] = field(default_factory=list)
     sessions: list[FakeSession] = field(default_factory=list)
     steps: int = 0
@@ -237,6 +239,10 @@ class FakeSplitter:
         return Sentences(
             tuple(Unit(piece, gap, carries=True) for piece, gap in zip(pieces, gaps, strict=False))
         )
+
+    def restarts(self, text: str, place: int) -> bool:
+        """False: a text is split from its start."""
+        return False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -29,20 +30,19 @@ from hammingmark.keys.config import (
 )
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import (
-    ConditionedProcessor,
-    ConditionsOnTopic,
-    FollowsContext,
-    KnowsPlaces,
-    MayBeKeyless,
-    ReadsSamples,
+    ContextRule,
+    KeyRanker,
+    SampleScorer,
     ScoredText,
     SentenceWatermark,
     SignificanceTest,
     TokenWatermark,
     Watermark,
 )
-from hammingmark.records import Choice, DecodingStep
+from hammingmark.records import Choice, DecodingStep, EditHypotheses
 from hammingmark.stats.compare import TextTest, compare
+from hammingmark.testing.fakes import paragraph
+from hammingmark.testing.members import missing
 from hammingmark.text.context_tokens import with_contexts
 
 DIMENSION = 48
@@ -97,9 +97,18 @@ def under(method: type[Any], config: MethodConfig, rng: np.random.Generator) -> 
     return watermark
 
 
-def keyless(watermark: Watermark) -> bool:
-    """Whether a method rests on no secret: then nothing is promised over keys."""
-    return isinstance(watermark, MayBeKeyless) and watermark.keyless
+def sentence_mark(watermark: Watermark) -> SentenceWatermark:
+    """The method as one that marks sentences."""
+    mark = watermark.capabilities.sentences
+    assert mark is not None, "its capabilities do not declare that it marks sentences"
+    return mark
+
+
+def token_mark(watermark: Watermark) -> TokenWatermark:
+    """The method as one that marks tokens."""
+    mark = watermark.capabilities.tokens
+    assert mark is not None, "its capabilities do not declare that it marks tokens"
+    return mark
 
 
 def unmarked(config: MethodConfig, n: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -128,21 +137,19 @@ def _wander(n: int, rng: np.random.Generator) -> NDArray[np.float32]:
 
 def marked(watermark: Watermark, n: int, rng: np.random.Generator) -> NDArray[Any]:
     """A text of n pieces that the watermark marked wherever it could."""
-    if isinstance(watermark, SentenceWatermark):
-        return _accepted(watermark, n, rng)
-    assert isinstance(watermark, TokenWatermark), "it marks neither sentences nor tokens"
-    around: NDArray[Any] | None = None
-    if isinstance(watermark, FollowsContext):
-        around = in_contexts(np.zeros(n, np.int64), rng)
+    if watermark.capabilities.sentences:
+        return _accepted(watermark.capabilities.sentences, n, rng)
+    mark, rule = token_mark(watermark), watermark.capabilities.context
+    around = in_contexts(np.zeros(n, np.int64), rng) if rule else None
     tokens: list[int] = []
     while len(tokens) < n:
-        context = ([-1] * watermark.width + tokens)[len(tokens) :]
+        context = ([-1] * mark.width + tokens)[len(tokens) :]
         logits = rng.standard_normal((1, VOCABULARY)).astype(np.float32)
         told = None
-        if isinstance(watermark, FollowsContext) and around is not None:
+        if rule and around is not None:
             row = around["context"][len(tokens)]
-            told = watermark.condition(row[None]) if row.any() else None
-        scores = processed(watermark, logits, np.array([context]), told)[0]
+            told = rule.condition(row[None]) if row.any() else None
+        scores = processed(mark, logits, np.array([context]), told)[0]
         shares = np.exp(scores - scores.max(), dtype=np.float64)
         tokens.append(int(rng.choice(VOCABULARY, p=shares / shares.sum())))
     if around is None:
@@ -168,8 +175,11 @@ def processed(
     sorts = watermark.stage == "distribution"
     tokens = order if sorts else np.arange(logits.shape[1])[None]
     scores = np.take_along_axis(logits, order, axis=1) if sorts else logits
-    size = watermark.condition_size if isinstance(watermark, ConditionedProcessor) else 0
-    told = np.zeros((len(logits), size), np.float32) if conditions is None else conditions
+    told = (
+        np.zeros((len(logits), watermark.condition_size), np.float32)
+        if conditions is None
+        else conditions
+    )
     step = DecodingStep(
         torch.from_numpy(tokens),
         torch.from_numpy(contexts.reshape(len(logits), watermark.width)),
@@ -199,8 +209,7 @@ def _accepted(
         previous = rows[-1] if rows else None
         centre = np.zeros(DIMENSION) if previous is None else previous
         candidates = _near(centre, 0.5, 16 * watermark.pool, rng)
-        asks = watermark.at(len(rows)) if isinstance(watermark, KnowsPlaces) else watermark
-        choice = asks.choose(previous, candidates)
+        choice = watermark.capabilities.rule_at(len(rows)).choose(previous, candidates)
         refused = 0 if choice.accepted else refused + 1
         if choice.accepted:
             rows.append(candidates[choice.index])
@@ -214,31 +223,59 @@ def score(watermark: Watermark, text: NDArray[Any]) -> ScoredText:
 
     They are the same whenever the text is, as those of a model are at detection.
     """
-    if not isinstance(watermark, ReadsSamples):
+    scorer = watermark.capabilities.samples
+    if scorer is None:
         return watermark.read(text)
     rng = np.random.default_rng(21)
-    samples = [_near(before, 0.5, watermark.samples, rng) for before in text[:-1]]
-    return watermark.read_sampled(text, samples)
+    samples = [_near(before, 0.5, scorer.samples, rng) for before in text[:-1]]
+    return scorer.read_sampled(text, samples)
 
 
 def every_test(watermark: Watermark, text: ScoredText) -> Iterator[tuple[str, SignificanceTest]]:
     """Every test that a method offers for a text."""
     for statistic in watermark.statistics:
         yield statistic, text.test(statistic)
-        if isinstance(text, ConditionsOnTopic):
+        if text.test_given_topic is not None:
             yield f"{statistic} given the topic", text.test_given_topic(statistic)
 
 
 def check_it_is_what_it_says(method: type[Any], config: MethodConfig) -> None:
     """It implements the protocol, under its registered name."""
     watermark = under(method, config, np.random.default_rng(0))
-    assert isinstance(watermark, Watermark), "it does not implement protocols.Watermark"
-    kind = SentenceWatermark if isinstance(config, SentenceConfig) else TokenWatermark
-    assert isinstance(watermark, kind), f"it does not implement protocols.{kind.__name__}"
+    absent = missing(watermark, Watermark)
+    assert not absent, f"it lacks {', '.join(absent)} of protocols.Watermark"
     assert watermark.name == config.method == method.Config.method, "it has two names"
     assert watermark.key.id.startswith("hm-"), "it does not keep its key"
     assert watermark.statistics, "it has no statistic"
     assert "default" in config.presets, "it has no preset called default"
+
+
+def check_it_has_what_its_capabilities_declare(method: type[Any], config: MethodConfig) -> None:
+    """A capability comes with all its methods, and with those that it needs."""
+    capabilities = under(method, config, np.random.default_rng(0)).capabilities
+    for name, protocol in (
+        ("sentences", SentenceWatermark),
+        ("tokens", TokenWatermark),
+        ("samples", SampleScorer),
+        ("ranking", KeyRanker),
+        ("context", ContextRule),
+    ):
+        part = getattr(capabilities, name)
+        absent = [] if part is None else missing(part, protocol)
+        assert not absent, f"its capability {name!r} lacks {', '.join(absent)}"
+    declared = [bool(capabilities.sentences), bool(capabilities.tokens)]
+    by_sentence = isinstance(config, SentenceConfig)
+    assert declared == [by_sentence, not by_sentence], (
+        "what its capabilities declare that it marks is not what its configuration says"
+    )
+    assert bool(capabilities.context) is isinstance(config, ContextConfig), (
+        "a context is declared without a ContextConfig, or the other way round"
+    )
+    if capabilities.sentences is None:
+        for name in ("trials", "staging_threshold", "at", "read_edited", "samples"):
+            assert getattr(capabilities, name) is None, f"{name!r} is for marks in sentences"
+    elif capabilities.trials is not None:
+        assert capabilities.trials >= capabilities.sentences.pool, "it judges more than its trials"
 
 
 def check_a_configuration_survives_json(method: type[Any], config: MethodConfig) -> None:
@@ -259,7 +296,7 @@ def check_same_key_and_text_give_the_same_evidence(method: type[Any], config: Me
     one, other = score(first, text).evidence, score(again, text.copy()).evidence
     assert one == other, "the same key and text give other evidence"
     another = score(under(method, config, np.random.default_rng(3)), text).evidence
-    if keyless(first):
+    if first.capabilities.keyless:
         assert one == another, "it is keyless, and another key gives other evidence"
     else:
         assert one != another, "another key gives the same evidence"
@@ -269,7 +306,8 @@ def check_a_text_without_a_unit_has_empty_evidence(method: type[Any], config: Me
     """Nothing is made up for it: no text at all, or a sentence without a neighbour."""
     rng = np.random.default_rng(6)
     watermark = under(method, config, rng)
-    alone = isinstance(watermark, SentenceWatermark) and not watermark.judges_beginnings
+    mark = watermark.capabilities.sentences
+    alone = mark is not None and not mark.judges_beginnings
     for n in (0, 1) if alone else (0,):
         evidence = score(watermark, unmarked(config, 2, rng)[:n]).evidence
         assert evidence.scores == (), "an empty text has scores"
@@ -361,7 +399,7 @@ def check_p_values_under_wrong_keys_are_not_smaller_than_uniform(
     Without a secret there is no wrong key.
     """
     rng = np.random.default_rng(11)
-    if keyless(under(method, config, np.random.default_rng(11))):
+    if under(method, config, np.random.default_rng(11)).capabilities.keyless:
         return
     shortest, longest = (2, 9) if isinstance(config, SentenceConfig) else (6, 30)
     found: dict[str, list[tuple[float, float]]] = {}
@@ -392,16 +430,17 @@ def check_marked_texts_are_told_apart(method: type[Any], config: MethodConfig) -
     rng = np.random.default_rng(13)
     for _ in range(3):
         watermark = under(method, config, rng)
-        text = marked(watermark, 200 if isinstance(watermark, TokenWatermark) else 120, rng)
+        capabilities = watermark.capabilities
+        text = marked(watermark, 200 if capabilities.tokens else 120, rng)
         read, other = score(watermark, text), under(method, config, rng)
         # Where samples are drawn anew, `check_sentences_that_are_accepted_count` looks at this.
-        if isinstance(watermark, SentenceWatermark) and not isinstance(watermark, ReadsSamples):
+        if capabilities.sentences and not capabilities.samples:
             assert all(each.valid for each in read.evidence.scores), "what was accepted is invalid"
         wrong = dict(every_test(other, score(other, text)))
         for name, test in every_test(watermark, read):
             p = compare(test, limit=999).p_value
             assert p <= 0.002, f"{name}: a marked text has p = {p}"
-            if keyless(watermark):
+            if capabilities.keyless:
                 continue
             p = compare(wrong[name], limit=999).p_value
             assert p > 0.002, f"{name}: a marked text has p = {p} under another key"
@@ -428,16 +467,18 @@ def check_sentences_that_are_accepted_count(method: type[Any], config: MethodCon
     """What generation accepts, detection counts, and nothing else."""
     rng = np.random.default_rng(4)
     seen = set()
+    kept = False
     for number in range(150):
-        watermark = under(method, config, rng)
-        assert isinstance(watermark, SentenceWatermark)
+        watermark = sentence_mark(under(method, config, rng))
+        scorer = watermark.capabilities.samples
         before = unmarked(config, 3, rng)
         candidates = _near(before[-1], (0.0, 0.5, 0.95)[number % 3], 3, rng)
-        asks = watermark.at(3) if isinstance(watermark, KnowsPlaces) else watermark
+        asks = watermark.capabilities.rule_at(3)
         choice = asks.choose(before[-1], candidates)
         assert len(choice.scores) == len(candidates), "it does not score each candidate"
-        if isinstance(watermark, ReadsSamples):
-            _check_in_its_own_pool(watermark, before, candidates, choice)
+        if scorer is not None:
+            kept = True  # one of a pool, and nothing is refused
+            _check_in_its_own_pool(scorer, before, candidates, choice)
             continue
         for i, candidate in enumerate(candidates):
             alone = asks.choose(before[-1], candidate[None])
@@ -455,12 +496,11 @@ def check_sentences_that_are_accepted_count(method: type[Any], config: MethodCon
             best = max(choice.scores)
             assert choice.scores[choice.index] == best, "the best of those refused must be chosen"
         seen.add(choice.accepted)
-    kept = isinstance(watermark, ReadsSamples)  # one of a pool is kept, and nothing refused
     assert kept or seen == {True, False}, "the rule accepts all, or none"
 
 
 def _check_in_its_own_pool(
-    watermark: ReadsSamples,
+    scorer: SampleScorer,
     before: NDArray[np.float32],
     candidates: NDArray[np.float32],
     choice: Choice,
@@ -469,12 +509,12 @@ def _check_in_its_own_pool(
 
     What is accepted is then valid, and some candidate is not: they are compared with each other.
     """
-    pools = [_near(row, 0.5, watermark.samples, np.random.default_rng(22)) for row in before[:-1]]
+    pools = [_near(row, 0.5, scorer.samples, np.random.default_rng(22)) for row in before[:-1]]
     assert choice.accepted, "it keeps none of a pool"
     valid = []
     for candidate, told in zip(candidates, choice.scores, strict=True):
         text = np.vstack([before, candidate])
-        last = watermark.read_sampled(text, [*pools, candidates]).evidence.scores[-1]
+        last = scorer.read_sampled(text, [*pools, candidates]).evidence.scores[-1]
         assert last.score == told, "generation and detection score differently"
         valid.append(last.valid)
     assert valid[choice.index], "what is accepted does not count"
@@ -486,8 +526,7 @@ def check_sentences_at_the_beginning(method: type[Any], config: MethodConfig) ->
     rng = np.random.default_rng(5)
     seen = set()
     for _ in range(40):
-        watermark = under(method, config, rng)
-        assert isinstance(watermark, SentenceWatermark)
+        watermark = sentence_mark(under(method, config, rng))
         candidates = unmarked(config, 4, rng)
         choice = watermark.choose(None, candidates)
         assert len(choice.scores) == 4, "it does not score each candidate"
@@ -507,14 +546,14 @@ def check_sentences_at_the_beginning(method: type[Any], config: MethodConfig) ->
 def check_tokens_are_processed_row_by_row(method: type[Any], config: MethodConfig) -> None:
     """The logits of a text do not depend on the texts beside it."""
     rng = np.random.default_rng(15)
-    watermark = under(method, config, rng)
-    assert isinstance(watermark, TokenWatermark)
+    watermark = token_mark(under(method, config, rng))
+    rule = watermark.capabilities.context
     logits = rng.standard_normal((5, VOCABULARY)).astype(np.float32)
     contexts = rng.integers(VOCABULARY, size=(5, watermark.width))
     contexts[0] = -1
     told = None
-    if isinstance(watermark, FollowsContext):
-        told = watermark.condition(_wander(5, rng))
+    if rule:
+        told = rule.condition(_wander(5, rng))
         assert told.shape == (5, watermark.condition_size), "it tells of contexts in another shape"
         told[0] = 0.0
         untouched = processed(watermark, logits, contexts)
@@ -528,6 +567,96 @@ def check_tokens_are_processed_row_by_row(method: type[Any], config: MethodConfi
         np.testing.assert_allclose(
             alone[0], together[row], atol=1e-5, err_msg="a text's logits depend on its neighbours"
         )
+
+
+def check_sentences_whose_beginnings_foretell_their_score(
+    method: type[Any], config: MethodConfig
+) -> None:
+    """Scores are standard normal over keys, and the threshold decides: for drawing in stages.
+
+    Four standard errors of the mean and of the mean square.
+    """
+    rng = np.random.default_rng(16)
+    pair, scores = unmarked(config, 2, rng), []
+    for _ in range(1000):
+        watermark = sentence_mark(under(method, config, rng))
+        threshold = watermark.capabilities.staging_threshold
+        if threshold is None:
+            return
+        choice = watermark.choose(pair[0], pair[1:])
+        assert choice.accepted is bool(choice.scores[0] >= np.float32(threshold)), (
+            "another threshold decides than that of its capabilities"
+        )
+        scores.append(choice.scores[0])
+    mean, square = np.mean(scores), np.mean(np.square(scores))
+    assert abs(mean) < 4 / np.sqrt(1000), f"scores have a mean of {mean:.3f} over keys"
+    assert abs(square - 1) < 4 * np.sqrt(2 / 1000), f"scores have a mean square of {square:.3f}"
+
+
+def check_sentences_that_were_edited(method: type[Any], config: MethodConfig) -> None:
+    """A text read with what its sentences may have been is the same text, and carries its mark."""
+    rng = np.random.default_rng(17)
+    watermark = under(method, config, rng)
+    read_edited = watermark.capabilities.read_edited
+    if read_edited is None:
+        return
+    n, statistic = 40, watermark.statistics[0]
+    text = marked(watermark, n, rng)
+    # Of every two neighbours, what they would be as one.
+    begins, ends = (*range(n), *range(n - 1)), (*range(1, n + 1), *range(2, n + 1))
+    edits = EditHypotheses(tuple(map(str, range(2 * n - 1))), begins, ends, sentences=n)
+    scored = read_edited(np.vstack([text, _wander(n - 1, rng)]), edits)
+    assert scored.evidence == watermark.read(text).evidence, "edits change the evidence"
+    test = scored.test(statistic)
+    assert test.own.shape == test.best.shape == test.centre.shape, "its parts differ in shape"
+    # One unit may add more than its share of the best, where those before added less of theirs.
+    assert (test.own.cumsum() <= test.best.cumsum() + 1e-6).all(), "a reading is above the best"
+    p = compare(test, limit=999).p_value
+    assert p <= 0.002, f"a marked text that nobody edited has p = {p}"
+
+
+def check_the_key_of_a_text_is_ranked_first(method: type[Any], config: MethodConfig) -> None:
+    """Among other keys; and the method under another key is what its class makes of that key."""
+    rng = np.random.default_rng(18)
+    watermark = under(method, config, rng)
+    ranker = watermark.capabilities.ranking
+    if ranker is None:
+        return
+    statistic = watermark.statistics[0]
+    keys = [under(method, config, rng).key for _ in range(12)]
+    owner = ranker.like(keys[7])
+    assert owner.key == keys[7], "the method under another key keeps the first"
+    texts = [marked(owner, 60, rng), unmarked(config, 60, rng)]
+    ranked = ranker.rank(keys, texts, statistic=statistic)
+    assert len(ranked) == len(texts), "it does not rank keys for each text"
+    assert 7 in ranked[0], "the key of a marked text is not among those to test"
+    for numbers in ranked:
+        assert set(numbers) <= set(range(12)), "it names a key that there is not"
+    alone = method(keys[7])
+    assert score(owner, texts[0]).evidence == score(alone, texts[0]).evidence, (
+        "the method under another key gives other evidence than its class"
+    )
+
+
+def check_tokens_have_the_context_of_the_text_before(
+    method: type[Any], config: MethodConfig
+) -> None:
+    """Generation asks after each token, detection for all at once: the contexts are the same."""
+    rule = under(method, config, np.random.default_rng(19)).capabilities.context
+    if rule is None:
+        return
+    text = paragraph(Random(19))
+    places = range(0, len(text), 3)
+    contexts, which = rule.contexts(text, places)
+    assert len(set(which.tolist()) - {-1}) > 1, "a long text has hardly any context"
+    for place, number in zip(places, which, strict=True):
+        context = rule.context(text[:place])
+        assert context == ("" if number < 0 else contexts[number]), "a token has two contexts"
+    for place in places[: len(places) // 2]:
+        changes = rule.context_changes(text[:place])
+        for more in (text[place : place + 2], text[place : place + 40]):
+            differs = rule.context(text[:place] + more) != rule.context(text[:place])
+            assert changes(more) is differs, "it does not say when the context is another"
 
 
 def _p_values(test: SignificanceTest, references: int) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 
 from hammingmark.protocols import Splitter
+from hammingmark.testing.members import missing
 
 PROSE = (
     "The river rose in the night. By morning it had reached the mill! Had anyone seen it come? "
@@ -59,7 +60,8 @@ def splitter_checks() -> list[Callable[[Splitter], None]]:
 
 def check_it_is_a_splitter(splitter: Splitter) -> None:
     """It has every property of the protocol."""
-    assert isinstance(splitter, Splitter), "it does not implement protocols.Splitter"
+    absent = missing(splitter, Splitter)
+    assert not absent, f"it lacks {', '.join(absent)} of protocols.Splitter"
     assert splitter.name, "it has no name"
 
 
@@ -98,6 +100,21 @@ def check_the_beginning_of_a_text_splits_as_in_the_whole(splitter: Splitter) -> 
     for count in range(1, len(whole)):
         found = splitter.split(" ".join(whole[:count])).carrying
         assert found == whole[:count], f"the first {count} sentences split into {found}"
+
+
+def check_it_splits_alike_from_where_it_restarts(splitter: Splitter) -> None:
+    """Where the beginning of a text may be let go, the rest is split as in the whole."""
+    for text in (PROSE, DOCUMENT):
+        text, place = splitter.split(text).text, 0
+        units = splitter.split(text).units
+        for count, unit in enumerate(units[:-3], start=1):
+            place += len(unit.text)
+            for more in ("", " Then it rained."):
+                if splitter.restarts(text, place):
+                    rest = splitter.split(text[place:] + more).units
+                    whole = splitter.split(text + more).units[count:]
+                    assert rest == whole, f"behind {text[:place]!r} it splits otherwise"
+            place += len(unit.gap)
 
 
 def check_it_survives_pickling(splitter: Splitter) -> None:

@@ -13,6 +13,7 @@ from hammingmark.artifacts.profile import check_profile_name, profile_for
 from hammingmark.errors import InputError
 from hammingmark.keys.config import EncoderId, SentenceConfig
 from hammingmark.keys.key import WatermarkKey
+from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.stats.nulls import NormalApproximation
 from hammingmark.watermarks._shared.counts import CountedText
@@ -95,7 +96,6 @@ class ContinuousMark:
     Config = ContinuousConfig
     pool = 1
     judges_beginnings = False
-    keyless = True
     statistics: Sequence[str] = ("share",)
 
     def __init__(self, key: WatermarkKey) -> None:
@@ -110,6 +110,11 @@ class ContinuousMark:
             "default": ContinuousConfig(encoder=encoder, gamma=0.1),
             "lax": ContinuousConfig(encoder=encoder, threshold=0.3, gamma=0.58),
         }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """It rests on no secret."""
+        return Capabilities(sentences=self, keyless=True)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

@@ -16,6 +16,7 @@ from hammingmark.errors import InputError
 from hammingmark.keys.config import EncoderId, SentenceConfig
 from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.keys.matrix_text import array_from_text, array_to_text, short_hash
+from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.watermarks._shared.counts import CountedText, random_masks
 from hammingmark.watermarks._shared.hashing import project_in_order
@@ -129,7 +130,6 @@ class KSemStamp:
         assert isinstance(key.config, KSemStampConfig)
         self.key = key
         self.config = config = key.config
-        self.trials = config.N_max
         rows = array_from_text(config.centres).astype(np.float64)
         rows /= np.sqrt((rows * rows).sum(axis=1, keepdims=True))
         self._centres = rows.astype(np.float32)
@@ -148,6 +148,11 @@ class KSemStamp:
                 encoder=encoder, K=20, gamma=0.3, centres=_made_up(20, encoder.dimension)
             ),
         }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A limit of trials."""
+        return Capabilities(sentences=self, trials=self.config.N_max)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

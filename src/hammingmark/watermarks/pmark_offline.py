@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.keys.config import EncoderId
+from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.watermarks._shared.channels import ChannelConfig, ChannelMark
 from hammingmark.watermarks._shared.counts import CountedText
@@ -57,6 +58,11 @@ class PMarkOffline(ChannelMark):
             "small": PMarkOfflineConfig(encoder=encoder, b=2, N=8),
             "published": PMarkOfflineConfig(encoder=encoder, constants="published"),
         }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A limit of trials; each sentence has signs of its own."""
+        return Capabilities(sentences=self, trials=self.config.N, at=self.at)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

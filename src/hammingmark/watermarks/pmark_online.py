@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hammingmark.errors import InputError
 from hammingmark.keys.config import EncoderId
+from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.watermarks._shared.channels import ChannelConfig, ChannelMark, harrell_davis_median
 from hammingmark.watermarks._shared.counts import CountedText
@@ -64,6 +65,11 @@ class PMarkOnline(ChannelMark):
             "small": PMarkOnlineConfig(encoder=encoder, b=2, N=8),
             "published": PMarkOnlineConfig(encoder=encoder, constants="published"),
         }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A limit of trials; signs of each sentence; comparison with samples."""
+        return Capabilities(sentences=self, trials=self.config.N, at=self.at, samples=self)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hammingmark.errors import InputError
 from hammingmark.keys.config import EncoderId, SentenceConfig
 from hammingmark.keys.key import ReferenceKeys, WatermarkKey
+from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.stats.references import coordinates
 from hammingmark.watermarks._shared.counts import CountedText, random_masks
@@ -81,6 +82,11 @@ class RandomCode:
             "default": RandomCodeConfig(encoder=encoder),
             "coarse": RandomCodeConfig(encoder=encoder, m=3, codes=3),
         }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Nothing but marking sentences."""
+        return Capabilities(sentences=self)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

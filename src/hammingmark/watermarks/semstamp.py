@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hammingmark.errors import InputError
 from hammingmark.keys.config import EncoderId, SentenceConfig
 from hammingmark.keys.key import ReferenceKeys, WatermarkKey
+from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.stats.references import coordinates
 from hammingmark.watermarks._shared.counts import CountedText, random_masks
@@ -104,10 +105,9 @@ class SemStamp:
         assert isinstance(key.config, SemStampConfig)
         self.key = key
         self.config = config = key.config
-        self.trials = config.N_max
-        self.keyless = config.constants == "published"
+        self._is_published = config.constants == "published"
         regions, width = 2**config.d, config.encoder.dimension
-        if self.keyless:
+        if self._is_published:
             generator = np.random.RandomState(PUBLISHED_SEED)
             self._planes = generator.randn(config.d, width).astype(np.float32)
             self._masks = np.zeros((regions, regions), np.bool_)
@@ -129,6 +129,11 @@ class SemStamp:
             "relaxed": SemStampConfig(encoder=encoder, gamma=0.5, margin=0.0),
             "fine": SemStampConfig(encoder=encoder, d=5, gamma=0.3),
         }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A limit of trials; and with the published constants there is no secret."""
+        return Capabilities(sentences=self, keyless=self._is_published, trials=self.config.N_max)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

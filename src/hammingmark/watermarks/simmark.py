@@ -14,6 +14,7 @@ from hammingmark.errors import InputError
 from hammingmark.keys.config import EncoderId, SentenceConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.matrix_text import array_from_text, array_to_text, short_hash
+from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.stats.nulls import NormalApproximation
 from hammingmark.watermarks._shared.counts import CountedText
@@ -178,14 +179,12 @@ class SimMark:
     Config = SimMarkConfig
     pool = 1
     judges_beginnings = False
-    keyless = True
     statistics: Sequence[str] = ("soft", "hard")
 
     def __init__(self, key: WatermarkKey) -> None:
         assert isinstance(key.config, SimMarkConfig)
         self.key = key
         self.config = config = key.config
-        self.trials = config.N_max
         self._components = array_from_text(config.components) if config.components else None
 
     @classmethod
@@ -208,6 +207,11 @@ class SimMark:
                 components=array_to_text(some),
             ),
         }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A limit of trials; it rests on no secret."""
+        return Capabilities(sentences=self, keyless=True, trials=self.config.N_max)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

@@ -21,7 +21,7 @@ from hammingmark.artifacts.network import (
 from hammingmark.errors import InputError
 from hammingmark.keys.config import ContextConfig, EncoderId, TokenizerId
 from hammingmark.keys.key import Secret, WatermarkKey
-from hammingmark.protocols import FloatArray
+from hammingmark.protocols import Capabilities, FloatArray
 from hammingmark.records import DecodingStep
 from hammingmark.stats.compare import TextTest
 from hammingmark.stats.grouped import GroupedNull
@@ -147,6 +147,11 @@ class SIR:
         """Configurations for the contract suite."""
         default = SIRConfig(tokenizer=tokenizer, encoder=encoder, network=PROJECTION)
         return {"default": default, "strong": replace(default, delta=4.0, chunk_length=5)}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A search among very many keys; tokens have contexts."""
+        return Capabilities(tokens=self, ranking=self, context=self)
 
     def context(self, text: str) -> str:
         """The last whole chunks of a text; empty before the first."""

@@ -162,7 +162,7 @@ def test_where_the_rank_is_small_matrices_come_closer_than_the_form() -> None:
     texts = write(thin, MANY, seed=12)
     form = learn_form(texts)
     rng = np.random.default_rng(13)
-    factors = refine_factors(texts, form, rank=4, threshold=thin.deviate, rng=rng)
+    factors = refine_factors(texts, form, rank=4, threshold=thin.config.threshold, rng=rng)
     assert correlation(factors, thin)[0] > correlation(form, thin)[0] > 0.75
 
 
@@ -170,8 +170,10 @@ def test_matrices_are_sought_where_there_are_texts_enough(
     mark: BilinearMark, many: list[FloatArray]
 ) -> None:
     rng = np.random.default_rng(14)
-    assert isinstance(learn(many, rank=32, threshold=mark.deviate, rng=rng), FormFactors)
-    assert isinstance(learn(many[:20], rank=32, threshold=mark.deviate, rng=rng), FormGuess)
+    assert isinstance(learn(many, rank=32, threshold=mark.config.threshold, rng=rng), FormFactors)
+    assert isinstance(
+        learn(many[:20], rank=32, threshold=mark.config.threshold, rng=rng), FormGuess
+    )
 
 
 def test_a_text_of_one_sentence_says_nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -18,18 +18,15 @@ from hammingmark.detection.reader import ContextReader
 from hammingmark.errors import InputError, KeyMismatch
 from hammingmark.keys import keyring
 from hammingmark.keys.key import WatermarkKey
+from hammingmark.protocols import BackendCapabilities
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.fakes import FakeTokenizer, paragraph
 
 
-@dataclass
-class FakeLogitsBackend(FakeBackend):
-    """The same, with a tokenizer; logits are left alone."""
-
-    tokenizer: FakeTokenizer = FakeTokenizer()  # noqa: RUF009 - it is frozen
-
-    def load_tokenizer(self) -> FakeTokenizer:
-        return self.tokenizer
+def with_tokenizer(tokenizer: FakeTokenizer | None = None) -> FakeBackend:
+    """A model whose logits can be changed."""
+    words = tokenizer or FakeTokenizer()
+    return FakeBackend(capabilities=BackendCapabilities(load_tokenizer=lambda: words))
 
 
 def key(**parameters: object) -> WatermarkKey:
@@ -61,9 +58,9 @@ def test_both_parts_are_held_against_the_key() -> None:
     made, text = key(), paragraph(Random(1))
     other, words = FakeEncoder(seed=1), FakeTokenizer(words=("a", "b"))
     with pytest.raises(KeyMismatch, match="made for the encoder"):
-        writer(made, backend=FakeLogitsBackend(), encoder=other)
+        writer(made, backend=with_tokenizer(), encoder=other)
     with pytest.raises(KeyMismatch, match="made for the tokenizer"):
-        writer(made, backend=FakeLogitsBackend(tokenizer=words), encoder=FakeEncoder())
+        writer(made, backend=with_tokenizer(words), encoder=FakeEncoder())
     with pytest.raises(KeyMismatch, match="made for the encoder"):
         detector(made, encoder=other, tokenizer=FakeTokenizer())
     with pytest.raises(KeyMismatch, match="made for the tokenizer"):
@@ -71,7 +68,7 @@ def test_both_parts_are_held_against_the_key() -> None:
     found = detector(made, encoder=FakeEncoder(), tokenizer=FakeTokenizer())
     assert isinstance(found.reader, ContextReader)
     assert found.judge(text).p_value is not None
-    assert writer(made, backend=FakeLogitsBackend(), encoder=FakeEncoder()).write("It.", seed=1)
+    assert writer(made, backend=with_tokenizer(), encoder=FakeEncoder()).write("It.", seed=1)
 
 
 def test_keys_of_other_parameters_are_searched_apart() -> None:

@@ -7,10 +7,11 @@ from tests.keys import hamming_key
 
 from hammingmark.assembly.backends import load_tokenizer
 from hammingmark.assembly.detection import detector
-from hammingmark.assembly.keys import new_key, require_part, splitter_of
+from hammingmark.assembly.keys import method_of, new_key, require_part, splitter_of
 from hammingmark.assembly.marking import writer
 from hammingmark.errors import InputError, KeyMismatch, UnknownName
 from hammingmark.testing import FakeBackend, FakeEncoder
+from hammingmark.watermarks.bilinear import BilinearMark
 
 
 def test_a_key_remembers_its_splitter_and_its_language() -> None:
@@ -76,3 +77,15 @@ def test_a_parameter_may_be_called_like_an_argument_and_is_refused_in_words() ->
     for name in ("preset", "encoder", "method", "note"):
         with pytest.raises(InputError, match=f"no parameter '{name}'"):
             new_key(FakeEncoder(), parameters={name: "x"})
+
+
+def test_a_method_that_does_not_declare_its_capabilities_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Undeclared(BilinearMark):
+        capabilities = None  # type: ignore[assignment]
+
+    made = new_key(FakeEncoder())
+    monkeypatch.setattr("hammingmark.watermarks.bilinear.BilinearMark", Undeclared)
+    with pytest.raises(InputError):
+        method_of(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from hammingmark.cli import calibrate as calibrate_module
 from hammingmark.cli import generate as generate_module
 from hammingmark.cli import keys as keys_module
 from hammingmark.models.catalogue import DEFAULT_GENERATOR
+from hammingmark.protocols import BackendCapabilities
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.fakes import FakeTokenizer
 
@@ -25,8 +26,9 @@ SIR = ("--method", "sir", "--set", "network=projection")
 class FakeLogitsBackend(FakeBackend):
     """The same, with a tokenizer; logits are left alone."""
 
-    def load_tokenizer(self) -> FakeTokenizer:
-        return FakeTokenizer()
+    capabilities: BackendCapabilities = field(
+        default_factory=lambda: BackendCapabilities(load_tokenizer=FakeTokenizer)
+    )
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 import numpy as np
@@ -15,6 +15,7 @@ from hammingmark.errors import InputError
 from hammingmark.generation.generate import GenerationConfig, Writer
 from hammingmark.keys.config import EncoderId, TokenizerId
 from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Candidate, Generation, Prompt, Request
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.fakes import FakeTokenizer, paragraph
@@ -29,8 +30,9 @@ ENCODER, TOKENIZER = FakeEncoder(), FakeTokenizer()
 class FakeLogitsBackend(FakeBackend):
     """The same, with a tokenizer; logits are left alone."""
 
-    def load_tokenizer(self) -> FakeTokenizer:
-        return TOKENIZER
+    capabilities: BackendCapabilities = field(
+        default_factory=lambda: BackendCapabilities(load_tokenizer=lambda: TOKENIZER)
+    )
 
 
 def key(number: int = 1) -> WatermarkKey:

@@ -14,7 +14,7 @@ from hammingmark.evaluation.natural import draw_pools
 from hammingmark.generation.generate import PAPER, GenerationConfig, Run, Writer
 from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import Secret, WatermarkKey
-from hammingmark.protocols import Splitter
+from hammingmark.protocols import Capabilities, Splitter
 from hammingmark.records import Candidate, Choice, Prompt, Request, Sampling
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.fakes import sentence
@@ -216,6 +216,10 @@ class LongestOf:
     statistics = ("none",)
     judges_beginnings = False
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(sentences=self)  # type: ignore[arg-type]
+
     def read(self, values: np.ndarray) -> object:
         raise AssertionError("nothing is to be detected")
 
@@ -251,12 +255,27 @@ def test_what_was_judged_is_not_spare(splitter: Splitter) -> None:
         assert generation.cost.spare == generation.cost.spare_tokens == 0
 
 
-def test_a_method_that_lacks_a_part_does_not_write_unmarked_text(splitter: Splitter) -> None:
-    parts: dict[str, object] = dict(vars(LongestOf))
-    del parts["choose"]
-    lacking = type("Lacking", (), parts)(5)
+class MarksNothing(LongestOf):
+    """A method that declares no capability."""
+
+    capabilities = Capabilities()  # type: ignore[assignment]
+
+
+def test_a_method_that_marks_nothing_does_not_write_unmarked_text(splitter: Splitter) -> None:
     with pytest.raises(InputError, match="neither sentences nor tokens"):
-        Writer(FakeBackend(), splitter, FakeEncoder(), lacking)
+        Writer(FakeBackend(), splitter, FakeEncoder(), MarksNothing(5))  # type: ignore[arg-type]
+
+
+class Misspelt(LongestOf):
+    """A method that declares what it does not have."""
+
+    choose = property()  # type: ignore[assignment]
+
+
+def test_a_method_without_what_it_declares_does_not_write_unmarked_text(splitter: Splitter) -> None:
+    made = Writer(FakeBackend(), splitter, FakeEncoder(), Misspelt(5))  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        made.write(PROMPT, seed=1)
 
 
 def test_steps_can_be_awaited(splitter: Splitter) -> None:
@@ -335,9 +354,13 @@ def test_a_text_without_a_mark_has_as_many_sentences_as_asked_for(
 class Tokens(LongestOf):
     """A method that marks tokens."""
 
-    choose = property()  # type: ignore[assignment]  # it has none
     stage = "logits"
     width = 1
+    condition_size = 0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(tokens=self)  # type: ignore[arg-type]
 
     def process(self, scores: object, step: object) -> object:
         return scores

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from hammingmark.generation.generate import GenerationConfig, Writer
+from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Generation, Message, Prompt, Request
 from hammingmark.testing import FakeBackend
 from hammingmark.testing.fakes import paragraph
@@ -19,15 +20,11 @@ WHOLE = (
 )
 
 
-class ContinuingBackend(FakeBackend):
-    """Goes on with the same text from wherever it stands."""
-
-    def continues(self, prompt: Prompt) -> bool:
-        return not prompt.messages
-
-
 def write(prompt: Prompt = PROMPT, **options: object) -> tuple[Generation, list[Request]]:
-    backend = ContinuingBackend(sentences=lambda request: WHOLE[len(request.written) :])
+    capabilities = BackendCapabilities(continues=lambda prompt: not prompt.messages)
+    backend = FakeBackend(
+        sentences=lambda request: WHOLE[len(request.written) :], capabilities=capabilities
+    )
     config = GenerationConfig(**{"max_tokens": 1000, "in_parts": True, **options})  # type: ignore[arg-type]
     made = Writer(backend, SentencexSplitter(), None, None, config).write(prompt, seed=1)
     return made, backend.drawn

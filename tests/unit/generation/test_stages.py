@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
@@ -13,7 +13,7 @@ from hammingmark.generation.generate import GenerationConfig, Writer
 from hammingmark.generation.text import AcceptedText
 from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import Secret, WatermarkKey
-from hammingmark.protocols import Splitter
+from hammingmark.protocols import BackendCapabilities, Splitter
 from hammingmark.records import Candidate, Generation, Prompt, Request, Sampling
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.fakes import ADJECTIVES, NOUNS, PREPOSITIONS, VERBS
@@ -49,9 +49,9 @@ class WordByWord(FakeBackend):
     """
 
     say: Say = say
-
-    def continues(self, prompt: Prompt) -> bool:
-        return True
+    capabilities: BackendCapabilities = field(
+        default_factory=lambda: BackendCapabilities(continues=lambda prompt: True)
+    )
 
     def candidate(self, request: Request) -> Candidate:
         before = request.prompt.text + request.written
@@ -248,11 +248,9 @@ def test_a_model_that_can_only_repeat_itself_goes_on(splitter: Splitter) -> None
         check(splitter, made, generation)
 
 
-class Unable(FakeBackend):
+def unable() -> FakeBackend:
     """A model that does not go on in the middle of a sentence, and says so."""
-
-    def continues(self, prompt: Prompt) -> bool:
-        return False
+    return FakeBackend(capabilities=BackendCapabilities(continues=lambda prompt: False))
 
 
 def test_sentences_are_drawn_whole_where_stages_are_not_asked_for_or_not_possible(
@@ -273,7 +271,7 @@ def test_sentences_are_drawn_whole_where_stages_are_not_asked_for_or_not_possibl
         {"config": narrow},
         {"watermark": HammingMark(key)},
         {"backend": FakeBackend()},
-        {"backend": Unable()},
+        {"backend": unable()},
         {"watermark": None},
     ):
         other = replace(made, **{"backend": WordByWord(), **changes})  # type: ignore[arg-type]
@@ -485,9 +483,9 @@ class Teller(FakeBackend):
     """
 
     careless: bool = False
-
-    def continues(self, prompt: Prompt) -> bool:
-        return True
+    capabilities: BackendCapabilities = field(
+        default_factory=lambda: BackendCapabilities(continues=lambda prompt: True)
+    )
 
     def _text(self, request: Request, *, turns: str, begun: str) -> str:
         rest = TALE[len(request.written) :]

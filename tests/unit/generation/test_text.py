@@ -166,6 +166,9 @@ class Counting:
         self.characters.append(len(text))
         return self.inner.split(text)
 
+    def restarts(self, text: str, place: int) -> bool:
+        return False
+
 
 @dataclass
 class CountingRestarts(Counting):

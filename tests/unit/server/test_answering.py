@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -32,10 +33,11 @@ from tests.unit.server.harness import (
 
 from hammingmark.assembly.keys import method_of
 from hammingmark.errors import BackendError
-from hammingmark.protocols import SentenceWatermark
-from hammingmark.records import Prompt, Request
+from hammingmark.protocols import BackendCapabilities
+from hammingmark.records import Request
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession
 from hammingmark.testing import fakes as grammar
+from hammingmark.testing.method_checks import sentence_mark
 
 Serve = Callable[..., Served]
 DELIVER = {"on_failure": "deliver"}
@@ -53,8 +55,7 @@ def failed(answer: httpx.Response) -> dict[str, Any]:
 
 def a_sentence(*, accepted: bool) -> str:
     """A sentence that satisfies the rule of the key at the beginning of a text, or does not."""
-    mark = method_of(key_of())
-    assert isinstance(mark, SentenceWatermark)
+    mark = sentence_mark(method_of(key_of()))
     for number in range(100):
         sentence = grammar.sentence(Random(number))
         embedded = FakeEncoder().encode([sentence])
@@ -65,8 +66,7 @@ def a_sentence(*, accepted: bool) -> str:
 
 def sentences_that_are(*accepted: bool) -> list[str]:
     """Sentences that satisfy the rule after the one before, or do not."""
-    mark = method_of(key_of())
-    assert isinstance(mark, SentenceWatermark)
+    mark = sentence_mark(method_of(key_of()))
     found: list[str] = []
     previous = None
     for number in range(1000):
@@ -255,11 +255,13 @@ def test_code_before_the_first_accepted_sentence_waits_for_it(serve: Serve) -> N
     ]
 
 
+@dataclass
 class Staged(FakeBackend):
     """Goes on in the middle of a sentence, so that sentences are drawn in stages."""
 
-    def continues(self, prompt: Prompt) -> bool:
-        return True
+    capabilities: BackendCapabilities = field(
+        default_factory=lambda: BackendCapabilities(continues=lambda prompt: True)
+    )
 
 
 def test_a_string_to_stop_at_that_takes_the_only_accepted_sentence_refuses_the_answer_unsent(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from tests.unit.server.harness import (
 
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.generation.config import CHAT_SAMPLING, TEXT_SAMPLING
-from hammingmark.records import Prompt, Sampling
+from hammingmark.protocols import BackendCapabilities
+from hammingmark.records import Sampling
 from hammingmark.server.marking.interpret import config_of, count_answers, why_unmarkable
 from hammingmark.server.marking.schema import Asked, AskedChat, AskedCompletion
 from hammingmark.server.problems import Problem
@@ -220,11 +222,13 @@ def _tale(request: Any) -> str:
     return SENTENCES[begun:]
 
 
+@dataclass
 class Staged(FakeBackend):
     """Goes on in the middle of a sentence, so that sentences are drawn in stages."""
 
-    def continues(self, prompt: Prompt) -> bool:
-        return True
+    capabilities: BackendCapabilities = field(
+        default_factory=lambda: BackendCapabilities(continues=lambda prompt: True)
+    )
 
 
 @pytest.mark.parametrize("backend", [FakeBackend, Staged])

@@ -25,6 +25,7 @@ class FourKeys:
     references: np.ndarray
     words: str = "by hand"
     begun: int = 0
+    computed: Closed | None = None
 
     def blocks(self) -> Iterator[Iterator[np.ndarray]]:
         while True:
@@ -113,6 +114,9 @@ class Closed(FourKeys):
 
     draws: int = 7
     attainable: float = 0.0625
+
+    def __post_init__(self) -> None:
+        self.computed = self
 
     def p_value(self, own: np.ndarray) -> float:
         return 0.25

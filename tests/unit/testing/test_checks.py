@@ -12,9 +12,19 @@ import pytest
 
 from hammingmark import testing
 from hammingmark.errors import HammingMarkError
-from hammingmark.protocols import FloatArray
+from hammingmark.protocols import BackendCapabilities, Capabilities, FloatArray
 from hammingmark.records import Candidate, Request, Sampling, Sentences, Unit
-from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession, FakeSplitter
+from hammingmark.testing import (
+    FakeBackend,
+    FakeEncoder,
+    FakeSession,
+    FakeSplitter,
+)
+from hammingmark.testing.method_checks import examples_of, under
+from hammingmark.watermarks.bilinear import BilinearMark
+from hammingmark.watermarks.hamming import HammingMark
+from hammingmark.watermarks.kgw import KGW
+from hammingmark.watermarks.sir import SIR
 
 NOISE = np.random.default_rng(0)
 
@@ -40,6 +50,13 @@ class Splitter(FakeSplitter):
 
     def __reduce__(self) -> tuple[type[FakeSplitter], tuple[()]]:
         return FakeSplitter, ()
+
+
+class Restarting(Splitter):
+    """Promises of every place that it can begin anew there."""
+
+    def restarts(self, text: str, place: int) -> bool:
+        return True
 
 
 @dataclass
@@ -118,8 +135,14 @@ BROKEN: dict[str, Any] = {
     ),
     "check_prose_gives_its_sentences_in_order": Splitter(change=lambda units: units[::-1]),
     "check_the_beginning_of_a_text_splits_as_in_the_whole": Splitter(change=merged),
+    "check_it_splits_alike_from_where_it_restarts": Restarting(
+        change=lambda units: [replace(unit, carries=i > 0) for i, unit in enumerate(units)]
+    ),
     "check_it_survives_pickling": Splitter(change=lambda units: units[::-1]),
     "check_it_is_a_backend": FakeBackend(width=9, parallel=8),
+    "check_it_can_do_what_it_declares": FakeBackend(
+        capabilities=BackendCapabilities(load_tokenizer=FakeEncoder)  # type: ignore[arg-type]
+    ),
     "check_what_was_written_is_continued": Backend(read=lambda each: replace(each, written="")),
     "check_a_chat_is_continued_within_the_assistants_message": Backend(
         read=lambda each: replace(each, written="")
@@ -154,3 +177,88 @@ def test_it_fails_where_it_should(check: Callable[[Any], None]) -> None:
         check(BROKEN[check.__name__])
     Lingering.over.set()
     assert str(caught.value)
+
+
+class ShiftedRanking(BilinearMark):
+    """Ranks the key after the one that fits a text."""
+
+    def rank(self, keys: Any, texts: Any, *, statistic: str) -> list[list[int]]:
+        ranked = super().rank(keys, texts, statistic=statistic)
+        return [[(number + 1) % len(keys) for number in each[:1]] for each in ranked]
+
+
+class ChangingContext(SIR):
+    """Does not notice that the context is another."""
+
+    def context_changes(self, text: str) -> Callable[[str], bool]:
+        return lambda more: False
+
+
+def declaring(method: type[Any], **changes: Any) -> type[Any]:
+    """The method with other capabilities."""
+
+    class Declaring(method):  # type: ignore[misc]
+        @property
+        def capabilities(self) -> Capabilities:
+            changed = {n: each(self) if callable(each) else each for n, each in changes.items()}
+            return replace(super().capabilities, **changed)
+
+    return Declaring
+
+
+MISDECLARED = {
+    "no method for a capability": (
+        "it_has_what_its_capabilities_declare",
+        declaring(BilinearMark, samples=lambda mark: mark),
+    ),
+    "both kinds": (
+        "it_has_what_its_capabilities_declare",
+        declaring(BilinearMark, tokens=lambda mark: mark),
+    ),
+    "neither kind": (
+        "it_has_what_its_capabilities_declare",
+        declaring(KGW, tokens=None),
+    ),
+    "a context that there is not": (
+        "it_has_what_its_capabilities_declare",
+        declaring(SIR, context=None),
+    ),
+    "another threshold": (
+        "sentences_whose_beginnings_foretell_their_score",
+        declaring(BilinearMark, staging_threshold=0.1),
+    ),
+    "scores that are no deviates": (
+        "sentences_whose_beginnings_foretell_their_score",
+        declaring(HammingMark, staging_threshold=lambda mark: mark.config.threshold),
+    ),
+    "edits that are not read": (
+        "sentences_that_were_edited",
+        declaring(
+            BilinearMark, read_edited=lambda mark: lambda values, edits: mark.read(values[::-1])
+        ),
+    ),
+    "another ranking": ("the_key_of_a_text_is_ranked_first", ShiftedRanking),
+    "contexts that change": (
+        "tokens_have_the_context_of_the_text_before",
+        ChangingContext,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISDECLARED)
+def test_a_capability_that_a_method_does_not_have_is_found(case: str) -> None:
+    name, method = MISDECLARED[case]
+    check = next(run for each, run in testing.method_checks(method) if each.startswith(name))
+    with pytest.raises(AssertionError) as caught:
+        check()
+    assert str(caught.value)
+
+
+def test_a_misspelt_capability_is_an_error_at_once() -> None:
+    method = declaring(BilinearMark, read_edited=lambda mark: mark.read_editted)
+    config = next(iter(examples_of(method).values()))
+    mark = under(method, config, np.random.default_rng(0))
+    with pytest.raises(AttributeError):
+        _ = mark.capabilities
+    with pytest.raises(TypeError):
+        Capabilities(read_editted=None)  # type: ignore[call-arg]

@@ -45,7 +45,7 @@ def test_votes_are_those_of_the_definition() -> None:
 def test_no_key_decides_anything() -> None:
     rows = topical(30, np.random.default_rng(2))
     first, second = (mark_of(number, gamma=0.3) for number in (1, 2))
-    assert first.keyless
+    assert first.capabilities.keyless
     assert first.read(rows).evidence == second.read(rows).evidence
 
 

@@ -76,7 +76,7 @@ def test_counts_are_those_of_the_definition(parameters: dict[str, object]) -> No
 def test_no_key_decides_anything() -> None:
     rows = topical(30, np.random.default_rng(2))
     first, second = (mark_of(number, **EXAMPLES[0]) for number in (1, 2))
-    assert first.keyless
+    assert first.capabilities.keyless
     assert first.read(rows).evidence == second.read(rows).evidence
 
 

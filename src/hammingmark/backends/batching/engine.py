@@ -17,7 +17,7 @@ import torch
 from hammingmark.backends.batching.cache import SlotCache, attention_masks, without_gradients
 from hammingmark.backends.batching.draws import RowSampling, pick, warp
 from hammingmark.backends.batching.slots import SlotTable, common, tier
-from hammingmark.protocols import ConditionedProcessor, LogitsProcessor
+from hammingmark.protocols import LogitsProcessor
 from hammingmark.records import DecodingStep, Sampling
 
 _CHUNK = 512  # tokens of a prompt read at once
@@ -283,7 +283,7 @@ class BatchEngine:
             if processor.stage != stage:
                 continue
             contexts = self._contexts(rows, places, processor.width)
-            conditions = plan.conditions[:, : _condition_size(processor)]
+            conditions = plan.conditions[:, : processor.condition_size]
             changed = processor.process(scores, DecodingStep(tokens, contexts, conditions))
             scores = torch.where((processed == number)[:, None], changed, scores)
         return scores
@@ -413,14 +413,10 @@ def _conditions(
     held: Sequence[Continuation], processors: Sequence[LogitsProcessor]
 ) -> torch.Tensor:
     """What each row's processor is told: (rows, s), s the most that any wants to know."""
-    size = max((_condition_size(each) for each in processors), default=0)
+    size = max((each.condition_size for each in processors), default=0)
     found = torch.zeros(len(held), size)
     for row, each in enumerate(held):
         if each.condition is not None:
             told = torch.as_tensor(each.condition)
             found[row, : len(told)] = told
     return found
-
-
-def _condition_size(processor: LogitsProcessor) -> int:
-    return processor.condition_size if isinstance(processor, ConditionedProcessor) else 0

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hammingmark import registry
 from hammingmark.assembly.detection import detector_of_all
+from hammingmark.assembly.keys import method_of
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
-from hammingmark.keys.config import MethodConfig
 from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.keys.keyring import Entry, Keyring
 from hammingmark.records import Verdict
@@ -119,8 +118,8 @@ class Detection:
         entries = self.entries()
         if names is None:
             keys = [entry.key for entry in entries]
-            alone = {config for config in {key.config for key in keys} if _needs_no_model(config)}
-            keys = [key for key in keys if key.config in alone]
+            marks = {key.config: method_of(key) for key in {k.config: k for k in keys}.values()}
+            keys = [key for key in keys if not marks[key.config].capabilities.samples]
             if not keys:
                 raise Problem(404, "The keyring holds no key. Make one: hammingmark keys new.")
             return keys
@@ -233,11 +232,6 @@ def _pieces_of(verdict: Verdict) -> list[Piece]:
         )
         for i, text in enumerate(verdict.pieces)
     ]
-
-
-def _needs_no_model(config: MethodConfig) -> bool:
-    """Whether a method's texts are judged without the model that wrote them."""
-    return not hasattr(registry.find("methods", config.method), "read_sampled")
 
 
 def _state(folder: Path) -> tuple[State, ...] | None:

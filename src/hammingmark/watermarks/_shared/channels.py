@@ -159,7 +159,7 @@ class ChannelMark:
         assert isinstance(key.config, ChannelConfig)
         self.key = key
         self.config = key.config
-        self.pool = self.trials = key.config.N
+        self.pool = key.config.N
         self.channels = Channels(key.secret, key.config)
         self._place = 0
 

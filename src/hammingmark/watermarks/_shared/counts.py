@@ -49,6 +49,7 @@ class CountedText:
     draws: Draws | None = None
     null: NullDistribution | None = None
     rests_on: int | None = None
+    test_given_topic = None
 
     @property
     def evidence(self) -> Evidence:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hammingmark.errors import InputError
 from hammingmark.keys.config import TokenConfig
 from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.protocols import Capabilities
 from hammingmark.stats.compare import TextTest
 from hammingmark.stats.grouped import GroupedNull
 from hammingmark.stats.mixing import Words, happens, mix, signed_words
@@ -147,8 +148,10 @@ class GreenMark(ABC):
         key: the secret and the rule.
     """
 
+    name: str
     Config: ClassVar[type[GreenConfig]]
     stage: Literal["logits", "distribution"] = "logits"
+    condition_size = 0
     statistics: Sequence[str] = ("green", "green_all")
 
     def __init__(self, key: WatermarkKey) -> None:
@@ -160,6 +163,15 @@ class GreenMark(ABC):
     @cached_property
     def _lists(self) -> GreenLists:
         return GreenLists([self.key.secret], self._green)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A search among very many keys."""
+        return Capabilities(tokens=self, ranking=self)
+
+    @abstractmethod
+    def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
+        """The new logits: (B, k) to (B, k)."""
 
     @property
     @abstractmethod

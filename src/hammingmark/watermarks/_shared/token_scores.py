@@ -37,6 +37,7 @@ class ScoredTokens:
     counted: NDArray[np.bool_]
     z: Mapping[str, float] = field(default_factory=dict)
     ratios: Collection[str] = ()
+    test_given_topic = None
 
     @property
     def evidence(self) -> Evidence:

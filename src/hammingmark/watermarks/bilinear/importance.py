@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.keys.key import Secret
+from hammingmark.protocols import ComputedNull
 from hammingmark.stats.normal import DEEPEST
 from hammingmark.stats.passages import scan_along
 from hammingmark.stats.sums import SMALLEST
@@ -62,6 +63,11 @@ class ImportanceNull:
             slice(int(end) - len(scores.counted), int(end))
             for end, scores in zip(ends, sections, strict=True)
         ]
+
+    @property
+    def computed(self) -> ComputedNull:
+        """Itself."""
+        return self
 
     @property
     def draws(self) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import ReferenceKeys, WatermarkKey
+from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice, EditHypotheses
 from hammingmark.stats.sums import NormalIncrements
 from hammingmark.watermarks._shared.hashing import project_in_order
@@ -69,9 +70,14 @@ class BilinearMark:
         }
 
     @property
-    def deviate(self) -> float:
-        """T."""
-        return self.config.threshold
+    def capabilities(self) -> Capabilities:
+        """Sentences in stages, edited texts, and a search among very many keys."""
+        return Capabilities(
+            sentences=self,
+            staging_threshold=self.config.threshold,
+            read_edited=self.read_edited,
+            ranking=self,
+        )
 
     @property
     def increments(self) -> NormalIncrements:

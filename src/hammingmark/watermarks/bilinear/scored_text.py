@@ -39,6 +39,8 @@ class BilinearText:
         embeddings: of the text's sentences, (n, d).
     """
 
+    test_given_topic = None
+
     def __init__(self, mark: BilinearMark, embeddings: NDArray[np.float32]) -> None:
         self._mark = mark
         self._embeddings = embeddings
@@ -106,6 +108,8 @@ class EditedText:
         embeddings: of all parts, (N, d).
         edits: where each part begins and ends.
     """
+
+    test_given_topic = None
 
     def __init__(
         self, mark: BilinearMark, embeddings: NDArray[np.float32], edits: EditHypotheses

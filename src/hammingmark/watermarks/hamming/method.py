@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import ReferenceKeys, WatermarkKey
+from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice, EditHypotheses
 from hammingmark.watermarks._shared.hashing import project_in_order
 from hammingmark.watermarks._shared.similarity import cosines
@@ -64,6 +65,11 @@ class HammingMark:
                 encoder=encoder, threshold=4.3, softness=0.5, residual=True
             ),
         }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Edited texts, and a search among very many keys."""
+        return Capabilities(sentences=self, read_edited=self.read_edited, ranking=self)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]

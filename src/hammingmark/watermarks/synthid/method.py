@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hammingmark.keys.config import TokenizerId
 from hammingmark.keys.key import WatermarkKey
+from hammingmark.protocols import Capabilities
 from hammingmark.records import DecodingStep
 from hammingmark.stats.compare import TextTest
 from hammingmark.stats.lattice_null import LatticeNull
@@ -54,6 +55,7 @@ class SynthIDMark:
     name = "synthid"
     Config = SynthIDConfig
     stage: Literal["logits", "distribution"] = "distribution"
+    condition_size = 0
     statistics: Sequence[str] = ("weighted_mean", "mean", "bayesian")
 
     def __init__(self, key: WatermarkKey) -> None:
@@ -83,6 +85,11 @@ class SynthIDMark:
                 candidates=100,
             ),
         }
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A search among very many keys."""
+        return Capabilities(tokens=self, ranking=self)
 
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
         """Play the tournament among the likeliest tokens: (B, k) to (B, k)."""

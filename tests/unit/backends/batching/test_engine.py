@@ -150,6 +150,7 @@ class Forbid:
 
     stage: Literal["logits", "distribution"] = "logits"
     width = 2
+    condition_size = 0
 
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
         assert step.contexts.shape == (len(scores), 2)
@@ -304,6 +305,7 @@ class Favour:
 
     stage: Literal["logits", "distribution"] = "logits"
     width = 0
+    condition_size = 0
 
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
         assert step.contexts.shape == (len(scores), 0)
