@@ -10,8 +10,9 @@
     │   ├── UnknownModel        no such name in the catalogue
     │   ├── ModelUnavailable    no source gave it: network, offline switch, disk
     │   └── HashMismatch        a file is not the one that was pinned
-    ├── EncoderError            sentences that could not be embedded
-    ├── BackendError            a language model that could not answer
+    ├── InferenceError          a model that could not answer; has a `Failure`
+    │   ├── EncoderError        sentences that could not be embedded
+    │   └── BackendError        a language model that could not answer
     ├── AuditError              a record that the audit log could not take
     ├── InputError              a text, file or option that makes no sense
     ├── CalibrationError        a calibration that cannot be fitted or does not fit
@@ -21,6 +22,35 @@ Each message is a sentence that says what to do next.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+FailureKind = Literal[
+    "unavailable",
+    "timeout",
+    "rate_limited",
+    "unauthorized",
+    "not_found",
+    "invalid_request",
+    "context_overflow",
+    "content_filter",
+    "prompt_refused",
+    "no_candidate",
+    "closed",
+    "internal",
+]
+"""What a failure means for whoever asked.
+
+``unavailable``: the model cannot be had, or went away. ``timeout``: it did not answer in time.
+``rate_limited``, ``unauthorized``, ``not_found``, ``invalid_request``: its server refused the
+request. ``context_overflow``: the prompt, or the prompt and the text, do not fit into its context.
+``content_filter``: its server filtered the text. ``prompt_refused``: it cannot take this prompt.
+``no_candidate``: it wrote nothing that can be used. ``closed``: it was closed, or the text was
+cancelled. ``internal``: an error in this package or in a library.
+"""
+
+_ABOUT_TEXT = frozenset({"context_overflow", "content_filter", "prompt_refused", "no_candidate"})
 
 
 class HammingMarkError(Exception):
@@ -55,11 +85,106 @@ class HashMismatch(ModelError):
     """A file whose content is not the pinned one."""
 
 
-class EncoderError(HammingMarkError):
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a model could not answer, as data.
+
+    Its sentences are kept apart by who may read them. A client of a service gets the summary, and
+    the detail where it concerns the request. A log gets the summary and the advice, because the
+    detail may quote a request. Whoever runs the model gets all three, as the message.
+
+    Attributes:
+        kind: what it means for whoever asked.
+        summary: a sentence without addresses, options and words of another program.
+        origin: whether the language ``model`` failed or the ``encoder``.
+        status: of the HTTP answer, or the one that a server named in the middle of a stream.
+        retry_after: seconds after which the server wants to be asked again.
+        detail: words of another program, which may quote a prompt.
+        advice: sentences for whoever runs the model, with addresses and options.
+    """
+
+    kind: FailureKind
+    summary: str
+    origin: Literal["model", "encoder"] = "model"
+    status: int | None = None
+    retry_after: float | None = None
+    detail: str = ""
+    advice: str = ""
+
+    @property
+    def message(self) -> str:
+        """All of it, for whoever runs the model."""
+        detail = f"It says: {self.detail.rstrip('.')}." if self.detail else ""
+        return " ".join(filter(None, (self.summary, detail, self.advice)))
+
+    @property
+    def is_about_text(self) -> bool:
+        """Whether the prompt or the text is the reason, so that what was written stands."""
+        return self.origin == "model" and self.kind in _ABOUT_TEXT
+
+    def error(self) -> InferenceError:
+        """The same as an exception."""
+        made = EncoderError if self.origin == "encoder" else BackendError
+        return made(
+            self.summary,
+            kind=self.kind,
+            status=self.status,
+            retry_after=self.retry_after,
+            detail=self.detail,
+            advice=self.advice,
+        )
+
+
+class InferenceError(HammingMarkError):
+    """A model, language model or encoder, that could not answer.
+
+    Args:
+        summary: a sentence without addresses and words of another program.
+        kind: see `FailureKind`; of what raises it while nothing was asked, ``unavailable``.
+        status: see `Failure`, as are the others.
+
+    Attributes:
+        failure: the same as data.
+    """
+
+    origin: ClassVar[Literal["model", "encoder"]] = "model"
+
+    def __init__(
+        self,
+        summary: str,
+        *,
+        kind: FailureKind = "unavailable",
+        status: int | None = None,
+        retry_after: float | None = None,
+        detail: str = "",
+        advice: str = "",
+    ) -> None:
+        self.failure = Failure(kind, summary, self.origin, status, retry_after, detail, advice)
+        super().__init__(self.failure.message)
+
+    @property
+    def kind(self) -> FailureKind:
+        """What it means for whoever asked."""
+        return self.failure.kind
+
+    @property
+    def status(self) -> int | None:
+        """Of the HTTP answer, if there was one."""
+        return self.failure.status
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which the server wants to be asked again, if it said so."""
+        return self.failure.retry_after
+
+
+class EncoderError(InferenceError):
     """Sentences that could not be embedded."""
 
+    origin = "encoder"
 
-class BackendError(HammingMarkError):
+
+class BackendError(InferenceError):
     """A language model that could not answer."""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hammingmark import report
-from hammingmark.errors import BackendError, InputError
+from hammingmark.errors import Failure, InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -200,19 +200,17 @@ class Candidate:
             comes with the next.
         finished: whether the model ended its text here.
         cut: whether it reached its limit of tokens.
-        trouble: why the model could not go on, as a sentence; None if it could have.
+        failure: why the model could not go on; None if it could have.
         read_tokens: tokens that the model read before: of the prompt, and of what was written
             since; None where it does not tell.
-        failed: whether the trouble is the model's own, and none of the prompt or its length.
     """
 
     number: int
     pieces: tuple[str, ...]
     finished: bool
     cut: bool = False
-    trouble: str | None = None
+    failure: Failure | None = None
     read_tokens: int | None = field(default=None, compare=False)
-    failed: bool = False
 
     @property
     def text(self) -> str:
@@ -225,8 +223,8 @@ class Candidate:
         Raises:
             BackendError: saying why.
         """
-        if self.trouble and not self.pieces:
-            raise BackendError(self.trouble)
+        if self.failure and not self.pieces:
+            raise self.failure.error()
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,10 +470,8 @@ class Generation:
             one for unmarked text.
         cost: what it took.
         stopped: ``end`` (the model ended), ``tokens``, ``sentences`` or ``error``.
-        error: what went wrong, if something did; the text is what had been accepted by then.
+        failure: what went wrong, if something did; the text is what had been accepted by then.
         prompt_tokens: tokens of the prompt; None where the model does not tell.
-        fault: whose fault an error is: the ``model``'s, which went away, or the ``encoder``'s, so
-            that the model could go on; None where the prompt or the text is too long for it.
     """
 
     text: str
@@ -483,9 +479,13 @@ class Generation:
     steps: tuple[GenerationStep, ...]
     cost: Cost
     stopped: str
-    error: str | None = None
+    failure: Failure | None = None
     prompt_tokens: int | None = None
-    fault: Literal["model", "encoder"] | None = None
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong, as sentences; None if nothing did."""
+        return self.failure.message if self.failure else None
 
     def __str__(self) -> str:
         return self.text

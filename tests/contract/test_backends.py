@@ -95,12 +95,11 @@ def test_a_prompt_that_is_too_long_is_one_sentence(backend: Backend) -> None:
     found = draw(backend, long, ask(1))
     assert found[1].text  # another text is none the worse for it
     assert found[0].text == ""
-    message = found[0].trouble
-    assert message is not None
-    assert "context" in message
-    assert str(CONTEXT) in message
-    assert "Shorten the prompt" in message
-    assert "--context" in message or "larger context" in message
+    failure = found[0].failure
+    assert failure is not None
+    assert (failure.kind, failure.origin) == ("context_overflow", "model")
+    assert str(CONTEXT) in failure.message
+    assert "--context" in failure.message or "larger context" in failure.message
     assert draw(backend, ask(0))[0].text
 
 
@@ -108,8 +107,8 @@ def test_a_candidate_for_which_the_context_has_no_room_says_so(backend: Backend)
     prompt = Prompt("Many words follow here. " * 98)
     candidate = draw(backend, ask(0, prompt, max_tokens=100))[0]
     assert candidate.cut
-    assert candidate.trouble is not None
-    assert "context" in candidate.trouble
+    assert candidate.failure is not None
+    assert candidate.failure.kind == "context_overflow"
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

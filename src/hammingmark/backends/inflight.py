@@ -11,15 +11,19 @@ from dataclasses import dataclass, field
 import httpx
 
 from hammingmark.backends.openai_schema import Piece, pieces_of
+from hammingmark.errors import Failure
 from hammingmark.records import Candidate, Request
 
-_FULL = (
-    "The prompt and the text have filled the server's context. Ask for a shorter text, or run the "
-    "server with a larger context."
+_FULL = Failure(
+    "context_overflow",
+    "The prompt and the text have filled the server's context. Ask for a shorter text.",
+    advice="Or run the server with a larger context.",
 )
 _LONGEST_TOKEN = 32  # characters
 _WORDS = re.compile(r"\s*\S{1,16}|\s+")
-_FILTERED = "The model's server filtered what the model wrote (content_filter)."
+_FILTERED = Failure(
+    "content_filter", "The model's server filtered what the model wrote (content_filter)."
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -33,9 +37,8 @@ class Draw:
         begun: whether the server gave a choice for it.
         over: whether it needs nothing more: ended, long enough, or given up.
         told: whether the caller has got it.
-        trouble: why the model could not go on, if it could not.
+        failure: why the model could not go on, if it could not.
         read_tokens: of its prompt, where the server tells.
-        failed: whether that is the server's fault.
     """
 
     request: Request
@@ -44,19 +47,18 @@ class Draw:
     begun: bool = False
     over: bool = False
     told: bool = False
-    trouble: str | None = None
+    failure: Failure | None = None
     read_tokens: int | None = None
-    failed: bool = False
 
     def begin_again(self) -> None:
         """Forget what came in a try that failed."""
         if not self.over:
             self.pieces, self.reason, self.begun = [], None, False
 
-    def fail(self, trouble: str) -> None:
+    def fail(self, failure: Failure) -> None:
         """End it with what went wrong; what had come of it is of no use."""
         self.pieces, self.reason = [], None
-        self.trouble, self.failed, self.over = trouble, True, True
+        self.failure, self.over = failure, True
 
     def take(self, piece: Piece) -> None:
         """One more piece."""
@@ -65,9 +67,9 @@ class Draw:
         self.reason = reason
         self.read_tokens = piece.read or self.read_tokens
         if reason == "length" and piece.drawn is not None and piece.drawn < self.request.max_tokens:
-            self.trouble = _FULL
+            self.failure = _FULL
         if reason == "content_filter":
-            self.trouble = _FILTERED
+            self.failure = _FILTERED
         if text:
             self.pieces += split_words(text)
         if reason or (text and self.request.enough("".join(self.pieces))):
@@ -81,9 +83,8 @@ class Draw:
             tuple(self.pieces),
             finished=self.reason == "stop",
             cut=self.reason == "length",
-            trouble=self.trouble,
+            failure=self.failure,
             read_tokens=self.read_tokens,
-            failed=self.failed,
         )
 
 

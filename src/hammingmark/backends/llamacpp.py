@@ -17,8 +17,13 @@ from typing import Any, ClassVar
 from hammingmark.backends.base import Closing, messages_of
 from hammingmark.backends.gguf_header import trained_context
 from hammingmark.backends.llamacpp_process import LlamaCppProcess
-from hammingmark.backends.local import fitting_context, say_full, say_too_long, threads_to_use
-from hammingmark.errors import BackendError
+from hammingmark.backends.local import (
+    context_full,
+    fitting_context,
+    prompt_too_long,
+    threads_to_use,
+)
+from hammingmark.errors import BackendError, Failure
 from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Candidate, Prompt, Request
 from hammingmark.registry import require_libraries
@@ -116,7 +121,11 @@ class LlamaCppBackend(Closing):
                 }
             )
         except BackendError as error:
-            raise BackendError(f"llama.cpp cannot load {self._file.name}: {error}") from None
+            raise BackendError(
+                f"llama.cpp cannot load {self._file.name}.",
+                detail=error.failure.detail or error.failure.summary,
+                advice=error.failure.advice,
+            ) from None
 
 
 class LlamaCppSession:
@@ -187,7 +196,8 @@ class LlamaCppSession:
             except BackendError as error:
                 self._done.put(error)
             except Exception as error:
-                self._done.put(BackendError(f"A candidate could not be drawn: {error}"))
+                summary = f"A candidate could not be drawn ({type(error).__name__})."
+                self._done.put(BackendError(summary, kind="internal", detail=str(error)))
 
     def _draw(self, request: Request) -> Candidate:
         pieces: list[str] = []
@@ -213,19 +223,20 @@ class LlamaCppSession:
 
         while not is_given_up():
             if not self._process.is_usable:
-                raise BackendError(self._process.obituary())
+                raise self._process.obituary()
             try:
                 lane = self._process.lanes.get(timeout=0.1)
             except Empty:
                 continue  # another session's candidates are being drawn
-            failure = lane.draw(
+            complaint = lane.draw(
                 body_of(request),
                 chat=bool(request.prompt.messages),
                 receive=receive,
                 is_given_up=is_given_up,
             )
-            if failure:
-                return Candidate(request.number, (), finished=False, trouble=self._words(failure))
+            if complaint:
+                refused = self._refusal(complaint)
+                return Candidate(request.number, (), finished=False, failure=refused)
             break
         full = reason == "length" and drawn < request.max_tokens
         return Candidate(
@@ -233,15 +244,16 @@ class LlamaCppSession:
             tuple(pieces),
             finished=reason == "stop",
             cut=reason == "length",
-            trouble=say_full(context=self._context, trained=self._trained) if full else None,
+            failure=context_full(context=self._context, trained=self._trained) if full else None,
             read_tokens=read,
         )
 
-    def _words(self, failure: Any) -> str:
-        if isinstance(failure, dict):
-            tokens = int(failure["n_prompt_tokens"])
-            return say_too_long(tokens, context=self._context, trained=self._trained)
-        return f"llama.cpp refused the prompt: {failure}"
+    def _refusal(self, complaint: Any) -> Failure:
+        if isinstance(complaint, dict):
+            tokens = int(complaint["n_prompt_tokens"])
+            return prompt_too_long(tokens, context=self._context, trained=self._trained)
+        summary = "llama.cpp refused the prompt."
+        return Failure("prompt_refused", summary, detail=str(complaint))
 
 
 def body_of(request: Request) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Lane:
                     return None
                 continue
             if message is None:
-                raise BackendError(self._process.obituary())
+                raise self._process.obituary()
             if "over" in message:
                 self._process.lanes.put(self)
                 return message["error"]
@@ -117,7 +117,9 @@ class LlamaCppProcess:
             while answer is None and (line := self._process.stdout.readline()):
                 answer = _message(line)
             if not answer or "ready" not in answer:
-                raise BackendError((answer or {}).get("failed") or self.obituary())
+                if complaint := (answer or {}).get("failed"):
+                    raise BackendError("llama.cpp cannot load the model.", detail=str(complaint))
+                raise self.obituary()
         except BaseException:  # also Ctrl-C
             self._end()
             raise
@@ -155,15 +157,17 @@ class LlamaCppProcess:
             while not lane.inbox.empty():
                 self._clear(lane, lane.inbox.get())
 
-    def obituary(self) -> str:
+    def obituary(self) -> BackendError:
         """Why the process does not answer."""
         if self._closed:
-            return "The model was closed while candidates were being drawn."
+            summary = "The model was closed while candidates were being drawn."
+            return BackendError(summary, kind="closed")
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1.0)
-        return (
-            f"llama.cpp ended unexpectedly, with status {self._process.returncode}. It may lack "
-            "memory: choose a smaller model, fewer candidates at once or a smaller context."
+        return BackendError(
+            f"llama.cpp ended unexpectedly, with status {self._process.returncode}.",
+            advice="It may lack memory: choose a smaller model, fewer candidates at once or a "
+            "smaller context.",
         )
 
     def close(self) -> None:

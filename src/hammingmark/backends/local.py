@@ -1,11 +1,11 @@
-"""How many tokens a model keeps in view, and what to say when they are used up."""
+"""How many tokens a model keeps in view, and the failure when they are used up."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from hammingmark.errors import InputError
+from hammingmark.errors import Failure, InputError
 
 
 def fitting_context(asked: int | None, *, default: int, trained: int | None, name: str) -> int:
@@ -32,27 +32,31 @@ def fitting_context(asked: int | None, *, default: int, trained: int | None, nam
     return asked
 
 
-def say_too_long(tokens: int, *, context: int, trained: int | None) -> str:
-    """A sentence for a prompt that does not fit."""
-    return (
+def prompt_too_long(tokens: int, *, context: int, trained: int | None) -> Failure:
+    """The failure of a prompt that does not fit."""
+    return Failure(
+        "context_overflow",
         f"The prompt has {tokens} tokens, and the context holds {context} with their "
-        f"continuation. Shorten the prompt{_or_raise(context, trained)}."
+        "continuation. Shorten the prompt.",
+        advice=_context_advice(context, trained),
     )
 
 
-def say_full(*, context: int, trained: int | None) -> str:
-    """A sentence for a text that has used up the context."""
-    return (
+def context_full(*, context: int, trained: int | None) -> Failure:
+    """The failure of a text that has used up the context."""
+    return Failure(
+        "context_overflow",
         f"The prompt and the text have filled the context of {context} tokens. "
-        f"Ask for a shorter text{_or_raise(context, trained)}."
+        "Ask for a shorter text.",
+        advice=_context_advice(context, trained),
     )
 
 
-def _or_raise(context: int, trained: int | None) -> str:
+def _context_advice(context: int, trained: int | None) -> str:
     if trained and context >= trained:
-        return "; this model was trained for no more context"
+        return "This model was trained for no more context."
     most = f", up to the {trained} tokens that this model was trained for" if trained else ""
-    return f", or raise the context (--context, or context= in Python){most}"
+    return f"Or raise the context (--context, or context= in Python){most}."
 
 
 def threads_to_use() -> int:

@@ -15,17 +15,11 @@ from weakref import WeakKeyDictionary
 
 from hammingmark.backends.base import Closing
 from hammingmark.backends.inflight import Draw, WeightedSemaphore, deal_out
-from hammingmark.backends.openai_schema import (
-    asked_for,
-    blames_n,
-    body_of,
-    model_of,
-    names_context,
-    path_of,
-    to_drop,
-)
-from hammingmark.errors import BackendError, InputError
+from hammingmark.backends.openai_refusals import fields_to_drop, is_context_overflow, refuses_n
+from hammingmark.backends.openai_schema import asked_for, body_of, model_of, path_of
+from hammingmark.errors import BackendError, Failure, InferenceError, InputError
 from hammingmark.http.client import Endpoint, Refused
+from hammingmark.http.connection import ErrorObject
 from hammingmark.http.event_loop import EventLoopThread, LoopClosed
 from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Candidate, Prompt, Request, Sampling
@@ -149,19 +143,19 @@ class OpenAIBackend(Closing):
                     path,
                     {**own, **self._extra},
                     partial(deal_out, draws=asked, receive=receive, where=where),
-                    is_final=blames_n if len(asked) > 1 else _never,
+                    is_final=refuses_n if len(asked) > 1 else _never,
                 )
             except Refused as refused:
-                if names_context(refused.reason):
+                if is_context_overflow(refused.error):
                     for draw in asked:
-                        draw.trouble, draw.over = self._too_long(refused.reason), True
+                        draw.failure, draw.over = self._too_long(refused.failure), True
                         receive(draw)
                     break
                 more = frozenset[str]()
-                if refused.status in _REFUSING:
-                    more = to_drop(own, refused.reason, kept=kept)
+                if refused.failure.status in _REFUSING:
+                    more = fields_to_drop(own, refused.error, kept=kept)
                 if not more:
-                    raise BackendError(str(refused)) from None
+                    raise refused.failure.error() from None
                 without |= more
             else:
                 break
@@ -170,7 +164,10 @@ class OpenAIBackend(Closing):
                     self._remember(first, without)
         if not all(draw.begun or draw.over for draw in asked):
             if len(asked) == 1:
-                raise BackendError(f"{where} answered without any choice. Check the model.")
+                raise BackendError(
+                    "The model's server answered without any choice.",
+                    advice=f"Check the model. It was asked at {where}.",
+                )
             self._remember(first, frozenset({"n"}))
 
     def _remember(self, request: Request, refused: frozenset[str]) -> None:
@@ -183,10 +180,14 @@ class OpenAIBackend(Closing):
     def _model_of(self, request: Request) -> str:
         return model_of(request, self._model)
 
-    def _too_long(self, reason: str) -> str:
-        return (
-            f"{self._endpoint.url()} has no room in its context: {reason}. Shorten the prompt or "
-            "ask for fewer tokens, or run the server with a larger context."
+    def _too_long(self, refused: Failure) -> Failure:
+        return Failure(
+            "context_overflow",
+            "The model's server has no room for this in its context. Shorten the prompt, or ask "
+            "for fewer tokens.",
+            status=refused.status,
+            detail=refused.detail,
+            advice=f"Or run the server at {self._endpoint.url()} with a larger context.",
         )
 
     def _only_model(self) -> str:
@@ -195,10 +196,16 @@ class OpenAIBackend(Closing):
         try:
             names = [str(each["id"]) for each in answer.json()["data"]]
         except (ValueError, LookupError, TypeError):
-            raise BackendError(f"{where} does not list models. Name the model.") from None
+            raise BackendError(
+                "The model's server does not list its models.",
+                advice=f"Name the model. It was asked at {where}.",
+            ) from None
         if len(names) != 1:
             listed = ", ".join(names[:20]) or "none"
-            raise BackendError(f"{where} offers {listed}. Name one of them.")
+            raise BackendError(
+                "The model is not named, and its server does not offer exactly one.",
+                advice=f"Name one of those that {where} lists: {listed}.",
+            )
         return names[0]
 
 
@@ -278,7 +285,7 @@ class OpenAISession:
             try:
                 self._loop.start(self._begin(groups))
             except LoopClosed:
-                raise BackendError(_CLOSED) from None
+                raise BackendError(_CLOSED, kind="closed") from None
 
     async def _begin(self, groups: Sequence[Sequence[Draw]]) -> None:
         for draws in groups:
@@ -318,16 +325,18 @@ class OpenAISession:
         if (error is None and not task.cancelled()) or all(draw.over for draw in draws):
             return
         if error is None:
-            self._done.put(BackendError(_CLOSED))
+            self._done.put(BackendError(_CLOSED, kind="closed"))
             return
-        # A request that failed is the trouble of those who asked for it, and of nobody else.
-        words = str(error)
-        if not isinstance(error, BackendError):
+        # A request that failed is a failure of its own candidates, and of no others.
+        if isinstance(error, InferenceError):
+            failure = error.failure
+        else:
             _LOG.error("a request failed for a reason of our own", exc_info=error)
-            words = f"Something unforeseen ended a request ({type(error).__name__})."
+            summary = f"Something unforeseen ended a request ({type(error).__name__})."
+            failure = Failure("internal", summary)
         for draw in draws:
             if not draw.over:
-                draw.fail(words)
+                draw.fail(failure)
                 self._tell(draw)
 
     def _tell(self, draw: Draw) -> None:
@@ -336,5 +345,5 @@ class OpenAISession:
             self._done.put(draw.candidate)
 
 
-def _never(reason: str) -> bool:
+def _never(error: ErrorObject) -> bool:
     return False

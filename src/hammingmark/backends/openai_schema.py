@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,15 +10,15 @@ from typing import Any
 import httpx
 
 from hammingmark.backends.base import messages_of
+from hammingmark.backends.openai_refusals import NEWER
 from hammingmark.errors import BackendError
-from hammingmark.http.client import Interrupted, first_bytes, well_formed, words_of
+from hammingmark.http.client import Interrupted
+from hammingmark.http.connection import BodyTooLarge, ErrorObject, read_body, well_formed
+from hammingmark.http.sse import EventTooLong, read_events
 from hammingmark.records import Prompt, Request, Sampling
 
-_CONTINUING = frozenset({"continue_final_message", "add_generation_prompt"})
-_FOREIGN = _CONTINUING | {"top_k", "min_p"}  # known to vLLM, SGLang and llama.cpp, not to OpenAI
-_LONGEST = 16 << 20  # bytes of an event, or of an answer that is not streamed
+_LONGEST = 16 << 20  # bytes of an answer that is not streamed
 _MOST_TOKENS = 1_000_000_000  # of a prompt; more is a mistake
-_NEWER = "max_completion_tokens"  # what OpenAI calls max_tokens for its later models
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ def body_of(request: Request, *, model: str, count: int, without: frozenset[str]
     if count > 1:
         body["n"] = count
     if "max_tokens" in without:
-        body[_NEWER] = request.max_tokens
+        body[NEWER] = request.max_tokens
     kept = {name: value for name, value in body.items() if name not in without}
     further = {name: json.loads(value) for name, value in sampling.further}
     return further | kept
@@ -88,42 +87,6 @@ def asked_for(sampling: Sampling) -> frozenset[str]:
     return frozenset(name for name, is_set in wanted.items() if is_set)
 
 
-def to_drop(
-    body: Mapping[str, Any], reason: str, *, kept: frozenset[str] = frozenset()
-) -> frozenset[str]:
-    """The fields of a refused body to try without; none if that cannot help.
-
-    Those that the server names, else all that OpenAI's API does not have, else ``n``.
-
-    Args:
-        body: what was sent.
-        reason: the server's own words.
-        kept: fields to be sent or nothing.
-    """
-    foreign = (_FOREIGN & body.keys()) - kept
-    optional = foreign | ({"n", "seed"} & body.keys())
-    named = frozenset(name for name in optional if _names(name, reason))
-    if blames_n(reason):
-        named |= {"n"} & body.keys()
-    if named & _CONTINUING:
-        named |= _CONTINUING
-    if _names(_NEWER, reason) and "max_tokens" in body:
-        named |= {"max_tokens"}
-    return named or foreign or frozenset({"n"} & body.keys())
-
-
-def blames_n(reason: str) -> bool:
-    """Whether a server says that it gives one choice only; some do so with status 500."""
-    return _names("n", reason) or "completion choice" in reason
-
-
-def names_context(reason: str) -> bool:
-    """Whether a server says that prompt and answer do not fit its context."""
-    return (
-        re.search(r"context (size|length|window)|n_ctx|maximum context", reason, re.I) is not None
-    )
-
-
 async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Piece]:
     """The steps of all choices as they come; one for each choice if the server does not stream.
 
@@ -133,60 +96,36 @@ async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Pi
     """
     kind = response.headers.get("content-type", "")
     if "html" in kind:
-        raise BackendError(_stranger(where))
+        raise _stranger(where)
     if "json" in kind:
-        for piece in _choices(_parsed(await _whole(response, where), where), where):
+        try:
+            content = await read_body(response, most=_LONGEST)
+        except BodyTooLarge:
+            raise _stranger(where) from None
+        for piece in _choices(_parsed(content, where), where):
             yield replace(piece, reason=piece.reason or "stop")
         return
     begun: set[int] = set()
     ended: set[int] = set()
-    async for data in _events(response, where):
-        if data == b"[DONE]":
-            # Whatever is still open ended without a reason; the server has nothing more to say.
-            for index in sorted(begun - ended):
-                yield Piece(index, "", "stop")
-            return
-        for piece in _choices(_parsed(data, where), where):
-            begun.add(piece.index)
-            if piece.reason:
-                ended.add(piece.index)
-            yield piece
+    try:
+        async for event in read_events(response.aiter_bytes()):
+            data = event.data
+            if event.is_done:
+                # Whatever is still open ended without a reason; the server says nothing more.
+                for index in sorted(begun - ended):
+                    yield Piece(index, "", "stop")
+                return
+            if data is None or not event.complete:
+                continue
+            for piece in _choices(_parsed(data, where), where):
+                begun.add(piece.index)
+                if piece.reason:
+                    ended.add(piece.index)
+                yield piece
+    except EventTooLong:
+        raise _stranger(where) from None
     if not begun or begun - ended:
         raise Interrupted("the stream ended early")
-
-
-async def _whole(response: httpx.Response, where: str) -> bytes:
-    content = await first_bytes(response, _LONGEST + 1)
-    _check_size(len(content), where)
-    return content
-
-
-def _check_size(size: int, where: str) -> None:
-    if size > _LONGEST:
-        raise BackendError(_stranger(where))
-
-
-async def _events(response: httpx.Response, where: str) -> AsyncIterator[bytes]:
-    """The data of server-sent events.
-
-    Lines end at line feeds alone: httpx's own line reader would also cut at U+2028 and its kin,
-    which JSON may contain. httpx-sse drops a last ``[DONE]`` that no blank line follows, refuses
-    other content types, and believes a charset that is not UTF-8.
-    """
-    rest = b""
-    data: list[bytes] = []
-    async for chunk in response.aiter_bytes():
-        *lines, rest = (rest + chunk).split(b"\n")
-        _check_size(len(rest) + sum(map(len, data)), where)
-        for line in lines:
-            line = line.rstrip(b"\r")
-            if line.startswith(b"data:"):
-                data.append(line[5:].removeprefix(b" "))
-            elif not line and data:
-                yield b"\n".join(data)
-                data = []
-    if rest.strip() == b"data: [DONE]" or data == [b"[DONE]"]:
-        yield b"[DONE]"
 
 
 def _parsed(data: bytes, where: str) -> dict[str, Any]:
@@ -195,12 +134,9 @@ def _parsed(data: bytes, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        raise BackendError(_stranger(where))
+        raise _stranger(where)
     if answer.get("error"):
-        error = answer["error"]
-        code = error.get("code") if isinstance(error, dict) else None
-        status = code if isinstance(code, int) and 400 <= code < 600 else None
-        raise Interrupted(words_of(error), status=status)
+        raise Interrupted("it reports an error", error=ErrorObject.of(answer["error"]))
     return answer
 
 
@@ -217,7 +153,7 @@ def _choices(answer: dict[str, Any], where: str) -> list[Piece]:
             for place, each in enumerate(choices)
         ]
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-        raise BackendError(_stranger(where)) from None
+        raise _stranger(where) from None
 
 
 def _read_tokens(answer: Mapping[str, Any]) -> int | None:
@@ -236,9 +172,8 @@ def _text(choice: Mapping[str, Any]) -> str:
     return well_formed(text) if isinstance(text, str) else ""
 
 
-def _names(field: str, reason: str) -> bool:
-    return re.search(rf"(?<![\w-]){field}(?![\w-])", reason) is not None
-
-
-def _stranger(where: str) -> str:
-    return f"{where} does not answer like an OpenAI-compatible endpoint. Check the base URL."
+def _stranger(where: str) -> BackendError:
+    return BackendError(
+        "The model's server does not answer like an OpenAI-compatible endpoint.",
+        advice=f"Check the base URL. It was asked at {where}.",
+    )

@@ -15,9 +15,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hammingmark.backends.base import Closing, assistant_turn
-from hammingmark.backends.local import fitting_context, say_full, say_too_long, threads_to_use
+from hammingmark.backends.local import (
+    context_full,
+    fitting_context,
+    prompt_too_long,
+    threads_to_use,
+)
 from hammingmark.backends.tokenizer import TransformersTokenizer, added_text
-from hammingmark.errors import BackendError
+from hammingmark.errors import BackendError, Failure
 from hammingmark.pretrained import LIBRARIES, Loaded, load
 from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Candidate, Message, Prompt, Request
@@ -167,11 +172,11 @@ class TransformersSession:
         self._woken = False
 
     def submit(self, request: Request) -> None:
-        """Ask for one candidate; one whose prompt does not fit comes back with that trouble."""
+        """Ask for one candidate; one whose prompt does not fit comes back with that failure."""
         try:
             tokens = self._engine.encode(request)
         except BackendError as error:
-            self._done.append(Candidate(request.number, (), finished=False, trouble=str(error)))
+            self._done.append(Candidate(request.number, (), finished=False, failure=error.failure))
             return
         lane = _Lane(request, tokens, self._done)
         self._lanes[request.number] = lane
@@ -234,11 +239,11 @@ class _Lane:
         asked = self.request
         return Continuation(self.tokens, asked.seed, asked.sampling, asked.logits, asked.condition)
 
-    def finish(self, *, finished: bool, cut: bool, trouble: str | None = None) -> None:
+    def finish(self, *, finished: bool, cut: bool, failure: Failure | None = None) -> None:
         """Hand the candidate over."""
         number, pieces, read = self.request.number, tuple(self.pieces), len(self.tokens)
         self.done.append(
-            Candidate(number, pieces, finished=finished, cut=cut, trouble=trouble, read_tokens=read)
+            Candidate(number, pieces, finished=finished, cut=cut, failure=failure, read_tokens=read)
         )
 
 
@@ -275,9 +280,7 @@ class _Engine:
         else:
             tokens = self._tokens(request.prompt.text + request.written, True)
         if len(tokens) >= self._length:
-            raise BackendError(
-                say_too_long(len(tokens), context=self._length, trained=self._trained)
-            )
+            raise prompt_too_long(len(tokens), context=self._length, trained=self._trained).error()
         return tokens
 
     def _tokenize(self, text: str, special: bool) -> list[int]:
@@ -326,8 +329,8 @@ class _Engine:
             lane.finish(finished=False, cut=True)
             self._leave(lane)
         elif self._slots.room(lane.slot) < 1:
-            full = say_full(context=self._length, trained=self._trained)
-            lane.finish(finished=False, cut=True, trouble=full)
+            full = context_full(context=self._length, trained=self._trained)
+            lane.finish(finished=False, cut=True, failure=full)
             self._leave(lane)
 
     def _leave(self, lane: _Lane) -> None:
@@ -344,7 +347,11 @@ class _Engine:
             )
         except Exception as error:
             # Templates are programs of their own, and may raise anything.
-            raise BackendError(f"The model's chat template refused the messages: {error}") from None
+            raise BackendError(
+                "The model's chat template refused the messages.",
+                kind="prompt_refused",
+                detail=str(error),
+            ) from None
         return text
 
 

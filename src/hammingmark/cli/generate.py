@@ -219,8 +219,8 @@ def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None
     else:
         click.echo()
         click.echo(_summary(generation), err=True)
-    if generation.error:
-        raise InputError(generation.error)
+    if generation.failure:
+        raise generation.failure.error()
 
 
 def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
@@ -234,10 +234,10 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
             for number, generation in enumerate(generations, start=first):
                 record = as_record(generation, by_sentence=_by_sentence(made))
                 click.echo(json.dumps({"prompt": number, **record}))
-                failed += generation.error is not None
+                failed += generation.failure is not None
             advance(len(generations))
             if generations and all(
-                generation.error and not generation.text for generation in generations
+                generation.failure and not generation.text for generation in generations
             ):
                 raise InputError(f"No text could be written: {generations[0].error}")
     if failed:

@@ -115,8 +115,10 @@ class OpenAIEncoder:
         vectors = self._request(texts)
         if vectors.shape[1] != self.dimension:
             raise EncoderError(
-                f"{self._endpoint.url(_PATH)} gave embeddings of {vectors.shape[1]} numbers, not "
-                f"{self.dimension}. Set the dimension to what the model {self._model!r} gives."
+                f"The encoder's server gave embeddings of {vectors.shape[1]} numbers, not "
+                f"{self.dimension}.",
+                advice=f"Set the dimension to what the model {self._model!r} gives. It was asked "
+                f"at {self._endpoint.url(_PATH)}.",
             )
         return vectors
 
@@ -130,9 +132,10 @@ class OpenAIEncoder:
             return _read(response, len(texts))
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise EncoderError(
-                f"{self._endpoint.url(_PATH)} did not answer with {len(texts)} embeddings. Check "
-                f"that it is an OpenAI-compatible endpoint and that {self._model!r} is an "
-                "embedding model."
+                f"The encoder's server did not answer with {len(texts)} embeddings.",
+                advice="Check that it is an OpenAI-compatible endpoint and that "
+                f"{self._model!r} is an embedding model. It was asked at "
+                f"{self._endpoint.url(_PATH)}.",
             ) from error
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.errors import Failure
 from hammingmark.generation.config import BUDGET, GenerationConfig
 from hammingmark.generation.stop_strings import cut_at, ending_at
 from hammingmark.generation.text import AcceptedText, Addition, may_end
@@ -51,7 +52,7 @@ class Outcome:
         accepted: whether it satisfies the rule; None if nothing was asked of it.
         score: how far it does.
         silent: whether the model had nothing to say.
-        trouble: why the model could not go on, if that ends the text.
+        failure: why the model could not go on, if that ends the text.
         back: how many characters before it are the beginning of a string to stop at, so that the
             text ends before them.
     """
@@ -62,7 +63,7 @@ class Outcome:
     accepted: bool | None = None
     score: float | None = None
     silent: bool = False
-    trouble: str | None = None
+    failure: Failure | None = None
     back: int = 0
 
 
@@ -73,7 +74,7 @@ class _Draw:
     tokens: int
     addition: Addition | None
     silent: bool
-    trouble: str | None = None
+    failure: Failure | None = None
     back: int = 0
     repeated: bool = False
     waits: bool = False
@@ -206,7 +207,7 @@ class SentenceCandidates:
         candidate, back = self._cut(candidate)
         if self._watermark is None:
             whole = self.accepted.read_all(candidate, most=self._config.max_sentences)
-            read = _Draw(tokens, whole, silent=False, trouble=candidate.trouble, back=back)
+            read = _Draw(tokens, whole, silent=False, failure=candidate.failure, back=back)
             self._draws[draw] = read
             context = self._context_after(whole)
             read.waits = context is not None
@@ -214,7 +215,7 @@ class SentenceCandidates:
         cut = candidate.cut and self.left <= self._config.max_sentence_tokens
         addition = self.accepted.read(candidate, cut=cut)
         silent = not candidate.text.strip()
-        read = _Draw(tokens, addition, silent=silent, trouble=candidate.trouble, back=back)
+        read = _Draw(tokens, addition, silent=silent, failure=candidate.failure, back=back)
         self._draws[draw] = read
         if addition is None or not addition.sentence:
             return draw, None
@@ -308,9 +309,9 @@ class SentenceCandidates:
             candidates += 1
             tokens += draw.tokens
             addition = draw.addition
-            if addition is None and draw.trouble:
+            if addition is None and draw.failure:
                 # Trying again would only favour sentences short enough for the room that is left.
-                outcome = Outcome(place, None, trouble=draw.trouble)
+                outcome = Outcome(place, None, failure=draw.failure)
                 break
             # Whether prose follows is decided by the first candidate that fits. Letting any later
             # one decide, untested, would fill marked texts with what cannot carry a mark.
@@ -319,8 +320,8 @@ class SentenceCandidates:
                 misfits += 1
                 continue
             if not addition.sentence or self._watermark is None:
-                trouble = draw.trouble if self._watermark is None else None
-                outcome = Outcome(place, addition, draw.embedding, trouble=trouble, back=draw.back)
+                failure = draw.failure if self._watermark is None else None
+                outcome = Outcome(place, addition, draw.embedding, failure=failure, back=draw.back)
                 break
             prose = True
             if draw.repeated:

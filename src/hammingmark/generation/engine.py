@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from hammingmark.errors import BackendError
+from hammingmark.errors import BackendError, Failure
 from hammingmark.generation.generate import Writer, begin_text
 from hammingmark.generation.loop import GenerationLoop, Written
 from hammingmark.generation.state import GenerationState
@@ -137,7 +137,7 @@ class Engine:
     def _send(self, what: str, ticket: Ticket) -> None:
         with self._lock:
             if self._closed:
-                raise BackendError("The engine is closed and writes nothing more.")
+                raise BackendError("The engine is closed and writes nothing more.", kind="closed")
             self._inbox.put((what, ticket))
         self._wake()
 
@@ -151,11 +151,11 @@ class Engine:
             try:
                 goes_on = self._turn()
             except BackendError as error:
-                self._fail_all(error)
+                self._fail_all(error.failure)
             except Exception:
                 _LOG.exception("the engine failed")
-                self._fail_all(BackendError("Something unforeseen stopped the writing."))
-        self._fail_all(BackendError("The engine was closed."))
+                self._fail_all(Failure("internal", "Something unforeseen stopped the writing."))
+        self._fail_all(Failure("closed", "The engine was closed."))
 
     def _turn(self) -> bool:
         """Take in who came or left, then wait for candidates; False once it is closed."""
@@ -170,7 +170,7 @@ class Engine:
                 self._tell(self._open().add([ticket.document], client=ticket.client))
             elif ticket.document in self._tickets and self._loop is not None:
                 self._tell(self._loop.remove(ticket.document))
-                self._finish(ticket.document, "The text was cancelled.")
+                self._finish(ticket.document, Failure("closed", "The text was cancelled."))
         if not self._inbox.empty():
             return True  # whoever came while the session was being opened could not wake it
         if self._loop is not None and self._session is not None and self._loop.is_waiting:
@@ -202,10 +202,10 @@ class Engine:
         for document in [each for each in self._tickets if each.ended]:
             self._finish(document)
 
-    def _finish(self, document: GenerationState, error: str | None = None) -> None:
+    def _finish(self, document: GenerationState, failure: Failure | None = None) -> None:
         ticket = self._tickets.pop(document)
         document.close()
-        self._hand(ticket, document.generation(error))
+        self._hand(ticket, document.generation(failure))
 
     def _hand(self, ticket: Ticket, progress: Progress) -> None:
         try:
@@ -213,11 +213,11 @@ class Engine:
         except Exception:  # one caller's fault must not stop the others
             _LOG.exception("a caller failed to take what was written")
 
-    def _fail_all(self, error: BackendError) -> None:
-        """End every text with an error; the next one finds a new session."""
+    def _fail_all(self, failure: Failure) -> None:
+        """End every text with a failure; the next one finds a new session."""
         session, self._session, self._loop = self._session, None, None
         if session is not None:
             with suppress(Exception):
                 session.close()
         for document in list(self._tickets):
-            self._finish(document, str(error))
+            self._finish(document, failure)

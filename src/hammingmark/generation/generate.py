@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass, field, replace
 
-from hammingmark.errors import BackendError, InputError
+from hammingmark.errors import BackendError, Failure, InputError
 from hammingmark.generation.config import PAPER, GenerationConfig
 from hammingmark.generation.loop import GenerationLoop
 from hammingmark.generation.parts import TextInParts
@@ -110,7 +110,7 @@ class Run:
             begin_text(writer, prompt, number=number, seed=seed)
             for number, prompt in enumerate(prompts, start=first)
         ]
-        self._error: str | None = None
+        self._failure: Failure | None = None
 
     def __iter__(self) -> Generator[GenerationStep, None, None]:
         backend = self._writer.backend
@@ -125,7 +125,7 @@ class Run:
                 for _, step in loop.receive(arrived, time.perf_counter() - began):
                     yield step
         except BackendError as error:
-            self._error = str(error)
+            self._failure = error.failure
         finally:
             session.close()
             for document in self._documents:
@@ -142,7 +142,7 @@ class Run:
 
     def generations(self) -> list[Generation]:
         """What has been written, finished or not."""
-        return [document.generation(self._error) for document in self._documents]
+        return [document.generation(self._failure) for document in self._documents]
 
 
 def begin_text(writer: Writer, prompt: Prompt, *, number: int, seed: int) -> GenerationState:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from hammingmark.errors import HammingMarkError
+from hammingmark.errors import Failure, HammingMarkError, InferenceError
 from hammingmark.generation.candidates import SentenceCandidates
 from hammingmark.generation.scheduler import Turns
 from hammingmark.generation.state import Cancel, GenerationState
@@ -126,8 +126,6 @@ class GenerationLoop:
             touched[document] = None
             if not request.written and candidate.read_tokens is not None:
                 document.prompt_tokens = candidate.read_tokens
-            if candidate.failed:
-                document.fault = "model"
             draw, sentence = candidates.receive(candidate)
             if sentence is not None:
                 place = _Place(document, candidates, draw, sentence)
@@ -185,8 +183,8 @@ def _embed(places: Sequence[_Place]) -> None:
     long to fail, nobody waits for an encoder that has gone away.
     """
     began = time.perf_counter()
-    words = _embed_together(places)
-    if not words:
+    failure = _embed_together(places)
+    if failure is None:
         return
     is_slow = time.perf_counter() - began > _SLOW
     texts: dict[GenerationState, list[_Place]] = {}
@@ -195,26 +193,29 @@ def _embed(places: Sequence[_Place]) -> None:
     failed = 0
     for document, some in texts.items():
         if len(texts) > 1 and failed < _FAIL_ALONE and not is_slow:
-            words = _embed_together(some)
-        if words:
+            failure = _embed_together(some)
+        if failure is not None:
             failed += 1
-            document.fail(words)
+            document.fail(failure)
 
 
-def _embed_together(places: Sequence[_Place]) -> str:
+def _embed_together(places: Sequence[_Place]) -> Failure | None:
     """Embed sentences in one go; what went wrong, if anything did."""
     encoder = places[0].document.encoder
     assert encoder is not None
     began = time.perf_counter()
     try:
         embeddings = encoder.encode([place.sentence for place in places])
+    except InferenceError as error:
+        return replace(error.failure, origin="encoder")
     except HammingMarkError as error:
-        return str(error)
+        return Failure("unavailable", str(error), origin="encoder")
     except Exception as error:  # of a library: it must not end the texts of other encoders
         _LOG.exception("the encoder failed")
-        return f"The encoder failed ({type(error).__name__})."
+        summary = f"The encoder failed ({type(error).__name__})."
+        return Failure("internal", summary, origin="encoder")
     share = (time.perf_counter() - began) / len(places)
     for place, embedding in zip(places, embeddings, strict=True):
         place.candidates.place_embedding(place.draw, embedding)
         place.document.spend(encoder_seconds=share)
-    return ""
+    return None

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.errors import Failure
 from hammingmark.generation.candidates import Outcome, SentenceCandidates
 from hammingmark.generation.config import SENTENCE_TOKENS
 from hammingmark.generation.stopping import Stages
@@ -43,7 +44,7 @@ class _Draw:
         ended: whether it is a whole sentence, if only another follows.
         judged: whether there is anything to judge in it.
         silent: whether nothing was said.
-        trouble: why the model could not go on.
+        failure: why the model could not go on.
         back: characters before the sentence that are the beginning of a string to stop at.
     """
 
@@ -55,7 +56,7 @@ class _Draw:
     ended: bool
     judged: bool
     silent: bool
-    trouble: str | None
+    failure: Failure | None
     back: int
     repeated: bool = False
     waits: bool = False
@@ -162,7 +163,7 @@ class StagedCandidates(SentenceCandidates):
         longest = min(self.left, self._config.max_sentence_tokens)
         addition = self.accepted.read(whole, cut=whole.cut and length >= self.left)
         begun = None
-        goes_on = not (whole.finished or whole.trouble) and length < longest
+        goes_on = not (whole.finished or whole.failure) and length < longest
         if goes_on and (addition is None or not addition.sentence):
             begun = self.accepted.begun(whole.text)
             addition = None if begun is not None else addition
@@ -175,7 +176,7 @@ class StagedCandidates(SentenceCandidates):
             ended=begun is not None and begun[1],
             judged=addition is not None or (begun is not None and bool(begun[0])),
             silent=not whole.text.strip(),
-            trouble=whole.trouble,
+            failure=whole.failure,
             back=back,
         )
         sentence = addition.sentence if addition else begun[0] if begun else ""
@@ -279,8 +280,8 @@ class StagedCandidates(SentenceCandidates):
     def _read(self, path: Path, draw: _Draw) -> Outcome | None:
         """What a draw leads to that has come to its end: an outcome, or None if it is refused."""
         addition = draw.addition
-        if addition is None and draw.trouble:
-            return Outcome(0, None, trouble=draw.trouble)
+        if addition is None and draw.failure:
+            return Outcome(0, None, failure=draw.failure)
         if addition is None or (not addition.sentence and self._prose):
             self._silent = self._silent or (draw if draw.silent else None)
             self._counts["misfits"] += 1

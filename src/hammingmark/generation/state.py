@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hammingmark.errors import Failure
 from hammingmark.generation.candidates import Outcome, Place, SentenceCandidates
 from hammingmark.generation.config import GenerationConfig
 from hammingmark.generation.stages import StagedCandidates
@@ -58,9 +59,8 @@ class GenerationState:
         self.encoder = encoder
         self.ended: str | None = None
         self.prompt_tokens: int | None = None
-        self._trouble: str | None = None
+        self._failure: Failure | None = None
         self._back = 0  # characters at its end that are the beginning of a string to stop at
-        self.fault: Literal["model", "encoder"] | None = None
         self._watermark = watermark
         self._logits = logits
         self._config = config
@@ -92,7 +92,7 @@ class GenerationState:
             self.spend(**asdict(took))
             yield self._write(outcome, took), took
             following, self.ended = self._after(candidates, outcome)
-            self._trouble, self._back = outcome.trouble, outcome.back
+            self._failure, self._back = outcome.failure, outcome.back
             self._accepted = following.accepted
             self._ahead = kept or [following]
         self.abandon(cancel)
@@ -136,9 +136,9 @@ class GenerationState:
         for name, value in more.items():
             self._spent[name] += value
 
-    def fail(self, trouble: str) -> None:
-        """End the text with what the encoder failed with, as a sentence."""
-        self.ended, self._trouble, self.fault = "error", trouble, "encoder"
+    def fail(self, failure: Failure) -> None:
+        """End the text with what the encoder failed with."""
+        self.ended, self._failure = "error", failure
 
     def abandon(self, cancel: Cancel) -> None:
         """Give up on all candidates."""
@@ -152,23 +152,24 @@ class GenerationState:
             self.spend(seconds=time.perf_counter() - self._began)
             self._began = None
 
-    def generation(self, error: str | None) -> Generation:
-        """What has been written."""
-        trouble = error if self.ended is None else None
+    def generation(self, failure: Failure | None) -> Generation:
+        """What has been written, and what stopped it if it has not ended by itself."""
         if self.ended == "error":
-            trouble = self._trouble or (
+            failure = self._failure or Failure(
+                "no_candidate",
                 f"No candidate of {self._ahead[0].budget} had a sentence that fits; "
-                "the model may need another prompt or a larger sentence limit."
+                "the model may need another prompt or a larger sentence limit.",
             )
+        elif self.ended:
+            failure = None
         made = Generation(
             text=self._accepted.written,
             sentences=self._accepted.sentences,
             steps=tuple(self._steps),
             cost=Cost(**self._spent),
             stopped=self.ended or "error",
-            error=trouble,
+            failure=failure,
             prompt_tokens=self.prompt_tokens,
-            fault="model" if trouble and self.ended is None else self.fault,
         )
         if not self._back:
             return made
@@ -211,7 +212,7 @@ class GenerationState:
         following = self._candidates(accepted, previous, place, outcome.draw)
         limit = self._config.max_sentences
         ended = None
-        if outcome.trouble:
+        if outcome.failure:
             ended = "error"
         elif addition.ends or not (addition.tokens or addition.units):
             ended = "end"

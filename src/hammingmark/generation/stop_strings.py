@@ -91,7 +91,7 @@ def cut_at(
             break
         pieces.append(piece[:left])
         left -= len(piece)
-    cut = replace(candidate, pieces=tuple(pieces), finished=True, cut=False, trouble=None)
+    cut = replace(candidate, pieces=tuple(pieces), finished=True, cut=False, failure=None)
     return cut, max(0, -place)
 
 

@@ -1,1 +1,1 @@
-"""One HTTP client and its event loop, for every part that asks a server."""
+"""HTTP: base URLs with their credentials, one client with retries, server-sent events."""

@@ -6,15 +6,17 @@ import logging
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastapi.responses import JSONResponse
 
 from hammingmark.errors import (
     AuditError,
-    BackendError,
-    EncoderError,
+    Failure,
+    FailureKind,
     HammingMarkError,
+    InferenceError,
     InputError,
     KeyProblem,
     ModelError,
@@ -22,20 +24,23 @@ from hammingmark.errors import (
 from hammingmark.server.logs import log_event
 
 _LOG = logging.getLogger("hammingmark.server")
-_KINDS: tuple[tuple[type[HammingMarkError], int, str, str], ...] = (
+_ERRORS: tuple[tuple[type[HammingMarkError], int, str, str], ...] = (
     (AuditError, 503, "audit_log_error", "The audit log cannot be written, so nothing is answered"),
-    (EncoderError, 503, "watermark_error", "The encoder failed, so nothing can be marked"),
     (KeyProblem, 503, "watermark_error", "The key that marks cannot be used"),
     (ModelError, 503, "watermark_error", "A model that is needed cannot be had"),
     (HammingMarkError, 500, "server_error", "The service cannot do this"),
 )
-"""Errors whose own words name files and addresses, and what clients are told instead."""
+"""Errors whose messages name files and addresses, and what clients are told instead."""
 
-_ADDRESS = re.compile(r"https?://[^\s,;]+")
-_OPTION = re.compile(r", or raise the context \([^)]*\)(, up to the \d+ tokens [^.]*)?")
-_STATUS = re.compile(r"\S+ answered (\d{3}): ")
-_WAIT = re.compile(r"It asks to wait (\d+(?:\.\d+)?) s\.")
-_CONTEXT = re.compile(r"\bcontext\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"https?://[^\s,;]+")  # in what other servers say
+_REQUEST_KINDS: Mapping[FailureKind, str | None] = {
+    "invalid_request": None,
+    "prompt_refused": None,
+    "content_filter": None,
+    "no_candidate": None,
+    "context_overflow": "context_length_exceeded",
+}
+"""What a model's failure may be that a client can mend by another request, and OpenAI's code."""
 
 
 class Problem(Exception):
@@ -73,48 +78,32 @@ class Problem(Exception):
         """What an error of the package means for a client."""
         if isinstance(error, InputError):
             return cls(400, str(error))
-        if isinstance(error, BackendError):
-            return cls.of_model(str(error))
-        _, status, kind, words = next(row for row in _KINDS if isinstance(error, row[0]))
-        said = str(error)
-        # Another server's words may quote a request, and what is in a request is not logged.
-        _log(error.__class__.__name__, said.partition(": ")[0] if _ADDRESS.search(said) else said)
+        if isinstance(error, InferenceError):
+            return cls.of_failure(error.failure)
+        _, status, kind, words = next(row for row in _ERRORS if isinstance(error, row[0]))
+        _log(type(error).__name__, str(error))
         return cls(status, f"{words}; try again later. The log of the service says why.", kind=kind)
 
     @classmethod
-    def of_model(cls, words: str) -> Problem:
-        """What it means for a client that the language model failed.
-
-        Args:
-            words: those of a `BackendError`.
-        """
-        # A server's own words may quote the prompt, and what is in a request is not logged.
-        _log("BackendError", words.partition(": ")[0])
-        answered = _STATUS.match(words)
-        status = int(answered[1]) if answered else 0
-        told = without_addresses(words)
-        if status == 429:
-            wait = _WAIT.search(words)
-            return cls(
-                429, told, kind="rate_limit_error", retry_after=float(wait[1]) if wait else None
-            )
-        if status == 404:
-            return cls(404, told, code="model_not_found", param="model")
-        if status in (400, 413, 422):
-            return cls(400, told)
-        if status in (401, 403):  # the client's own API key was good, and it needs no other
+    def of_failure(cls, failure: Failure) -> Problem:
+        """What the failure of a model means for a client."""
+        if not failure.is_about_text:
+            # The detail may quote the prompt, and what is in a request is not logged.
+            name = "EncoderError" if failure.origin == "encoder" else "BackendError"
+            _log(name, " ".join(filter(None, (failure.summary, failure.advice))))
+        message = message_of(failure)
+        if failure.origin == "encoder":
+            return cls(503, message, kind="watermark_error")
+        if failure.kind == "rate_limited":
+            wait = failure.retry_after
+            return cls(429, message, kind="rate_limit_error", retry_after=wait)
+        if failure.kind == "not_found":
+            return cls(404, message, code="model_not_found", param="model")
+        if failure.kind in _REQUEST_KINDS:
+            return cls(400, message, code=_REQUEST_KINDS[failure.kind])
+        if failure.kind == "unauthorized":  # the client's own API key was good; it needs no other
             return cls.refused_service()
-        return cls(502, told, kind="upstream_error")
-
-    @classmethod
-    def of_prompt(cls, words: str) -> Problem:
-        """What it means for a client that the language model cannot take its prompt.
-
-        Args:
-            words: those of the model.
-        """
-        code = "context_length_exceeded" if _CONTEXT.search(words) else None
-        return cls(400, without_addresses(words), code=code)
+        return cls(502, message, kind="upstream_error")
 
     @classmethod
     def refused_service(cls) -> Problem:
@@ -150,10 +139,19 @@ class Problem(Exception):
         return JSONResponse(self.content, status_code=self.status, headers=told)
 
 
-def without_addresses(words: str) -> str:
-    """Words for a client, who need not know which machines and options the service has."""
-    told = _OPTION.sub("", _ADDRESS.sub("the upstream", words))
-    return told[:1].upper() + told[1:]
+def message_of(failure: Failure) -> str:
+    """The sentences of a failure that are for a client.
+
+    What a model's server says is, but for addresses: often nothing else says what is wrong. What a
+    library says is not, nor the advice, which names machines and options.
+    """
+    if failure.origin == "encoder":
+        return (
+            "The encoder failed, so nothing can be marked; try again later. "
+            "The log of the service says why."
+        )
+    detail = "" if failure.kind == "internal" else _ADDRESS.sub("[address]", failure.detail)
+    return replace(failure, advice="", detail=detail).message
 
 
 def _log(error: str, reason: str) -> None:

@@ -52,7 +52,7 @@ class TimedEncoder:
         """
         self._late[:] = [call for call in self._late if not call.done()]
         if len(self._late) >= _MOST_LATE:
-            raise EncoderError("The encoder does not answer.")
+            raise EncoderError("The encoder does not answer.", kind="timeout")
         call: Future[FloatArray] = Future()
         threading.Thread(
             target=self._call, args=(call, sentences), name="hammingmark-encode", daemon=True
@@ -64,7 +64,7 @@ class TimedEncoder:
                 raise
             self._late.append(call)
             raise EncoderError(
-                f"The encoder did not answer within {self.seconds:g} seconds."
+                f"The encoder did not answer within {self.seconds:g} seconds.", kind="timeout"
             ) from None
 
     def _call(self, call: Future[FloatArray], sentences: Sequence[str]) -> None:

@@ -131,7 +131,7 @@ def check_the_limit_cuts_a_candidate(backend: Backend) -> None:
     for candidate in found:
         assert 1 <= len(candidate.pieces) <= 5, f"{len(candidate.pieces)} pieces of 5 tokens"
         assert candidate.cut, "it does not say that it reached its limit"
-        assert candidate.trouble is None, f"a limit is no trouble: {candidate.trouble}"
+        assert candidate.failure is None, f"a limit is no failure: {candidate.failure}"
 
 
 def check_a_seed_decides(backend: Backend) -> None:
@@ -185,10 +185,10 @@ def check_closing_with_candidates_under_way_leaves_no_thread(backend: Backend) -
 
 
 def check_odd_prompts_are_continued(backend: Backend) -> None:
-    """Only after the empty one, where a model has nothing to go by, may there be trouble."""
+    """Only after the empty one, where a model has nothing to go by, may it fail."""
     for text in ODD_PROMPTS:
-        trouble = draw(backend, ask(7, Prompt(text)))[7].trouble
-        assert trouble is None or not text, f"after {text!r} it cannot go on: {trouble}"
+        failure = draw(backend, ask(7, Prompt(text)))[7].failure
+        assert failure is None or not text, f"after {text!r} it cannot go on: {failure}"
 
 
 def check_closing_twice_and_beginning_anew(backend: Backend) -> None:

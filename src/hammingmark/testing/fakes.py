@@ -14,7 +14,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.errors import BackendError, InputError
+from hammingmark.errors import BackendError, Failure, InputError
 from hammingmark.protocols import BackendCapabilities, FloatArray
 from hammingmark.records import Candidate, Prompt, Request, Sentences, Unit
 
@@ -72,7 +72,7 @@ class FakeBackend:
         used = len(f"{turns} {begun}".split())
         room = request.max_tokens if self.context is None else self.context - used
         if room < 1:
-            return Candidate(request.number, (), finished=False, trouble=self._too_long(used))
+            return Candidate(request.number, (), finished=False, failure=self._too_long(used))
         tokens = _TOKEN.findall(self._text(request, turns=turns, begun=begun))
         pieces: list[str] = []
         for token in islice(tokens, min(room, request.max_tokens)):
@@ -81,8 +81,9 @@ class FakeBackend:
                 return Candidate(request.number, tuple(pieces), finished=False)
         finished = len(pieces) == len(tokens)
         full = not finished and room < request.max_tokens
-        trouble = f"The context of {self.context} words is full." if full else None
-        return Candidate(request.number, tuple(pieces), finished, cut=not finished, trouble=trouble)
+        summary = f"The context of {self.context} words is full."
+        failure = Failure("context_overflow", summary) if full else None
+        return Candidate(request.number, tuple(pieces), finished, cut=not finished, failure=failure)
 
     def _text(self, request: Request, *, turns: str, begun: str) -> str:
         if self.sentences:
@@ -91,10 +92,11 @@ class FakeBackend:
         space = " " if begun and not begun[-1].isspace() else ""
         return space + paragraph(Random(f"{turns}\n{begun}" if greedy else request.seed))
 
-    def _too_long(self, used: int) -> str:
-        return (
+    def _too_long(self, used: int) -> Failure:
+        return Failure(
+            "context_overflow",
             f"The prompt has {used} words, and the context holds {self.context} with their "
-            "continuation. Shorten the prompt, or ask for a larger context."
+            "continuation. Shorten the prompt, or ask for a larger context.",
         )
 
 
@@ -120,7 +122,7 @@ class FakeSession:
             BackendError: the session is closed.
         """
         if self.closed:
-            raise BackendError("This session is closed. Open another.")
+            raise BackendError("This session is closed. Open another.", kind="closed")
         self._asked[request.number] = request
         self.most = max(self.most, len(self._asked))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -156,15 +155,18 @@ def test_a_begun_answer_is_continued_within_its_message(backend: TransformersBac
 
 
 def test_contexts(folder: Path, backend: TransformersBackend) -> None:
-    trouble = draw(backend, request(1, Prompt("the " * 500)))[1].trouble
-    assert re.search(r"context holds 128.*trained for no more", trouble or "")
+    failure = draw(backend, request(1, Prompt("the " * 500)))[1].failure
+    assert failure is not None
+    assert failure.kind == "context_overflow"
+    assert "128" in failure.summary
     with pytest.raises(InputError, match="trained for 128"):
         TransformersBackend(folder, device="cpu", context=129).open()
     small = TransformersBackend(folder, device="cpu", context=20)
     long = (request(number, Prompt("the " * 15), max_tokens=50) for number in range(6))
-    full = [each for each in draw(small, *long).values() if each.trouble]  # some end by themselves
+    full = [each for each in draw(small, *long).values() if each.failure]  # some end by themselves
     assert full
-    assert all(each.cut and "filled the context of 20" in str(each.trouble) for each in full)
+    assert all(each.cut for each in full)
+    assert {each.failure.kind for each in full if each.failure} == {"context_overflow"}
 
 
 def test_a_model_loaded_before_a_fork_is_refused(

@@ -304,7 +304,8 @@ def test_a_sentence_that_an_encoder_refuses_ends_its_own_text(splitter: Splitter
 
     told = replace(made, encoder=Picky()).write_many(PROMPTS[:4], seed=1)
     assert [each.error for each in told] == [None, "I do not like this.", None, None]
-    assert [each.fault for each in told] == [None, "encoder", None, None]
+    origins = [each.failure.origin if each.failure else None for each in told]
+    assert origins == [None, "encoder", None, None]
     assert [told[place].text for place in (0, 2, 3)] == [whole[place].text for place in (0, 2, 3)]
     assert together[0] > together[1]
 
@@ -334,10 +335,13 @@ def test_a_closed_engine_tells_those_who_wait_and_takes_nobody(
     caller = Caller()
     engine.submit(made, PROMPT, seed=1, receive=caller)
     engine.close()
-    assert caller.result().error == "The engine was closed."
+    failure = caller.result().failure
+    assert failure is not None
+    assert (failure.kind, failure.origin) == ("closed", "model")
     assert all(session.closed for session in backend.sessions)
-    with pytest.raises(BackendError, match="closed"):
+    with pytest.raises(BackendError) as caught:
         engine.submit(made, PROMPT, seed=1, receive=caller)
+    assert caught.value.kind == "closed"
     engine.close()
 
 

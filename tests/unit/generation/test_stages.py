@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from hammingmark.errors import Failure
 from hammingmark.generation.generate import GenerationConfig, Writer
 from hammingmark.generation.text import AcceptedText
 from hammingmark.keys.config import EncoderId
@@ -353,7 +354,12 @@ def test_trouble_in_the_middle_of_a_sentence_ends_the_text(splitter: Splitter) -
             made = super().candidate(request)
             if len(request.written.split()) < 60:
                 return made
-            return replace(made, pieces=(), cut=False, trouble="The context is full.")
+            return replace(
+                made,
+                pieces=(),
+                cut=False,
+                failure=Failure("context_overflow", "The context is full."),
+            )
 
     made = writer(splitter, Full(), max_sentences=None)
     generation = made.write(PROMPT, seed=1)

@@ -22,6 +22,7 @@ from tests.unit.backends.openai_server import KEY, Handler, Step, running, stall
 from hammingmark.errors import BackendError, InputError
 from hammingmark.http import client as endpoint_module
 from hammingmark.http.client import LONGEST_WAIT, Endpoint, Refused, retry_wait
+from hammingmark.http.connection import ErrorObject
 
 
 def endpoint(url: str, *, api_key: str | None = None, backoff: float = 0.01) -> Endpoint:
@@ -55,9 +56,13 @@ def test_what_is_asked_too_much_is_refused_to_whoever_streams() -> None:
     with running() as server:
         made = endpoint(server.url, backoff=30.0)
         server.always = status(503, "full")
-        with pytest.raises(Refused, match=r"answered 503: full\. See") as caught:
-            made.loop().run(made.stream("/x", {}, read, is_final=lambda reason: reason == "full"))
-        assert (caught.value.status, caught.value.reason) == (503, "full")
+        with pytest.raises(Refused) as caught:
+            made.loop().run(
+                made.stream("/x", {}, read, is_final=lambda error: error.message == "full")
+            )
+        failure = caught.value.failure
+        assert (failure.kind, failure.status, failure.detail) == ("unavailable", 503, "full")
+        assert caught.value.error == ErrorObject("full")
         made.close()
 
 
@@ -67,8 +72,10 @@ def test_a_broken_tls_record_is_a_lost_connection() -> None:
 
     with running() as server:
         made = endpoint(server.url)
-        with pytest.raises(BackendError, match=r"failed \(SSLError\), after 2 tries"):
+        with pytest.raises(BackendError) as caught:
             made.loop().run(made.stream("/x", {"max_tokens": 9}, broken))
+        assert (caught.value.kind, caught.value.status) == ("unavailable", None)
+        assert "SSLError" in caught.value.failure.summary
         assert len(server.seen) == 2
         made.close()
 
@@ -136,8 +143,9 @@ def test_closing_ends_a_request_under_way() -> None:
 
         closing = threading.Thread(target=close)
         closing.start()
-        with pytest.raises(BackendError, match="was closed while it was in use"):
+        with pytest.raises(BackendError) as caught:
             made.post("/x", {})
+        assert caught.value.kind == "closed"
         closing.join()
         assert server.left.wait(20)
 
@@ -184,7 +192,7 @@ made = Endpoint(
 try:
     made.post("/x", {})
 except BackendError as error:
-    print(error)
+    print(error.kind, error.failure.advice)
 made.close()
 """
 
@@ -193,7 +201,8 @@ def test_a_lookup_that_hangs_times_out_and_holds_up_no_exit() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", _LOOKUP], capture_output=True, text=True, timeout=60
     )
-    assert "http://somewhere/x timed out (ConnectTimeout)" in done.stdout
+    assert done.stdout.startswith("timeout ")
+    assert "http://somewhere/x" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -205,8 +214,10 @@ def test_names_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
         made = endpoint(server.url.replace("127.0.0.1", "localhost"))
         assert made.post("/x", {"max_tokens": 9}).is_success
         monkeypatch.setattr(socket, "getaddrinfo", unknown)
-        with pytest.raises(BackendError, match=r"failed \(ConnectError\), after 2 tries"):
+        with pytest.raises(BackendError) as caught:
             made.post("/x", {"max_tokens": 9})
+        assert caught.value.kind == "unavailable"
+        assert "ConnectError" in caught.value.failure.summary
         made.close()
 
 
@@ -227,7 +238,7 @@ def test_threads_share_one_client() -> None:
 
 def test_a_base_url_must_be_one() -> None:
     for url in ("ftp://x", "nothing", "http://x:port"):
-        with pytest.raises(InputError, match="base URL"):
+        with pytest.raises(InputError):
             endpoint(url)
 
 
@@ -250,10 +261,11 @@ def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(endpoint_module, "_LONGEST_ANSWER", 1 << 20)
     with running() as server:
         made = endpoint(server.url)
-        for code, words in ((500, "answered 500: no room"), (200, "the answer is too large")):
+        for code, status_told in ((500, 500), (200, None)):
             server.left.clear()
             server.always = endless(code)
-            with pytest.raises(BackendError, match=words):
+            with pytest.raises(BackendError) as caught:
                 made.post("/x", {})
+            assert (caught.value.kind, caught.value.status) == ("unavailable", status_told)
             assert server.left.wait(60)
         made.close()

@@ -24,6 +24,7 @@ from tests.unit.server.harness import (
 )
 
 from hammingmark.assembly.marking import writer
+from hammingmark.errors import Failure, FailureKind
 from hammingmark.generation.config import GenerationConfig
 from hammingmark.records import Cost, Evidence, Generation, Verdict
 from hammingmark.server.marking.answers import Choice, finish_of, summary, usage
@@ -440,14 +441,16 @@ def test_tokens_of_which_nobody_knows_are_not_called_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stopped", "error", "finish"),
+    ("stopped", "kind", "finish"),
     [
         ("end", None, "stop"),
         ("tokens", None, "length"),
-        ("error", "The context is full.", "length"),
-        ("error", "The model's server filtered what it wrote (content_filter).", "content_filter"),
+        ("error", "context_overflow", "length"),
+        ("error", "prompt_refused", "length"),
+        ("error", "content_filter", "content_filter"),
     ],
 )
-def test_why_an_answer_ended(stopped: str, error: str | None, finish: str) -> None:
-    made = Generation("It rained.", ("It rained.",), (), Cost(), stopped=stopped, error=error)
+def test_why_an_answer_ended(stopped: str, kind: FailureKind | None, finish: str) -> None:
+    failure = Failure(kind, "content_filter is no word that decides") if kind else None
+    made = Generation("It rained.", ("It rained.",), (), Cost(), stopped=stopped, failure=failure)
     assert finish_of(made) == finish

@@ -28,6 +28,7 @@ from tests.unit.server.harness import (
     until,
 )
 
+from hammingmark.errors import Failure
 from hammingmark.records import Candidate, Request
 from hammingmark.server.audit import AuditTimeout, verify
 from hammingmark.server.marking import recording
@@ -193,7 +194,8 @@ def test_what_a_model_says_of_its_trouble_is_not_recorded(
         def candidate(self, request: Request) -> Candidate:
             if request.written.count(".") < 2:
                 return super().candidate(request)
-            return Candidate(request.number, (), False, trouble=f"No room for: {SECRET}.")
+            failure = Failure("prompt_refused", "There is no room.", detail=SECRET)
+            return Candidate(request.number, (), False, failure=failure)
 
     served = serve(backend=Full(), audit={"file": home.audit}, policy=policy)
     assert SECRET in mark_of(served.chat())["reason"]
@@ -285,5 +287,6 @@ class FailingAtBackend(FakeBackend):
 
     def candidate(self, request: Request) -> Candidate:
         if self.fails(request):
-            return Candidate(request.number, (), False, trouble="The model fell.", failed=True)
+            failure = Failure("unavailable", "The model fell.")
+            return Candidate(request.number, (), False, failure=failure)
         return super().candidate(request)

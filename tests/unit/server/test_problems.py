@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import logging
+from typing import get_args
 
 import pytest
 
-from hammingmark.backends.local import say_too_long
+from hammingmark.backends.local import prompt_too_long
 from hammingmark.errors import (
     AuditError,
     BackendError,
     EncoderError,
+    Failure,
+    FailureKind,
     HammingMarkError,
     InputError,
     KeyFileError,
     ModelError,
 )
-from hammingmark.server.problems import Problem, without_addresses
+from hammingmark.server.problems import Problem
 
 URL = "http://10.0.0.5:8000/v1/chat/completions"
 
@@ -33,10 +36,10 @@ def test_nobody_is_told_to_come_back_too_early(seconds: float, told: str) -> Non
     ("error", "status"),
     [
         (AuditError("Cannot write /srv/audit.jsonl."), 503),
-        (EncoderError(f"{URL} answered 500: no."), 503),
+        (EncoderError("The encoder's server answered 500.", advice=f"It was asked at {URL}."), 503),
         (KeyFileError("/srv/keys/default.json is readable by others."), 503),
         (ModelError("/srv/cache is full."), 503),
-        (BackendError(f"The connection to {URL} failed (ConnectError). Check it."), 502),
+        (BackendError("The connection failed.", advice=f"It was asked at {URL}."), 502),
         (HammingMarkError("/srv is gone."), 500),
     ],
 )
@@ -58,53 +61,67 @@ def test_what_a_client_can_mend_is_told_as_it_is() -> None:
     assert (problem.status, problem.message) == (400, "The prompt is empty.")
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "code"),
-    [
-        (f"{URL} answered 400: temperature is odd. See what the server says.", 400, None),
-        (f"{URL} answered 422: no. See what the server says.", 400, None),
-        (f"{URL} answered 404: no such model. Check the model's name.", 404, "model_not_found"),
-        (f"{URL} answered 401: sk-1 is bad. Check the API key.", 502, None),
-        (f"{URL} answered 403: sk-1 may not. Check the API key.", 502, None),
-        (f"{URL} answered 500: no, after 3 tries. See what the server says.", 502, None),
-        (f"{URL} broke off: it answered 404: no, after 3 tries. See.", 502, None),
-        ("The model went away.", 502, None),
-    ],
-)
-def test_a_status_of_the_model_is_the_clients_where_the_fault_is(
-    words: str, status: int, code: str | None, caplog: pytest.LogCaptureFixture
+ANSWERS: dict[FailureKind, tuple[int, str, str | None, str | None]] = {
+    "unavailable": (502, "upstream_error", None, None),
+    "timeout": (502, "upstream_error", None, None),
+    "closed": (502, "upstream_error", None, None),
+    "internal": (502, "upstream_error", None, None),
+    "unauthorized": (502, "upstream_error", None, None),
+    "rate_limited": (429, "rate_limit_error", None, None),
+    "not_found": (404, "invalid_request_error", "model_not_found", "model"),
+    "invalid_request": (400, "invalid_request_error", None, None),
+    "prompt_refused": (400, "invalid_request_error", None, None),
+    "content_filter": (400, "invalid_request_error", None, None),
+    "no_candidate": (400, "invalid_request_error", None, None),
+    "context_overflow": (400, "invalid_request_error", "context_length_exceeded", None),
+}
+"""Status, type, code and param of the answer to a client, by the kind of a model's failure."""
+
+
+@pytest.mark.parametrize("kind", get_args(FailureKind))
+def test_the_kind_of_a_failure_decides_the_answer(
+    kind: FailureKind, caplog: pytest.LogCaptureFixture
 ) -> None:
+    failure = Failure(
+        kind,
+        "It failed.",
+        status=418,
+        retry_after=7.5,
+        detail=f"{URL} says that sk-1 is odd",
+        advice=f"It was asked at {URL}.",
+    )
     with caplog.at_level(logging.ERROR, "hammingmark.server"):
-        problem = Problem.of_model(words)
-    assert (problem.status, problem.code) == (status, code)
+        problem = Problem.of(failure.error())
+    answer = (problem.status, problem.kind, problem.code, problem.param)
+    assert answer == ANSWERS[kind]
+    assert problem.retry_after == (7.5 if kind == "rate_limited" else None)
     assert "10.0.0.5" not in problem.message
-    assert "sk-1" not in problem.message
-    # What a server says may quote what it was asked.
-    assert "odd" not in str(caplog.records[0].__dict__["fields"])
+    assert ("sk-1" in problem.message) is (kind not in ("internal", "unauthorized"))
+    # What a server says may quote what it was asked, and what is in a request is not logged.
+    logged = [str(record.__dict__["fields"]) for record in caplog.records]
+    assert len(logged) == (not failure.is_about_text)
+    assert all("odd" not in line and "10.0.0.5" in line for line in logged)
 
 
-def test_a_model_that_asks_to_wait_makes_the_client_wait() -> None:
-    words = f"{URL} answered 429: slow down, after 3 tries. Wait."
-    problem = Problem.of_model(f"{words} It asks to wait 7.5 s.")
-    assert (problem.status, problem.kind, problem.retry_after) == (429, "rate_limit_error", 7.5)
-    assert Problem.of_model(words).retry_after is None
+@pytest.mark.parametrize("kind", get_args(FailureKind))
+def test_an_encoder_that_fails_is_a_failure_of_the_mark(kind: FailureKind) -> None:
+    """Whatever its server says, and whatever a client asked for."""
+    problem = Problem.of(Failure(kind, "It failed.", "encoder", status=404, detail="no").error())
+    assert (problem.status, problem.kind, problem.code) == (503, "watermark_error", None)
+    assert "It failed" not in problem.message
 
 
-def test_only_a_prompt_that_is_too_long_is_said_to_be() -> None:
-    long = Problem.of_prompt(f"{URL} has no room in its context: 5000 tokens. Shorten the prompt.")
-    assert (long.status, long.code) == (400, "context_length_exceeded")
-    assert long.message.startswith("The upstream has no room in its context")
-    own = Problem.of_prompt(say_too_long(9000, context=512, trained=8192))
-    assert own.code == "context_length_exceeded"
-    assert own.message.endswith("512 with their continuation. Shorten the prompt.")
-    odd = Problem.of_prompt("llama.cpp refused the prompt: roles must alternate")
-    assert (odd.status, odd.code) == (400, None)
+def test_without_a_time_to_wait_none_is_told() -> None:
+    problem = Problem.of(BackendError("It failed.", kind="rate_limited", status=429))
+    assert (problem.status, problem.retry_after) == (429, None)
+    assert "retry-after" not in problem.response().headers
 
 
-def test_words_without_addresses_stay_sentences() -> None:
-    assert without_addresses(f"{URL} answered 500: no, again.") == (
-        "The upstream answered 500: no, again."
-    )
-    assert without_addresses("The connection to https://a.example/v1 failed.") == (
-        "The connection to the upstream failed."
-    )
+def test_a_client_is_not_told_of_options() -> None:
+    """Of whoever runs the model they are."""
+    failure = prompt_too_long(9000, context=512, trained=8192)
+    problem = Problem.of_failure(failure)
+    assert problem.code == "context_length_exceeded"
+    assert problem.message == failure.summary
+    assert "--context" in failure.message
+    assert "--context" not in problem.message

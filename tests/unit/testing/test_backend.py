@@ -54,7 +54,7 @@ def test_candidates_finish_when_they_are_as_long_as_the_steps_taken() -> None:
     found = [([each.number for each in session.wait()], backend.steps) for _ in range(3)]
     assert found == [([0], 3), ([2], 4), ([1], 5)]
     session.cancel(3)
-    with pytest.raises(BackendError, match="Submit a request"):
+    with pytest.raises(BackendError):
         session.wait()
     assert session.most == 4
     assert [request.number for request in backend.drawn] == [0, 2, 1]
@@ -84,13 +84,15 @@ def test_the_context_is_shared_by_prompt_text_and_candidate() -> None:
     candidate = backend.candidate(ask(0, Prompt("one two three"), written=" four", max_tokens=9))
     assert len(candidate.pieces) == 6
     assert candidate.cut
-    assert candidate.trouble == "The context of 10 words is full."
+    assert candidate.failure is not None
+    assert candidate.failure.kind == "context_overflow"
     limited = backend.candidate(ask(0, Prompt("one two three"), written=" four", max_tokens=6))
     assert limited.cut
-    assert limited.trouble is None
+    assert limited.failure is None
     long = draw(backend, ask(0, Prompt("word " * 10)), ask(1, Prompt("word")))
     assert (long[0].pieces, long[0].finished) == ((), False)
-    assert "The prompt has 10 words" in (long[0].trouble or "")
+    assert long[0].failure is not None
+    assert long[0].failure.kind == "context_overflow"
     assert long[1].pieces
 
 
@@ -100,5 +102,5 @@ def test_a_closed_session_takes_no_requests() -> None:
     session.submit(ask(0))
     backend.close()
     assert session.closed
-    with pytest.raises(BackendError, match="Open another"):
+    with pytest.raises(BackendError):
         session.submit(ask(1))

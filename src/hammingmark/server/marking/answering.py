@@ -20,7 +20,7 @@ from hammingmark.server.marking.answers import Choice, finish_of
 from hammingmark.server.marking.keys import Writers
 from hammingmark.server.marking.marks import SHORT, Mark, added, mark_of, unknown, with_verdict
 from hammingmark.server.marking.recording import Asker, Recorder
-from hammingmark.server.problems import Problem, without_addresses
+from hammingmark.server.problems import Problem, message_of
 
 Judge = Callable[[WatermarkKey, str], Awaitable[Verdict | None]]
 """The verdict on a text under a key; None where it cannot be had."""
@@ -323,26 +323,25 @@ class Answering:
             text.held, text.stopped = text.held[:-back], True
         text.came = 0
         choice.prompt_tokens = choice.prompt_tokens or text.parts[0].prompt_tokens
-        if text.stopped or generation.error is None:
+        failure = generation.failure
+        if text.stopped or failure is None:
             return False
         left = self._plan.config.max_tokens - sum(part.cost.tokens for part in text.parts)
-        is_unmarked = generation.fault == "encoder" or _fits_nowhere(generation)
-        failure = generation.error
-        if generation.fault == "encoder":
-            failure = Problem.of(EncoderError(failure)).message
+        is_unmarked = failure.origin == "encoder" or _fits_nowhere(generation)
+        words = message_of(failure)
+        if failure.origin == "encoder":
+            words = Problem.of_failure(failure).message  # which is also logged
         if is_unmarked and self._plan.delivers and left > 0:
-            text.failure, text.joins = failure, True
+            text.failure, text.joins = words, True
             text.prompt = _continued(text.prompt, choice.lead + generation.text)
             await self._submit(text, None, replace(self._plan.config, max_tokens=left))
             return True
         if is_unmarked:
-            words = f"The answer cannot be marked: {failure}"
+            words = f"The answer cannot be marked: {words}"
             cost = added([part.cost for part in text.parts])
             raise await self._refusal(text, Mark("unmarked", words, "failure", cost=cost))
-        if generation.fault == "model":
-            raise Problem.of_model(generation.error)
-        if not (choice.text or text.unsent or text.held):
-            raise Problem.of_prompt(generation.error)
+        if not (failure.is_about_text and (choice.text or text.unsent or text.held)):
+            raise Problem.of_failure(failure)
         return False
 
     async def _check(self, text: _Text) -> Mark:
@@ -362,8 +361,8 @@ class Answering:
                 mark = unknown(mark)
             mark = with_verdict(mark, verdict)
         last = text.parts[-1]
-        if last.error and not text.stopped:
-            why = without_addresses(last.error)
+        if last.failure and not text.stopped:
+            why = message_of(last.failure)
             mark = replace(mark, reason=f"{mark.reason} It ends early: {why}")
         is_short = mark.cause in ("unmarkable", "short")
         delivered = plan.allows_unmarkable if is_short else plan.delivers
@@ -483,7 +482,9 @@ def _cancel_ticket(submitted: asyncio.Future[Ticket]) -> None:
 
 def _fits_nowhere(generation: Generation) -> bool:
     """Whether not even the first sentence could be marked, as where none ends within its limit."""
-    return generation.fault is None and not generation.steps and generation.cost.misfits > 0
+    failure = generation.failure
+    is_about_text = failure is None or failure.is_about_text
+    return is_about_text and not generation.steps and generation.cost.misfits > 0
 
 
 def _continued(prompt: Prompt, text: str) -> Prompt:

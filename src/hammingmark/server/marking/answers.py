@@ -166,6 +166,6 @@ def summary(choices: Sequence[Choice]) -> Mark:
 
 def finish_of(generation: Generation) -> str:
     """OpenAI's word for why a text ended."""
-    if generation.error:
-        return "content_filter" if "content_filter" in generation.error else "length"
+    if generation.failure:
+        return "content_filter" if generation.failure.kind == "content_filter" else "length"
     return "length" if generation.stopped == "tokens" else "stop"
