@@ -1,7 +1,7 @@
 """HammingMark: a watermark for text written by language models.
 
-The names below are the public door. Each is fetched when it is first used, so that importing the
-package costs next to nothing.
+The names below are the public interface. Each is imported at its first use, so importing the
+package itself is fast and loads no model library.
 
 >>> import hammingmark
 >>> hammingmark.__version__

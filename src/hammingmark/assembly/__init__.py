@@ -1,5 +1,5 @@
-"""Names and files to wired objects: the only caller of the registry besides the keyring.
+"""Names and files to connected objects, and the functions of ``import hammingmark``.
 
-Also the home of the front door's functions. Where an environment or a store matters, it can be
-given; by default it is read from the process's environment.
+Besides the keyring the only caller of the registry, and the only reader of the environment below
+the commands. Rules, tests and loops do not belong here.
 """

@@ -1,4 +1,8 @@
-"""The command ``hammingmark``. One file per command; each is imported only when it is used."""
+"""The command ``hammingmark``: one file per command, imported when it is used.
+
+Options, messages and output belong here, and click nowhere else. What a command does is done by
+the rooms below.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Texts to verdicts: reading, the search among keys, the detector."""
+"""Texts to verdicts: reading a text, searching keys, the detector.
+
+Scores and tests come from the methods, p-values from ``stats``; neither is computed here.
+"""

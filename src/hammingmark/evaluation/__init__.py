@@ -1,1 +1,4 @@
-"""Numbers about many texts: how well they are told apart, how they read, what they cost."""
+"""Metrics over many texts: detection rates, quality, cost.
+
+Verdicts on single texts belong to ``detection``.
+"""

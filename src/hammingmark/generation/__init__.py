@@ -1,1 +1,4 @@
-"""Prompts to marked texts: candidates, the loop that accepts or refuses them, the engine."""
+"""Prompts to marked texts: the rejection loop, candidates, stages, the engine for many callers.
+
+Models belong to ``backends``, the rule for a candidate to its method.
+"""

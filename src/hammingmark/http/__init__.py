@@ -1,1 +1,5 @@
-"""HTTP: base URLs with their credentials, one client with retries, server-sent events."""
+"""The HTTP client: retries, errors, server-sent events, and the event loop of its requests.
+
+Every component that calls a server uses it. Formats of single services belong to their backend or
+encoder; the server side is in ``server``.
+"""

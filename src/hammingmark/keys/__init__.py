@@ -1,4 +1,5 @@
-"""The secret and all that a key is made of: its configuration, its parameters, its files.
+"""The secret, the configuration of a key, and key files.
 
-Whatever turns a secret into numbers, or reads and writes the files that hold one, belongs here.
+Only this room turns a secret into numbers or reads and writes files that hold one. What a method
+does with those numbers belongs to the method.
 """

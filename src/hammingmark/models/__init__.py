@@ -1,1 +1,4 @@
-"""Model files: what there is, where it comes from, and the proof that it is the right one."""
+"""Model files: the catalogue, where files come from, and their pinned hashes.
+
+Nothing here loads a model; that is done by ``encoders`` and ``backends``.
+"""

@@ -1,1 +1,5 @@
-"""Null distributions, tests and their p-values: arithmetic that knows no method and no model."""
+"""Null distributions, tests, p-values and passages: functions of arrays.
+
+Nothing here knows a method or a model, or does input or output. Arithmetic that serves a single
+method belongs to that method.
+"""

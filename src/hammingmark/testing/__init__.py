@@ -1,4 +1,7 @@
-"""Fakes of every kind of component, and checks for those that others write."""
+"""Fakes of every kind of component, and the checks that every component must pass.
+
+For the tests of this package and of packages that bring components. Rests on the protocols alone.
+"""
 
 from hammingmark.testing.backend_checks import backend_checks, draw
 from hammingmark.testing.encoder_checks import encoder_checks

@@ -1,1 +1,1 @@
-"""Continuous batching for models of transformers: slots, their caches, their draws."""
+"""Continuous batching for models of the transformers library: slots, caches and draws."""

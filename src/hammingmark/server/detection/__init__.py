@@ -1,1 +1,1 @@
-"""Verdicts on texts, and the keys by which they are found."""
+"""Verdicts on texts, and the keys to search, over HTTP."""

@@ -1,1 +1,1 @@
-"""Completions and chats, marked."""
+"""Completions and chats with marked answers: requests, responses, streams, records."""

@@ -1,4 +1,4 @@
-"""HammingMark with a secret bilinear form in place of bits: the next sentence lies on one side."""
+"""HammingMark with a secret bilinear form of neighbouring sentences; the default method."""
 
 from hammingmark.watermarks.bilinear.config import BilinearConfig
 from hammingmark.watermarks.bilinear.deviates import Alternative

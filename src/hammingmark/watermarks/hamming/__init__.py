@@ -1,4 +1,4 @@
-"""HammingMark (after Sun et al. 2026): the next sentence agrees with the one before, bit by bit."""
+"""HammingMark (after Sun et al. 2026): hash bits of neighbouring sentences match."""
 
 from hammingmark.watermarks.hamming.config import HammingConfig
 from hammingmark.watermarks.hamming.method import HammingMark, planes_of
