@@ -95,11 +95,11 @@ class Failure:
 
     Attributes:
         kind: what it means for whoever asked.
-        summary: a sentence without addresses, options and words of another program.
+        summary: a sentence that names no address and no option, and quotes no request.
         origin: whether the language ``model`` failed or the ``encoder``.
         status: of the HTTP answer, or the one that a server named in the middle of a stream.
         retry_after: seconds after which the server wants to be asked again.
-        detail: words of another program, which may quote a prompt.
+        detail: words of another program that may quote a request.
         advice: sentences for whoever runs the model, with addresses and options.
     """
 
@@ -139,8 +139,8 @@ class InferenceError(HammingMarkError):
     """A model, language model or encoder, that could not answer.
 
     Args:
-        summary: a sentence without addresses and words of another program.
-        kind: see `FailureKind`; of what raises it while nothing was asked, ``unavailable``.
+        summary: a sentence that names no address and quotes no request.
+        kind: see `FailureKind`.
         status: see `Failure`, as are the others.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import ssl
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -17,6 +16,7 @@ import httpx
 
 from hammingmark.errors import Failure, FailureKind, InferenceError, InputError
 from hammingmark.http.connection import (
+    LOST,
     ApiRoot,
     BodyTooLarge,
     ErrorObject,
@@ -242,8 +242,7 @@ class Endpoint:
             summary = f"The answer of {self._server} broke off: {broken.reason}."
             detail = self.quote(error.message) if error else ""
             raise _AttemptFailed(self._failure("unavailable", summary, detail=detail)) from None
-        # httpx translates the errors of a TLS handshake, but not those of later records.
-        except (httpx.TransportError, httpx.DecodingError, ssl.SSLError) as lost:
+        except LOST as lost:
             kind = lost_kind(lost)
             ended = "timed out" if kind == "timeout" else "failed"
             summary = f"The connection to {self._server} {ended} ({type(lost).__name__})."

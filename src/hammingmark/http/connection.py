@@ -17,6 +17,12 @@ from hammingmark.errors import FailureKind, InputError
 LONGEST_CONNECT = 10.0
 """Seconds: a server that runs takes a connection sooner than this, however busy it is."""
 
+LOST = (httpx.TransportError, httpx.DecodingError, ssl.SSLError)
+"""What is raised where a connection fails.
+
+httpx translates the errors of a TLS handshake, but not those of later records.
+"""
+
 _KEPT_CONNECTIONS = 20  # that wait for another request
 _KINDS: dict[int, FailureKind] = {
     400: "invalid_request",
@@ -132,7 +138,7 @@ def status_kind(status: int) -> FailureKind:
     return _KINDS.get(status, "unavailable")
 
 
-def lost_kind(error: httpx.HTTPError | ssl.SSLError) -> FailureKind:
+def lost_kind(error: Exception) -> FailureKind:
     """What it means that no answer came, or not the whole of it."""
     return "timeout" if isinstance(error, httpx.TimeoutException) else "unavailable"
 

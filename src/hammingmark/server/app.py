@@ -167,7 +167,8 @@ def _add_problems(app: FastAPI) -> None:
             words = "The body must be JSON, with the header Content-Type: application/json."
             return Problem(415, words).response()
         place = ".".join(str(part) for part in first["loc"] if part != "body")
-        said = str(first["msg"]).removeprefix("Value error, ")
+        own = first["ctx"]["error"] if first["type"] == "value_error" else None
+        said = str(own or first["msg"])
         words = f"{place}: {said}" if place else said
         return Problem(422, words, param=place or None).response()
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from hammingmark.server.marking.answers import event
+from hammingmark.http.sse import Event, EventTooLong, format_event, read_events
 from hammingmark.server.plain_json import check_json
 from hammingmark.server.problems import Problem
 
-_END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
-_DATA = re.compile(rb"^data: ?(.*)$", re.MULTILINE)
-_LONGEST_END = 3  # bytes of the end of an event that may have come before the rest of it
-_LARGEST = 16 << 20  # bytes of one event
 _HEAD = ("id", "object", "created", "model")
 
 
@@ -35,9 +30,16 @@ async def told_events(
         Problem: an event has no end, or the stream breaks off.
     """
     marking = _Marking(mark)
-    async for raw in _events(chunks):
-        for each in marking.passed(raw):
-            yield each
+    try:
+        async for event in read_events(chunks):
+            if not event.complete:
+                if not _is_whole(event):
+                    raise broken_off()
+                event = Event(event.raw + b"\n\n")
+            for each in marking.passed(event):
+                yield each
+    except EventTooLong:
+        raise too_large() from None
     if not marking.told:
         yield marking.own_event()
         raise broken_off()
@@ -51,33 +53,29 @@ class _Marking:
         self._mark = dict(mark)
         self._last: dict[str, Any] = {}
 
-    def passed(self, raw: bytes) -> list[bytes]:
+    def passed(self, event: Event) -> list[bytes]:
         """What to send for one event."""
-        found = _DATA.findall(raw)
-        if len(found) != 1:
-            return [raw]
-        if found[0].strip() == b"[DONE]":
+        if event.is_done:
             before = [] if self.told else [self.own_event()]
             self.told = True
-            return [*before, raw]
+            return [*before, event.raw]
         with suppress(ValueError, RecursionError):
-            data = json.loads(found[0])
+            data = json.loads(event.data or b"")
             check_json(data)
             if not isinstance(data, dict):
-                return [raw]
+                return [event.raw]
             self._last = own = without_marks(data)
             if _ends(own):
                 self.told = True
                 own = {**own, "watermark": self._mark}
             if own != data:
-                more = json.dumps(own, ensure_ascii=False)
-                return [raw.replace(found[0], more.encode(), 1)]
-        return [raw]
+                return [event.with_data(json.dumps(own, ensure_ascii=False).encode()).raw]
+        return [event.raw]
 
     def own_event(self) -> bytes:
         """An event that says nothing else."""
         head = {name: self._last[name] for name in _HEAD if name in self._last}
-        return event({**head, "choices": [], "watermark": self._mark})
+        return format_event({**head, "choices": [], "watermark": self._mark})
 
 
 def without_marks(data: dict[str, Any]) -> dict[str, Any]:
@@ -101,39 +99,20 @@ def _ends(data: Mapping[str, Any]) -> bool:
     )
 
 
-async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The stream cut into events, each with its end.
-
-    Raises:
-        Problem: one is too large, or the last is not whole.
-    """
-    left = bytearray()
-    async for chunk in chunks:
-        seen = max(0, len(left) - _LONGEST_END)  # nothing before it can be an end
-        left += chunk
-        begin = 0
-        for found in _END_OF_EVENT.finditer(left, seen):
-            yield bytes(left[begin : found.end()])
-            begin = found.end()
-        del left[:begin]
-        if len(left) > _LARGEST:
-            raise Problem(502, "The upstream's answer is too large.", kind="upstream_error")
-    if left.strip():
-        if not _is_whole(bytes(left)):
-            raise broken_off()
-        yield bytes(left) + b"\n\n"
-
-
-def _is_whole(raw: bytes) -> bool:
+def _is_whole(event: Event) -> bool:
     """Whether an event lacks nothing but its end, which some servers leave out at the last."""
-    found = _DATA.findall(raw)
-    if len(found) != 1 or found[0].strip() == b"[DONE]":
-        return bool(found)
+    if event.data is None or event.is_done:
+        return event.is_done
     try:
-        json.loads(found[0])
+        json.loads(event.data)
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def too_large() -> Problem:
+    """What is said of an answer, or an event, that nobody wants to keep."""
+    return Problem(502, "The upstream's answer is too large.", kind="upstream_error")
 
 
 def broken_off() -> Problem:

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import httpx
 from fastapi.responses import JSONResponse, Response
 
+from hammingmark.http.connection import LOST, ApiRoot, BodyTooLarge, lost_kind, read_body
+from hammingmark.http.sse import format_event
 from hammingmark.server.event_stream import EventStream
-from hammingmark.server.marking.answers import event
-from hammingmark.server.passed_events import broken_off, told_events, without_marks
+from hammingmark.server.passed_events import broken_off, told_events, too_large, without_marks
 from hammingmark.server.plain_json import check_json
 from hammingmark.server.problems import Problem
 
@@ -76,13 +77,8 @@ class Upstream:
     """
 
     def __init__(self, url: str, *, api_key: str | None, timeout: float) -> None:
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._base = httpx.URL(url)
-        self._client = httpx.AsyncClient(
-            headers=headers,
-            timeout=httpx.Timeout(timeout, connect=min(10.0, timeout)),
-            limits=httpx.Limits(max_connections=None),
-        )
+        self._root = ApiRoot(url, api_key=api_key)
+        self._client = self._root.open_client(timeout=timeout)
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -94,12 +90,12 @@ class Upstream:
         Raises:
             Problem: it does not say.
         """
-        response = await self._send(self._client.build_request("GET", self._at("models")))
+        response = await self._send("GET", "/models")
         try:
             content = json.loads(await _read(response))
             found = [each for each in content["data"] if isinstance(each["id"], str)]
             check_json(found)
-        except (httpx.HTTPError, ValueError, LookupError, TypeError, RecursionError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise _stranger() from None
         finally:
             await response.aclose()
@@ -117,7 +113,7 @@ class Upstream:
         """What it answers, as it is, and how far it is marked.
 
         Args:
-            path: such as ``chat/completions``.
+            path: such as ``/chat/completions``.
             body: the request.
             told: the field ``watermark``.
             held: what to let go of at the end of the answer.
@@ -126,8 +122,7 @@ class Upstream:
         Raises:
             Problem: it does not answer, or not to this service.
         """
-        request = self._client.build_request("POST", self._at(path), json=dict(body))
-        response = await self._send(request)
+        response = await self._send("POST", path, dict(body))
         held.push_async_callback(response.aclose)
         if response.status_code in (401, 403):  # the client's own API key was good
             raise Problem.refused_service()
@@ -156,32 +151,24 @@ class Upstream:
             answer = {**without_marks(answer), "watermark": dict(told)}
         return JSONResponse(answer, response.status_code, headers)
 
-    def _at(self, path: str) -> httpx.URL:
-        """Where a path leads, with the query that the base may have."""
-        return self._base.copy_with(path=f"{self._base.path.rstrip('/')}/{path}")
-
-    async def _send(self, request: httpx.Request) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        request = self._client.build_request(method, self._root.url(path), json=body)
         try:
             return await self._client.send(request, stream=True)
-        except httpx.TimeoutException:
-            raise Problem(504, "The upstream did not answer in time.", kind="timeout") from None
-        except httpx.HTTPError as error:
-            words = type(error).__name__
-            raise Problem(
-                502, f"The upstream cannot be reached ({words}).", kind="upstream_error"
-            ) from None
+        except LOST as lost:
+            if lost_kind(lost) == "timeout":
+                raise Problem(504, "The upstream did not answer in time.", kind="timeout") from None
+            words = f"The upstream cannot be reached ({type(lost).__name__})."
+            raise Problem(502, words, kind="upstream_error") from None
 
 
 async def _read(response: httpx.Response) -> bytes:
-    content = bytearray()
     try:
-        async for chunk in response.aiter_bytes():
-            content += chunk
-            if len(content) > _LARGEST:
-                raise Problem(502, "The upstream's answer is too large.", kind="upstream_error")
-    except httpx.HTTPError:
+        return await read_body(response, most=_LARGEST)
+    except BodyTooLarge:
+        raise too_large() from None
+    except LOST:
         raise broken_off() from None
-    return bytes(content)
 
 
 async def _relay(
@@ -191,10 +178,10 @@ async def _relay(
     try:
         while (passed := await exchange.within(anext(events, None))) is not None:
             yield passed
-    except httpx.HTTPError:
-        yield event(broken_off().content)
+    except LOST:
+        yield format_event(broken_off().content)
     except Problem as problem:
-        yield event(problem.content)
+        yield format_event(problem.content)
 
 
 def _stranger() -> Problem:

@@ -107,9 +107,14 @@ class Handler(BaseHTTPRequestHandler):
     def await_leaving(self) -> None:
         """Say nothing until the client closes the connection."""
         self.connection.settimeout(60)
-        with suppress(OSError):
-            if self.connection.recv(1) == b"":
-                self.server.left.set()
+        try:
+            gone = self.connection.recv(1) == b""
+        except ConnectionResetError:  # it left before it had read everything
+            gone = True
+        except OSError:
+            gone = False
+        if gone:
+            self.server.left.set()
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""

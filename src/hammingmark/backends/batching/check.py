@@ -75,7 +75,7 @@ def _short_windows(config: Any) -> Iterator[None]:
 
 def _refuse(model: Any, name: str, why: str) -> None:
     raise BackendError(
-        f"{name} is a {type(model).__name__}, which cannot be drawn from side by side ({why}). "
-        "Models like Llama, Qwen, Mistral, Gemma, Phi and GPT-2 can; run others by llama.cpp, "
-        "from a .gguf file, or behind an endpoint, as openai:MODEL@URL."
+        f"{name} is a {type(model).__name__}, which cannot be drawn from side by side ({why}).",
+        advice="Models like Llama, Qwen, Mistral, Gemma, Phi and GPT-2 can; run others by "
+        "llama.cpp, from a .gguf file, or behind an endpoint, as openai:MODEL@URL.",
     ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -117,11 +116,6 @@ class Form:
 
 
 _OPEN = {"logprobs": None, "finish_reason": None}
-
-
-def event(data: dict[str, Any]) -> bytes:
-    """One server-sent event."""
-    return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
 
 
 def usage(choices: Sequence[Choice], *, characters: Sequence[int]) -> dict[str, Any]:

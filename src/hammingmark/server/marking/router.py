@@ -12,12 +12,13 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
+from hammingmark.http.sse import format_event
 from hammingmark.records import Prompt
 from hammingmark.server.access import ERRORS, client_of, service_of
 from hammingmark.server.connections import unless_gone
 from hammingmark.server.event_stream import EventStream
 from hammingmark.server.marking.answering import Answering, Plan
-from hammingmark.server.marking.answers import Choice, Form, event, summary
+from hammingmark.server.marking.answers import Choice, Form, summary
 from hammingmark.server.marking.marks import Mark
 from hammingmark.server.marking.schema import (
     AnsweredChat,
@@ -192,19 +193,19 @@ async def _events(
     try:
         if first is not None:
             for data in _chunks(*first, form, begun):
-                yield event(data)
+                yield format_event(data)
         async for choice, text in pieces:
             for data in _chunks(choice, text, form, begun):
-                yield event(data)
+                yield format_event(data)
     except Problem as problem:
-        yield event(problem.content)
+        yield format_event(problem.content)
         return
     except Exception:
         _LOG.exception("fault")
-        yield event(Problem.unforeseen().content)
+        yield format_event(Problem.unforeseen().content)
         return
     if asked.wants_usage:
-        yield event(form.usage(answering.choices, characters=_characters(plan)))
+        yield format_event(form.usage(answering.choices, characters=_characters(plan)))
     yield b"data: [DONE]\n\n"
 
 
@@ -229,7 +230,7 @@ async def _pass_on(
     if model:
         body["model"] = model
     mark = Mark("unmarked", plan.reason, plan.cause)
-    path = "chat/completions" if chat else "completions"
+    path = "/chat/completions" if chat else "/completions"
     exchange = service.exchange()
     response = await exchange.within(
         service.upstream.answer(path, body, told=mark.content, held=held, exchange=exchange)
