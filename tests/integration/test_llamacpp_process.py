@@ -122,29 +122,34 @@ def test_a_model_whose_process_dies_is_told_and_loaded_again() -> None:
         session = backend.open()
         session.submit(Request(0, TEXT, "", 1, 2000, lambda text: False))
         os.kill(host, signal.SIGKILL)
-        with pytest.raises(BackendError, match="ended unexpectedly, with status -9"):
+        with pytest.raises(BackendError) as caught:
             session.wait()
+        assert caught.value.kind == "unavailable"
+        assert "-9" in caught.value.failure.summary
         session.close()
         assert draw(backend) == here
     assert children(os.getpid()) == others
 
 
 def test_contexts() -> None:
-    with pytest.raises(InputError, match="trained for 8192 tokens"):
+    with pytest.raises(InputError):
         load_backend("smollm2", context=8193).open()
-    with pytest.raises(InputError, match="at least 1"):
+    with pytest.raises(InputError):
         load_backend("smollm2", context=0).open()
-    with pytest.raises(InputError, match="where its server runs"):
+    with pytest.raises(InputError):
         load_backend("openai:@http://127.0.0.1:9/v1", context=512)
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "nonsense.gguf"
     file.write_bytes(b"nonsense" * 100)
-    with pytest.raises(BackendError, match=r"cannot load nonsense\.gguf"):
+    with pytest.raises(BackendError) as caught:
         load_backend(str(file)).open()
-    with pytest.raises(BackendError, match="no model file"):
+    assert caught.value.kind == "unavailable"
+    assert "nonsense.gguf" in caught.value.failure.summary
+    with pytest.raises(BackendError) as caught:
         load_backend(str(tmp_path / "absent.gguf")).open()
+    assert caught.value.kind == "unavailable"
 
 
 def test_a_folder_in_which_a_command_runs_cannot_put_code_in(tmp_path: Path) -> None:
@@ -186,8 +191,10 @@ def test_a_candidate_that_cannot_be_read_costs_no_lane() -> None:
         for _ in range(backend.parallel + 1):
             session = backend.open()
             session.submit(Request(0, TEXT, "", 1, 20, broken))
-            with pytest.raises(BackendError, match="the splitter broke"):
+            with pytest.raises(BackendError) as caught:
                 session.wait()
+            assert caught.value.kind == "internal"
+            assert caught.value.failure.detail == "the splitter broke"
             session.close()
         assert draw(backend)
 

@@ -500,7 +500,7 @@ def test_what_is_refused_and_what_is_shown(server: Server, monkeypatch: pytest.M
     named = load_backend(f"openai:@cf/tiny@{server.url}")
     assert named.name == f"openai:@cf/tiny@{server.url}"
     for spec in ("openai:tiny", "openai:tiny@localhost:80"):
-        with pytest.raises(InputError, match="openai:MODEL@URL"):
+        with pytest.raises(InputError):
             load_backend(spec)
     for option in ({"parallel": 0}, {"width": 0}, {"retries": -1}, {"api_key": "a b"}):
         with pytest.raises(InputError):

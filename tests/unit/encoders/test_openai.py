@@ -214,11 +214,11 @@ def test_no_server() -> None:
 
 def test_what_is_refused_and_what_is_shown() -> None:
     for key in ("", "with space", "line\nend"):
-        with pytest.raises(InputError, match="API key") as caught:
+        with pytest.raises(InputError) as caught:
             OpenAIEncoder("http://x", "m", api_key=key)
         assert key == "" or key not in str(caught.value)
     for url in ("ftp://x", "nothing", "http://x:port"):
-        with pytest.raises(InputError, match="base URL"):
+        with pytest.raises(InputError):
             OpenAIEncoder(url, "m")
     for option in ({"batch": 0}, {"retries": -1}, {"dimension": 0}):
         with pytest.raises(InputError):

@@ -48,16 +48,18 @@ def test_what_it_fails_with_is_told(error: Exception) -> None:
         def encode(self, sentences: Sequence[str]) -> FloatArray:
             raise error
 
-    with pytest.raises(type(error), match=str(error)):
+    with pytest.raises(type(error)) as caught:
         TimedEncoder(Failing(), PATIENCE).encode(["It rained."])
+    assert caught.value is error
 
 
 def test_one_that_hangs_fails_and_calls_do_not_pile_up() -> None:
     inner = HangingEncoder()
     timed = TimedEncoder(inner, 0.01)
     for _ in range(30):
-        with pytest.raises(EncoderError, match=r"did not answer within|does not answer"):
+        with pytest.raises(EncoderError) as caught:
             timed.encode(["It rained."])
+        assert caught.value.kind == "timeout"
     assert len(inner.calls) < 10
     inner.go_on.set()
     late = [call for call in timed._late if not call.result(PATIENCE).size]
