@@ -349,6 +349,7 @@ class Verdict:
             not watermarked but a passage is, that of the passage; None if there was nothing to
             compare.
         label: the label by which that key was derived, if it was.
+        method: the method of that key.
         keys: how many keys were searched.
         null: how the null distribution is known, in words.
         references: how many draws of it, such as reference keys, were looked at.
@@ -370,6 +371,7 @@ class Verdict:
     pieces: tuple[str, ...]
     key_id: str | None
     label: str | None = None
+    method: str | None = None
     keys: int = 1
     null: str = ""
     references: int = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import unicodedata
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -286,62 +285,3 @@ def _said(evidence: Evidence, unit: UnitScore) -> str:
     if evidence.scale is None:
         return html.escape(f"{details}at least {evidence.threshold:.2f} is required")
     return html.escape(f"{details}{evidence.threshold:g} of {evidence.scale:g} are required")
-
-
-def as_json(verdict: Verdict, *, source: str) -> dict[str, object]:
-    """The same as plain data, for machines."""
-    evidence = verdict.evidence
-    places = [0, *accumulate(map(len, verdict.pieces))] if _has_tokens(verdict) else []
-    return {
-        "source": source,
-        "tokens" if _has_tokens(verdict) else "sentences": len(verdict.pieces),
-        "p_value": verdict.p_value,
-        "watermarked": verdict.watermarked,
-        "reason": verdict.reason,
-        "level": verdict.level,
-        "statistic": verdict.statistic,
-        "edits": verdict.edits,
-        "null": verdict.null,
-        "statistics": evidence.statistics,
-        "z": evidence.z.get(verdict.statistic),
-        "repeated": evidence.repeated,
-        "key_id": verdict.key_id,
-        "label": verdict.label,
-        "keys": verdict.keys,
-        "references": verdict.references,
-        "attainable_p_value": verdict.attainable,
-        "power": verdict.power,
-        "tail_estimate": verdict.tail_estimate,
-        "threshold": verdict.threshold,
-        "passages": [
-            {
-                "begin": passage.begin,
-                "end": passage.end,
-                "p_value": passage.p_value,
-                "key_id": passage.key_id,
-                "label": passage.label,
-                **_characters(passage, places),
-            }
-            for passage in verdict.passages
-        ],
-        "unit": evidence.unit,
-        "scores": [
-            {
-                "score": round(each.score, 6),
-                "valid": each.valid,
-                **({"counted": each.counted} if _has_tokens(verdict) else {}),
-                **{
-                    name: value if isinstance(value, str) else round(value, 6)
-                    for name, value in each.details.items()
-                },
-            }
-            for each in evidence.scores
-        ],
-    }
-
-
-def _characters(passage: Passage, places: list[int]) -> dict[str, int]:
-    """Where a passage lies, in characters of its pieces put together, if their places are given."""
-    if not places:
-        return {}
-    return {"begin_character": places[passage.begin], "end_character": places[passage.end]}

@@ -167,11 +167,13 @@ def test_a_method_by_acceptance_is_used_by_its_name(
         written = json.loads(run("generate", "--key", day, *prompt, "--procedure", "paper"))
         (tmp_path / "d.txt").write_text(written["text"])
         verdict = json.loads(run("detect", "d.txt", "--key", day, "--json"))
-        assert len(verdict["scores"]) == verdict["sentences"] - 1 == written["sentences"] - 1 > 0
-        assert written["fallbacks"] < 3
-        valid = sum(score["valid"] for score in verdict["scores"])
-        assert valid >= len(verdict["scores"]) - written["fallbacks"]
-        assert verdict["statistics"]["same_side"] == valid / len(verdict["scores"])
+        scored = [piece for piece in verdict["pieces"] if piece["score"] is not None]
+        fallbacks = written["cost"]["fallbacks"]
+        assert len(scored) == verdict["piece_count"] - 1 == written["sentences"] - 1 > 0
+        assert fallbacks < 3
+        valid = sum(piece["valid"] for piece in scored)
+        assert valid >= len(scored) - fallbacks
+        assert verdict["statistics"]["same_side"] == valid / len(scored)
     assert 0 < verdict["p_value"] <= 1
     assert verdict["null"] == "exact over reference keys"
     assert "valid" in run("detect", "t.txt", "--key", "s")

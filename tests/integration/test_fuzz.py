@@ -25,6 +25,7 @@ from hammingmark.cli.inputs import decode
 from hammingmark.detection.detector import Detector
 from hammingmark.keys.key import Secret
 from hammingmark.records import Verdict
+from hammingmark.serialization import verdict_to_dict
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +73,7 @@ def assert_well_formed(verdict: Verdict) -> None:
     for passage in verdict.passages:
         assert 0 <= passage.begin < passage.end <= n
         assert 0 < passage.p_value <= verdict.level
-    json.dumps(report.as_json(verdict, source="-"), allow_nan=False)
+    json.dumps(verdict_to_dict(verdict), allow_nan=False)
     for shown in (report.as_text(verdict), report.as_html(verdict)):
         shown.encode()
 

@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import gamma
 from tests.command import INSTALLED, run_here
 from tests.conftest import Texts, assert_counted
+from tests.schemas import assert_valid
 
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
@@ -184,21 +185,17 @@ def test_the_command_writes_what_detect_then_counts(
     made = command("generate", "--key", key_file, "--max-tokens", 90, "--json", "--prompt", prompt)
     assert made.returncode == 0, made.stderr
     record = json.loads(made.stdout)
-    promised = {
-        "text", "sentences", "candidates", "samples_per_sentence", "tokens_per_sentence",
-        "fallbacks", "acceptance", "seconds",
-    }  # fmt: skip
-    assert promised <= set(record)
+    assert_valid(record, "generation-1")
     judged = command("detect", "--key", key_file, "--json", text=record["text"])
     verdict = json.loads(judged.stdout)
-    assert verdict["sentences"] == record["sentences"] >= 1
+    assert verdict["piece_count"] == record["sentences"] >= 1
     # A score that lies on the threshold to five digits may count on one side and not on the other.
     refused = [
         each
-        for each in verdict["scores"]
-        if not each["valid"] and abs(each["score"] - marking_key.threshold) > 1e-4
+        for each in verdict["pieces"]
+        if each["valid"] is False and abs(each["score"] - marking_key.threshold) > 1e-4
     ]
-    assert len(refused) <= record["fallbacks"]
+    assert len(refused) <= record["cost"]["fallbacks"]
 
 
 def test_detect_says_of_many_texts_what_the_library_says(
@@ -214,7 +211,7 @@ def test_detect_says_of_many_texts_what_the_library_says(
         generation.text for generation in generations
     )
     for row, verdict in zip(told, verdicts, strict=True):
-        assert row["sentences"] == len(verdict.pieces)
+        assert row["piece_count"] == len(verdict.pieces)
         assert row["watermarked"] is verdict.watermarked
         assert row["p_value"] == pytest.approx(verdict.p_value)
 

@@ -1,8 +1,7 @@
-"""A verdict as text, as HTML and as data."""
+"""A verdict as text and as HTML."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -80,7 +79,6 @@ def test_a_verdict_on_the_whole_does_not_contradict_a_passage(
     }[watermarked]
     assert report.as_text(found).startswith(f"{of_the_whole}. ")
     assert f">{of_the_whole}</strong>" in report.as_html(found)
-    assert report.as_json(found, source="-")["watermarked"] is watermarked
 
 
 def test_the_text_has_the_figures() -> None:
@@ -169,11 +167,6 @@ def test_a_text_without_neighbours_can_be_shown(each: Verdict) -> None:
     assert "p-value" not in text
     assert "edge vote" not in text
     assert "CANNOT TELL" in report.as_html(each)
-    data = report.as_json(each, source="-")
-    assert data["p_value"] is None
-    assert data["statistics"] == {"likelihood": 0.0, "margin": 0.0}
-    assert data["key_id"] is None
-    assert data["scores"] == []
 
 
 class Balance(HTMLParser):
@@ -210,46 +203,6 @@ def test_html_is_escaped_and_well_formed() -> None:
     assert "First one." in parser.text
     assert "7/8" in parser.text
     assert "sentences 1 to 2" in parser.text
-
-
-def test_json_has_the_promised_keys_and_survives_a_round_trip() -> None:
-    data = report.as_json(verdict(), source="a.txt")
-    assert set(data) == {
-        "source",
-        "sentences",
-        "p_value",
-        "watermarked",
-        "reason",
-        "level",
-        "statistic",
-        "edits",
-        "null",
-        "statistics",
-        "z",
-        "repeated",
-        "key_id",
-        "label",
-        "keys",
-        "references",
-        "attainable_p_value",
-        "power",
-        "tail_estimate",
-        "threshold",
-        "passages",
-        "unit",
-        "scores",
-    }
-    assert json.loads(json.dumps(data, allow_nan=False)) == data
-    assert data["source"] == "a.txt"
-    assert data["sentences"] == 3
-    assert data["statistics"] == verdict().evidence.statistics
-    assert data["scores"] == [
-        {"match": 7, "score": 7.0, "cosine": 0.25, "valid": True, "expected": 4.6},
-        {"match": 3, "score": 3.0, "cosine": -0.5, "valid": False, "expected": 2.7},
-    ]
-    assert data["passages"] == [
-        {"begin": 0, "end": 2, "p_value": 0.004, "key_id": None, "label": None}
-    ]
 
 
 def tokens() -> Verdict:
@@ -330,23 +283,12 @@ def test_a_token_that_is_not_counted_says_so() -> None:
     assert "1 of 2 tokens" in page
 
 
-def test_a_passage_of_tokens_has_a_place_in_the_text() -> None:
-    [passage] = report.as_json(tokens(), source="-")["passages"]  # type: ignore[misc]
-    assert (passage["begin"], passage["end"]) == (1, 4)
-    text = "".join(tokens().pieces)
-    place = slice(passage["begin_character"], passage["end_character"])
-    assert text[place] == " <b>old</b> mill stood"
-
-
 def test_tokens_are_tinted_on_a_page() -> None:
     page = report.as_html(tokens())
     assert page.count("background:#fed7aa") == 2
     assert page.count("border-bottom:2px") == 3
     assert "&lt;b&gt;old" in page
     assert "<table style='border-collapse" not in page
-    data = report.as_json(tokens(), source="-")
-    assert (data["tokens"], data["unit"], data["label"]) == (4, "token", "2026-11-16")
-    assert "sentences" not in data
 
 
 def test_a_key_that_is_only_nearest_is_called_so() -> None:

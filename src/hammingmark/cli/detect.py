@@ -32,6 +32,7 @@ from hammingmark.models.entries import EncoderCard
 from hammingmark.protocols import Encoder
 from hammingmark.records import TOPICS, TopicName, Verdict
 from hammingmark.report import counted, printable
+from hammingmark.serialization import verdict_to_dict
 from hammingmark.stats.calibration import Calibration
 from hammingmark.text.english import is_english
 
@@ -269,8 +270,8 @@ def _show(
     verdict: Verdict, source: Source, *, as_json: bool, brief: bool, warning: str | None
 ) -> None:
     if as_json:
-        record = report.as_json(verdict, source=source.name)
-        click.echo(json.dumps({**record, "warning": warning}, allow_nan=False))
+        record = {"source": source.name, **verdict_to_dict(verdict), "warning": warning}
+        click.echo(json.dumps(record, allow_nan=False))
         return
     if source.name != "-":
         click.echo(click.style(printable(source.name), bold=True))

@@ -26,6 +26,7 @@ from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.prompts import CHAT, as_prompt
 from hammingmark.records import Generation, Prompt
 from hammingmark.report import counted
+from hammingmark.serialization import generation_to_dict
 
 
 @click.command()
@@ -215,7 +216,7 @@ def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None
     (generation,) = run.generations()
     _warn_unmarked([generation])
     if as_json:
-        click.echo(json.dumps(as_record(generation, by_sentence=by_sentence)))
+        click.echo(json.dumps(generation_to_dict(generation)))
     else:
         click.echo()
         click.echo(_summary(generation), err=True)
@@ -232,8 +233,7 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
             generations = made.write_many(asked[first : first + part], seed=seed, first=first)
             _warn_unmarked(generations)
             for number, generation in enumerate(generations, start=first):
-                record = as_record(generation, by_sentence=_by_sentence(made))
-                click.echo(json.dumps({"prompt": number, **record}))
+                click.echo(json.dumps({"prompt": number, **generation_to_dict(generation)}))
                 failed += generation.failure is not None
             advance(len(generations))
             if generations and all(
@@ -268,36 +268,6 @@ def _warn_unmarked(generations: Sequence[Generation]) -> None:
 def _by_sentence(made: Writer) -> bool:
     """Whether candidates are drawn for each sentence, rather than the text as a whole."""
     return made.watermark is not None and made.watermark.capabilities.sentences is not None
-
-
-def as_record(generation: Generation, *, by_sentence: bool = True) -> dict[str, object]:
-    """A generation as plain data.
-
-    Args:
-        generation: what was written.
-        by_sentence: whether candidates were drawn for each sentence.
-    """
-    cost = generation.cost
-    sentences = max(1, len(generation.sentences))
-    return {
-        "text": generation.text,
-        "sentences": len(generation.sentences),
-        "tokens": cost.tokens,
-        "drawn_tokens": cost.drawn_tokens,
-        "candidates": cost.candidates,
-        "samples_per_sentence": cost.candidates / sentences if by_sentence else None,
-        "tokens_per_sentence": cost.drawn_tokens / sentences,
-        "fallbacks": cost.fallbacks,
-        "acceptance": cost.passed / cost.tried if cost.tried else None,
-        "repeats": cost.repeats,
-        "misfits": cost.misfits,
-        "spare_tokens": cost.spare_tokens,
-        "seconds": cost.seconds,
-        "encoder_seconds": cost.encoder_seconds,
-        "model_seconds": cost.model_seconds,
-        "stopped": generation.stopped,
-        "error": generation.error,
-    }
 
 
 def _summary(generation: Generation) -> str:

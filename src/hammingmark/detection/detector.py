@@ -164,6 +164,7 @@ class Detector:
             self._by_p_value(comparisons[best], evidence, text, passages),
             key_id=key.id,
             label=key.label,
+            method=key.config.method,
             null=tests[best].null.words,
         )
         mark = watermarks[best]

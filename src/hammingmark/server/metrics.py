@@ -21,6 +21,7 @@ from prometheus_client import (
 
 from hammingmark._version import __version__
 from hammingmark.records import Cost
+from hammingmark.serialization import cost_to_dict
 
 ENDPOINTS = (
     "/v1/chat/completions",
@@ -52,6 +53,18 @@ REASONS = (
 
 OTHER = "other"
 
+_COSTS = {
+    "candidates": "Candidates judged.",
+    "candidates_tried": "Candidates judged by the rule.",
+    "candidates_accepted": "Candidates that satisfied the rule; over those tried, the acceptance "
+    "rate.",
+    "constrained_sentences": "Sentences that were subject to the rule.",
+    "fallbacks": "Sentences for which no candidate of the budget was accepted.",
+    "drawn_tokens": "Tokens drawn, in all candidates.",
+    "emitted_tokens": "Tokens emitted.",
+}
+"""What is counted of the cost of answers, by the names of `cost_to_dict`."""
+
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
 _DETECTION_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -76,20 +89,9 @@ class Metrics:
 
         self._requests = self._counter("requests", "Requests.", labels=("endpoint", "status"))
         self._answers = self._counter("answers", "Answers.", labels=("status", "reason"))
-        self._candidates = self._counter("candidates", "Candidates judged.")
-        self._tried = self._counter("candidates_tried", "Candidates judged by the rule.")
-        self._accepted = self._counter(
-            "candidates_accepted",
-            "Candidates that satisfied the rule; over those tried, the acceptance rate.",
-        )
-        self._constrained = self._counter(
-            "constrained_sentences", "Sentences that were subject to the rule."
-        )
-        self._fallbacks = self._counter(
-            "fallbacks", "Sentences for which no candidate of the budget was accepted."
-        )
-        self._drawn = self._counter("drawn_tokens", "Tokens drawn, in all candidates.")
-        self._emitted = self._counter("emitted_tokens", "Tokens emitted.")
+        self._costs = {
+            name: self._counter(name, description) for name, description in _COSTS.items()
+        }
         self._reloads = self._counter(
             "key_reloads", "Times that a file of keys was read again.", labels=("outcome",)
         )
@@ -132,13 +134,9 @@ class Metrics:
         """
         self._answers.labels(_known(status, STATUSES), _known(reason, REASONS)).inc()
         if cost is not None:
-            self._candidates.inc(cost.candidates)
-            self._tried.inc(cost.tried)
-            self._accepted.inc(cost.passed)
-            self._constrained.inc(cost.constrained)
-            self._fallbacks.inc(cost.fallbacks)
-            self._drawn.inc(cost.drawn_tokens)
-            self._emitted.inc(cost.tokens)
+            counts = cost_to_dict(cost)
+            for name, counter in self._costs.items():
+                counter.inc(counts[name])
 
     def count_key_reload(self, *, succeeded: bool) -> None:
         """Count that the keyring, or the file of API keys, was read again."""

@@ -49,7 +49,7 @@ def test_a_verdict_for_a_file(run: Callable[..., Outcome], tmp_path: Path) -> No
     assert "A somewhat longer one." in out
     assert "A somewhat longer one." not in run("detect", "t.txt", "-k", "a", "--brief")[1]
     code, out, _ = run("detect", "t.txt", "--key", "a", "--json")
-    assert json.loads(out)["sentences"] == 3
+    assert json.loads(out)["piece_count"] == 3
 
 
 def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_path: Path) -> None:

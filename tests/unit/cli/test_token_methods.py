@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.schemas import assert_valid
 from tests.unit.cli.conftest import Run
 
 from hammingmark.cli import calibrate as calibrate_module
@@ -187,7 +188,7 @@ def test_without_the_watermark_the_model_is_that_of_the_key(
     ("words", "by_sentence"),
     [(("-k", "green"), False), (("-k", "green", "--no-watermark"), False), (("-k", "plain"), True)],
 )
-def test_samples_per_sentence_are_told_where_sentences_are_sampled(
+def test_candidates_per_sentence_are_told_where_sentences_are_sampled(
     run: Run, tmp_path: Path, words: tuple[str, ...], by_sentence: bool
 ) -> None:
     (tmp_path / "p.jsonl").write_text('{"text": "It rained."}\n')
@@ -195,8 +196,9 @@ def test_samples_per_sentence_are_told_where_sentences_are_sampled(
     alone = json.loads(run("generate", *words, "--prompt", "It rained.", *limits)[1])
     many = json.loads(run("generate", *words, "--prompts", "p.jsonl", *limits)[1])
     for record in (alone, many):
-        assert record["tokens_per_sentence"] > 0
-        assert (record["samples_per_sentence"] is not None) == by_sentence
+        assert_valid({k: v for k, v in record.items() if k != "prompt"}, "generation-1")
+        assert record["drawn_tokens_per_sentence"] > 0
+        assert (record["candidates_per_sentence"] is not None) == by_sentence
 
 
 def counts(monkeypatch: pytest.MonkeyPatch, module: object) -> dict[str, int]:
@@ -217,7 +219,9 @@ def test_what_is_written_is_counted_by_its_name(
 ) -> None:
     found = counts(monkeypatch, generate_module)
     words = ("generate", "-k", name, "--prompt", "It rained.", "--max-tokens", "30", "--json")
-    assert found == {what: json.loads(run(*words)[1])[what]}
+    record = json.loads(run(*words)[1])
+    written = {"tokens": record["cost"]["emitted_tokens"], "sentences": record["sentences"]}
+    assert found == {what: written[what]}
 
 
 def test_thresholds_for_tokens_speak_of_no_sentences(
@@ -270,7 +274,7 @@ def test_a_text_of_which_no_sentence_is_marked_is_warned_of(run: Run) -> None:
         code, out, trouble = run(*asked, "--temperature", "0", "--seed", str(seed), "--json")
         assert code == 0, trouble
         record = json.loads(out)
-        is_plain = record["fallbacks"] > 0 and record["acceptance"] == 0.0
+        is_plain = record["cost"]["fallbacks"] > 0 and record["cost"]["acceptance_rate"] == 0.0
         assert ("Warning: The text is not marked" in trouble) is is_plain
         if is_plain:
             break

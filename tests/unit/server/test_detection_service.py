@@ -80,7 +80,7 @@ def test_one_key_gives_the_verdict_of_the_library(serve: Serve) -> None:
         assert (found["key_id"], found["label"]) == (verdict.key_id, None)
         assert (found["keys"], found["level"], found["power"]) == (1, 0.01, verdict.power)
         assert found["unit"] == verdict.evidence.unit
-        assert found["threshold"] == verdict.evidence.threshold
+        assert found["unit_threshold"] == verdict.evidence.threshold
         assert [piece["text"] for piece in found["pieces"]] == list(verdict.pieces)
         scores = [piece["score"] for piece in found["pieces"] if piece["score"] is not None]
         assert scores == [each.score for each in verdict.evidence.scores]
@@ -270,6 +270,8 @@ def test_passages_are_told_and_their_pieces(serve: Serve) -> None:
         {
             "begin": each.begin,
             "end": each.end,
+            "begin_character": None,
+            "end_character": None,
             "p_value": each.p_value,
             "key_id": key_of().id,
             "label": None,

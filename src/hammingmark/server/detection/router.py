@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from hammingmark.serialization import verdict_to_dict
 from hammingmark.server.access import ERRORS, client_of, service_of
 from hammingmark.server.connections import unless_gone
 from hammingmark.server.detection.judging import Pause
 from hammingmark.server.detection.schema import AskedDetection, KeyInfo, KeyInfos, Results
-from hammingmark.server.detection.service import result_of
 from hammingmark.server.problems import Problem
 from hammingmark.server.service import Client, Service
 
@@ -46,10 +47,11 @@ async def detect(
     def judge(pause: Pause) -> bytes:
         detection = service.detection
         keys = detection.choose(asked.keys, asked.labels)
-        found = detection.judge(texts, keys=keys, level=level, edits=asked.edits, pause=pause)
+        verdicts = detection.judge(texts, keys=keys, level=level, edits=asked.edits, pause=pause)
         # Here and text by text: a long one has a piece for every token.
         results = [
-            result_of(verdict, key, pieces=asked.pieces).model_dump_json() for verdict, key in found
+            json.dumps(verdict_to_dict(verdict, pieces=asked.pieces), allow_nan=False)
+            for verdict in verdicts
         ]
         return f'{{"results":[{",".join(results)}]}}'.encode()
 

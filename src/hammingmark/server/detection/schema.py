@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
@@ -42,40 +42,56 @@ class Piece(BaseModel):
     """A sentence or a token of a text, and what it says."""
 
     text: str
-    score: float | None = None
-    valid: bool | None = None
-    details: dict[str, float | str] = Field(default_factory=dict)
-    in_passage: bool = False
+    score: float | None = Field(description="null for a piece with nothing before it")
+    valid: bool | None = Field(description="whether the score satisfies the method's rule")
+    counted: bool = Field(description="false for one without a score, and for one repeated")
+    details: dict[str, float | str]
+    in_passage: bool
 
 
 class FoundPassage(BaseModel):
     """Pieces that carry a mark."""
 
     begin: int
-    end: int
+    end: int = Field(description="the number of the piece after the last one")
+    begin_character: int | None = Field(description="of tokens, in the text that they make")
+    end_character: int | None
     p_value: float
-    key_id: str | None = None
-    label: str | None = None
+    key_id: str | None
+    label: str | None
 
 
 class Result(BaseModel):
-    """The verdict on a text."""
+    """The verdict on a text: what `hammingmark.serialization.verdict_to_dict` gives."""
 
+    schema_: Literal["hammingmark.verdict/1"] = Field(alias="schema")
     watermarked: bool | None
     verdict: str
     reason: str
     p_value: float | None
     level: float
+    statistic: str
+    decision_threshold: float | None
+    edits: bool
+    null: str
+    references: int
+    attainable_p_value: float
+    power: float | None
+    tail_estimate: float | None
+    keys: int
     key_id: str | None
     label: str | None
     method: str | None
-    keys: int
     unit: str
-    threshold: float
-    scale: float | None
-    power: float | None
+    unit_threshold: float
+    max_score: float | None
+    repeated: int
+    statistics: dict[str, float]
+    z: float | None
     passages: list[FoundPassage]
-    pieces: list[Piece]
+    piece: Literal["sentence", "token"]
+    piece_count: int
+    pieces: list[Piece] = Field(description="empty if they were not asked for")
 
 
 class Results(BaseModel):

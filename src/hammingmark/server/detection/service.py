@@ -16,7 +16,6 @@ from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.keys.keyring import Entry, Keyring
 from hammingmark.records import Verdict
 from hammingmark.report import counted
-from hammingmark.server.detection.schema import FoundPassage, Piece, Result
 from hammingmark.server.detection.slices import with_pauses
 from hammingmark.server.marking.keys import State, state_of
 from hammingmark.server.marking.marks import PROVES
@@ -30,12 +29,6 @@ MOST_DERIVED = 10_000
 _MOST_DETECTORS = 16  # each may hold some megabytes of reference keys
 _MOST_REMEMBERED = 100  # keys of a detector that is kept; one of more is not likely asked for again
 _TICK = 2_000_000_000  # nanoseconds; a folder may change twice within one tick of its clock
-
-_WORDS = {
-    True: "The watermark was found.",
-    False: "No watermark was found.",
-    None: "Too short to tell.",
-}
 
 
 class Detection:
@@ -139,8 +132,8 @@ class Detection:
         level: float,
         edits: bool = False,
         pause: Callable[[], None] = lambda: None,
-    ) -> Iterator[tuple[Verdict, WatermarkKey | None]]:
-        """The verdict on each text, corrected for all keys, and the key that it names.
+    ) -> Iterator[Verdict]:
+        """The verdict on each text, corrected for all keys.
 
         Args:
             texts: the texts.
@@ -153,12 +146,10 @@ class Detection:
             HammingMarkError: a key's encoder or tokenizer cannot be had, or no method allows for
                 edits.
         """
-        by_id = {key.id: key for key in keys}
         made = with_pauses(self._detector(keys, level=level, edits=edits), pause)
         for text in texts:
             pause()
-            verdict = made.judge(text)
-            yield verdict, by_id.get(verdict.key_id or "")
+            yield made.judge(text)
 
     def judge_answer(self, key: WatermarkKey, text: str) -> Verdict:
         """The verdict on a text of this service under the key that marks it."""
@@ -177,61 +168,6 @@ class Detection:
             return replace(make(), level=level)
         name = (tuple((key.id, key.label, key.config) for key in keys), edits)
         return replace(self._detectors.get(name, make), level=level)
-
-
-def result_of(verdict: Verdict, key: WatermarkKey | None, *, pieces: bool = True) -> Result:
-    """A verdict as it is told.
-
-    Args:
-        verdict: the verdict.
-        key: that it names.
-        pieces: whether every sentence or token is told of.
-    """
-    evidence = verdict.evidence
-    return Result(
-        watermarked=verdict.watermarked,
-        verdict=_WORDS[verdict.watermarked],
-        reason=verdict.reason,
-        p_value=verdict.p_value,
-        level=verdict.level,
-        key_id=verdict.key_id,
-        label=verdict.label,
-        method=key.config.method if key else None,
-        keys=verdict.keys,
-        unit=evidence.unit,
-        threshold=evidence.threshold,
-        scale=evidence.scale,
-        power=verdict.power,
-        passages=[
-            FoundPassage(
-                begin=each.begin,
-                end=each.end,
-                p_value=each.p_value,
-                key_id=each.key_id,
-                label=each.label,
-            )
-            for each in verdict.passages
-        ],
-        pieces=_pieces_of(verdict) if pieces else [],
-    )
-
-
-def _pieces_of(verdict: Verdict) -> list[Piece]:
-    evidence = verdict.evidence
-    before = len(verdict.pieces) - len(evidence.scores)
-    inside = {i for passage in verdict.passages for i in range(passage.begin, passage.end)}
-    return [
-        Piece(text=text, in_passage=i in inside)
-        if i < before or not evidence.scores[i - before].counted
-        else Piece(
-            text=text,
-            score=evidence.scores[i - before].score,
-            valid=evidence.scores[i - before].valid,
-            details=dict(evidence.scores[i - before].details),
-            in_passage=i in inside,
-        )
-        for i, text in enumerate(verdict.pieces)
-    ]
 
 
 def _state(folder: Path) -> tuple[State, ...] | None:

@@ -9,9 +9,13 @@ from typing import Any
 from hammingmark.keys.config import TokenConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.records import Cost, Generation, Verdict
+from hammingmark.serialization import cost_to_dict
 
 PROVES = 0.01
 """The p-value up to which an answer alone proves its mark."""
+
+COUNTS = ("fallbacks", "candidates", "drawn_tokens", "emitted_tokens")
+"""What an answer and the audit log tell of its cost, by the names of `cost_to_dict`."""
 
 _SHOWS = 0.9  # the power from which an answer that does not show its mark is odd
 SHORT = 2
@@ -47,6 +51,7 @@ class Mark:
     @property
     def content(self) -> dict[str, Any]:
         """The field ``watermark`` of an answer."""
+        cost = cost_to_dict(self.cost)
         return {
             "status": self.status,
             "reason": self.reason,
@@ -55,10 +60,7 @@ class Mark:
             "p_value": self.p_value,
             "sentences": self.sentences,
             "accepted": self.accepted,
-            "fallbacks": self.cost.fallbacks,
-            "candidates": self.cost.candidates,
-            "drawn_tokens": self.cost.drawn_tokens,
-            "emitted_tokens": self.cost.tokens,
+            **{name: cost[name] for name in COUNTS},
             "seconds": round(self.cost.seconds, 3),
         }
 

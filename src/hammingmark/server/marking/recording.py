@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from hammingmark.errors import AuditError
 from hammingmark.keys.key import WatermarkKey
+from hammingmark.serialization import cost_to_dict
 from hammingmark.server.audit import AuditLog, AuditTimeout, written
-from hammingmark.server.marking.marks import Mark
+from hammingmark.server.marking.marks import COUNTS, Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +124,10 @@ class Recorder:
 
 
 def _counts(mark: Mark) -> Mapping[str, float | None]:
+    cost = cost_to_dict(mark.cost)
     return {
         "sentences": mark.sentences,
         "accepted": mark.accepted,
-        "fallbacks": mark.cost.fallbacks,
-        "candidates": mark.cost.candidates,
-        "drawn_tokens": mark.cost.drawn_tokens,
-        "emitted_tokens": mark.cost.tokens,
+        **{name: cost[name] for name in COUNTS},
         "p_value": mark.p_value,
     }

@@ -15,9 +15,14 @@ export const STRENGTHS = {
   none: "Not judged",
 };
 
+/** Whether a piece has a score that counts; one that is repeated has a score and does not. */
+export function isJudged({ score, counted }) {
+  return typeof score === "number" && counted !== false;
+}
+
 /** How strong the evidence of a piece is: a name in STRENGTHS. */
-export function strength(piece, { threshold, scale }) {
-  if (piece.score === null || piece.score === undefined) return "none";
+export function strength(piece, { unit_threshold: threshold, max_score: scale }) {
+  if (!isJudged(piece)) return "none";
   const largest = scale ?? DEVIATES;
   const smallest = scale === null || scale === undefined ? -DEVIATES : 0;
   const enough = piece.valid ?? piece.score >= threshold;
@@ -40,21 +45,21 @@ export function runInWords(begin, end, result) {
 }
 
 /** The score of a piece and what was needed; empty where nothing was judged. */
-export function scoreAndThreshold(piece, { threshold, scale }) {
-  if (piece.score === null || piece.score === undefined) return "";
+export function scoreAndThreshold(piece, { unit_threshold: threshold, max_score: scale }) {
+  if (!isJudged(piece)) return "";
   const needed = scale === null || scale === undefined ? signed(threshold) : figure(threshold);
   return `Score ${scoreInWords(piece.score, scale)}; at least ${needed} is needed.`;
 }
 
 /** Bits of a piece as a string of 0 and 1, or null. */
 export function bits(piece) {
-  const given = piece.details?.bits;
+  const given = isJudged(piece) ? piece.details?.bits : null;
   return typeof given === "string" && /^[01]+$/.test(given) ? given : null;
 }
 
 /** The other figures of a piece: pairs of a name and a value in words. The bits tell the match. */
 export function otherFigures(piece) {
-  return Object.entries(piece.details ?? {})
+  return Object.entries(isJudged(piece) ? (piece.details ?? {}) : {})
     .filter(([name, value]) => typeof value === "number" && !(name === "match" && bits(piece)))
     .map(([name, value]) => [name.replaceAll("_", " "), figure(value)]);
 }

@@ -1,7 +1,15 @@
 // The result of judging a text: the verdict in words, the text, a legend and a table.
 
 import { announce, element, figures } from "./elements.js";
-import { bits, otherFigures, pieceNoun, runInWords, strength, STRENGTHS } from "./evidence.js";
+import {
+  bits,
+  isJudged,
+  otherFigures,
+  pieceNoun,
+  runInWords,
+  strength,
+  STRENGTHS,
+} from "./evidence.js";
 import { tintedText } from "./tinted-text.js";
 import { meaning, percent, pValue, scoreInWords } from "./words.js";
 
@@ -112,7 +120,7 @@ function facts(result, outcome, keys) {
   if (result.key_id) all.push([found ? "Key" : "Nearest key", keyName(result.key_id, keys)]);
   if (result.key_id && result.label) all.push(["Label", result.label]);
   if (result.keys > 1) all.push(["Keys searched", String(result.keys)]);
-  const judged = result.pieces.filter((piece) => typeof piece.score === "number");
+  const judged = result.pieces.filter(isJudged);
   if (judged.length) {
     const valid = judged.filter((piece) => piece.valid).length;
     all.push(["Above the threshold", `${valid} of ${judged.length} ${pieceNoun(result)}s`]);
@@ -194,7 +202,6 @@ function tableOf(result, noun) {
   const body = element("tbody");
   result.pieces.forEach((piece, i) => {
     const passage = piece.in_passage ? ", in a passage" : "";
-    const judged = typeof piece.score === "number";
     const given = bits(piece);
     const others = otherFigures(piece).map(([name, value]) => `${name} ${value}`);
     if (given) others.unshift(`bits ${given}`);
@@ -203,7 +210,7 @@ function tableOf(result, noun) {
         "tr",
         {},
         element("th", { scope: "row" }, String(i + 1)),
-        element("td", {}, judged ? scoreInWords(piece.score, result.scale) : "none"),
+        element("td", {}, isJudged(piece) ? scoreInWords(piece.score, result.max_score) : "none"),
         element("td", {}, [short(strength(piece, result)) + passage, ...others].join("; ")),
         element("td", { class: "piece-text" }, piece.text),
       ),
@@ -218,8 +225,8 @@ function tableOf(result, noun) {
   );
 }
 
-function figureOf({ threshold, scale }) {
-  return `a score of ${scoreInWords(threshold, scale)}`;
+function figureOf({ unit_threshold, max_score }) {
+  return `a score of ${scoreInWords(unit_threshold, max_score)}`;
 }
 
 function short(name) {

@@ -4,6 +4,7 @@ import { align, join } from "./alignment.js";
 import { element } from "./elements.js";
 import {
   bits,
+  isJudged,
   otherFigures,
   pieceNoun,
   runInWords,
@@ -119,7 +120,7 @@ function ownersOf({ pieces, passages }) {
 function details(i, result) {
   const piece = result.pieces[i];
   const noun = pieceNoun(result);
-  const transition = result.unit === "transition" && piece.score !== null;
+  const transition = result.unit === "transition" && isJudged(piece);
   const name = noun[0].toUpperCase() + noun.slice(1);
   const title = `${name} ${i + 1}${transition ? ", compared with the one before" : ""}`;
   const how = strength(piece, result);

@@ -1,0 +1,178 @@
+"""Records as plain data for JSON: one form of each, for the command, the service and benchmarks.
+
+Each function returns what ``json.dumps`` takes as it is. The schemas are ``docs/schema/*.json``; a
+field that is renamed or removed, or that changes its meaning, makes a new version.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hammingmark.records import (
+        Cost,
+        Evidence,
+        Generation,
+        GenerationStep,
+        Passage,
+        UnitScore,
+        Verdict,
+    )
+
+VERDICT_SCHEMA = "hammingmark.verdict/1"
+GENERATION_SCHEMA = "hammingmark.generation/1"
+
+_SENTENCES = {
+    True: "The watermark was found.",
+    False: "No watermark was found.",
+    None: "Too short to tell.",
+}
+
+
+def verdict_to_dict(verdict: Verdict, *, pieces: bool = True) -> dict[str, Any]:
+    """A verdict as plain data.
+
+    Args:
+        verdict: the verdict.
+        pieces: whether the text's sentences or tokens are told, and what each of them says.
+    """
+    evidence = verdict.evidence
+    is_token = evidence.unit == "token"
+    offsets = [0, *accumulate(map(len, verdict.pieces))] if is_token else None
+    return {
+        "schema": VERDICT_SCHEMA,
+        "watermarked": verdict.watermarked,
+        "verdict": _SENTENCES[verdict.watermarked],
+        "reason": verdict.reason,
+        "p_value": verdict.p_value,
+        "level": verdict.level,
+        "statistic": verdict.statistic,
+        "decision_threshold": verdict.threshold,
+        "edits": verdict.edits,
+        "null": verdict.null,
+        "references": verdict.references,
+        "attainable_p_value": verdict.attainable,
+        "power": verdict.power,
+        "tail_estimate": verdict.tail_estimate,
+        "keys": verdict.keys,
+        "key_id": verdict.key_id,
+        "label": verdict.label,
+        "method": verdict.method,
+        **evidence_to_dict(evidence, statistic=verdict.statistic),
+        "passages": [passage_to_dict(passage, offsets=offsets) for passage in verdict.passages],
+        "piece": "token" if is_token else "sentence",
+        "piece_count": len(verdict.pieces),
+        "pieces": _pieces_to_list(verdict) if pieces else [],
+    }
+
+
+def evidence_to_dict(evidence: Evidence, *, statistic: str) -> dict[str, Any]:
+    """What a text says as a whole; its units stand with the pieces of the verdict.
+
+    Args:
+        evidence: the evidence.
+        statistic: whose ``z`` is told.
+    """
+    return {
+        "unit": evidence.unit,
+        "unit_threshold": evidence.threshold,
+        "max_score": evidence.scale,
+        "repeated": evidence.repeated,
+        "statistics": evidence.statistics,
+        "z": evidence.z.get(statistic),
+    }
+
+
+def passage_to_dict(passage: Passage, *, offsets: list[int] | None = None) -> dict[str, Any]:
+    """A passage.
+
+    Args:
+        passage: the passage.
+        offsets: where each piece begins and the last one ends, in characters of all pieces put
+            together; None where the text between the pieces is not known.
+    """
+    return {
+        "begin": passage.begin,
+        "end": passage.end,
+        "begin_character": offsets[passage.begin] if offsets else None,
+        "end_character": offsets[passage.end] if offsets else None,
+        "p_value": passage.p_value,
+        "key_id": passage.key_id,
+        "label": passage.label,
+    }
+
+
+def generation_to_dict(generation: Generation) -> dict[str, Any]:
+    """A generated text, its steps and its cost."""
+    cost, sentences = generation.cost, max(1, len(generation.sentences))
+    by_sentence = cost.constrained > 0  # rather than token by token, or without a mark
+    return {
+        "schema": GENERATION_SCHEMA,
+        "text": generation.text,
+        "sentences": len(generation.sentences),
+        "prompt_tokens": generation.prompt_tokens,
+        "stopped": generation.stopped,
+        "error": generation.error,
+        "candidates_per_sentence": cost.candidates / sentences if by_sentence else None,
+        "drawn_tokens_per_sentence": cost.drawn_tokens / sentences,
+        "cost": cost_to_dict(cost),
+        "steps": [step_to_dict(step) for step in generation.steps],
+    }
+
+
+def cost_to_dict(cost: Cost) -> dict[str, Any]:
+    """What a text cost. The service's metrics and answers have the same names."""
+    return {
+        "candidates": cost.candidates,
+        "candidates_tried": cost.tried,
+        "candidates_accepted": cost.passed,
+        "acceptance_rate": cost.passed / cost.tried if cost.tried else None,
+        "constrained_sentences": cost.constrained,
+        "fallbacks": cost.fallbacks,
+        "emitted_tokens": cost.tokens,
+        "drawn_tokens": cost.drawn_tokens,
+        "repeats": cost.repeats,
+        "misfits": cost.misfits,
+        "spare_candidates": cost.spare,
+        "spare_tokens": cost.spare_tokens,
+        "seconds": cost.seconds,
+        "encoder_seconds": cost.encoder_seconds,
+        "model_seconds": cost.model_seconds,
+    }
+
+
+def step_to_dict(step: GenerationStep) -> dict[str, Any]:
+    """One step of writing."""
+    return {
+        "text": step.text,
+        "sentence": step.sentence,
+        "accepted": step.accepted,
+        "score": step.score,
+        "candidates": step.candidates,
+        "emitted_tokens": step.tokens,
+        "drawn_tokens": step.drawn_tokens,
+        "lead": step.lead,
+    }
+
+
+def _pieces_to_list(verdict: Verdict) -> list[dict[str, Any]]:
+    """The pieces in order, each with its score; the first ones have none."""
+    scores = verdict.evidence.scores
+    unscored = [None] * (len(verdict.pieces) - len(scores))
+    inside = {i for passage in verdict.passages for i in range(passage.begin, passage.end)}
+    return [
+        _piece_to_dict(text, score, in_passage=i in inside)
+        for i, (text, score) in enumerate(zip(verdict.pieces, [*unscored, *scores], strict=True))
+    ]
+
+
+def _piece_to_dict(text: str, score: UnitScore | None, *, in_passage: bool) -> dict[str, Any]:
+    return {
+        "text": text,
+        "score": score.score if score else None,
+        "valid": score.valid if score else None,
+        "counted": score is not None and score.counted,
+        "details": dict(score.details) if score else {},
+        "in_passage": in_passage,
+    }
