@@ -37,6 +37,7 @@ from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.detection.detector import Detector
+from hammingmark.detection.group import DetectorGroup
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Encoder, FloatArray, Splitter
 from hammingmark.records import Sentences
@@ -288,7 +289,7 @@ class TimedEncoder:
         return embeddings
 
 
-def judge_all(judge: Detector, texts: Sequence[str]) -> object:
+def judge_all(judge: Detector | DetectorGroup, texts: Sequence[str]) -> object:
     return list(judge.judge_many(texts))
 
 

@@ -54,6 +54,7 @@ def main() -> None:
         level=LEVEL,
         edits=options.edits,
     )
+    assert isinstance(judge, Detector)  # of one key
     verdicts = judge.judge_many(bench.texts)
     texts = [t for t, each in zip(bench.texts, verdicts, strict=True) if each.watermarked]
     print(f"{len(texts)} of {len(bench.texts)} marks are found at {LEVEL:.0%}", flush=True)

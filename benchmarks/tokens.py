@@ -36,6 +36,7 @@ from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import method_of
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.backends.batching.engine import BatchEngine
+from hammingmark.detection.detector import Detector
 from hammingmark.generation.generate import GenerationConfig, Writer
 from hammingmark.records import Prompt
 from hammingmark.watermarks._shared.green_lists import GreenConfig, GreenMark
@@ -138,6 +139,7 @@ def null(given: argparse.Namespace) -> None:
     for name in given.methods:
         keys = [numbered_key(number, name, encoder) for number in range(given.keys)]
         judge = detector(keys[0], encoder=encoder, tokenizer=tokenizer())
+        assert isinstance(judge, Detector)  # of one key
         read = [each for batch in judge.reader.batches(texts) for each in batch]
         found: dict[str, list[list[tuple[float, float]]]] = defaultdict(list)
         for key in keys:

@@ -267,7 +267,11 @@ def assert_as_expected(found: dict[str, Any], case: Case, doors: Doors) -> None:
     assert bool(found["passages"]) is (case.watermarked is FOUND or "inside" in case.text)
 
 
-EVERY = {**CASES}
+EVERY = {
+    **CASES,
+    **{f"several methods, {name}": case for name, case in OF_SEVERAL_METHODS.items()},
+    "the whole ring": WHOLE_RING,
+}
 
 
 @pytest.mark.parametrize("case", EVERY.values(), ids=EVERY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,22 +26,15 @@ from hammingmark.detection.reader import (
 )
 from hammingmark.detection.resampling import SamplingReader
 from hammingmark.detection.search import EveryKey, KeySearch, RankedKeys
-from hammingmark.errors import CalibrationError, InputError, KeyMismatch
-from hammingmark.keys.config import (
-    EMBEDDING,
-    ContextConfig,
-    MethodConfig,
-    SentenceConfig,
-    TokenConfig,
-    TokenizerId,
-)
+from hammingmark.errors import CalibrationError, InputError
+from hammingmark.keys.config import EMBEDDING, PARTS, MethodConfig, TokenConfig, TokenizerId
 from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.protocols import (
     Backend,
-    ContextRule,
     Encoder,
     Splitter,
     Tokenizer,
+    Watermark,
 )
 from hammingmark.records import TopicName, Verdict
 from hammingmark.stats.calibration import Calibration
@@ -68,13 +61,19 @@ def detector(
     options: Mapping[str, object] | None = None,
     calibration: Calibration | None = None,
     threshold: float | None = None,
-) -> Detector:
-    """A detector for one key or several of one method, with the parts that the first wants.
+    encoders: Callable[[str], Encoder] | None = None,
+    tokenizers: Callable[[TokenizerId], Tokenizer] | None = None,
+) -> Detector | DetectorGroup:
+    """A detector for one key or several, of any methods, each with the parts that it wants.
+
+    Of keys of several methods, those are left out that are judged with a language model, or whose
+    methods do not allow for edits where these are asked for; ``keys`` of the detector says how many
+    it searches.
 
     Args:
         keys: keys, their names or their files.
         labels: search the keys that are derived from the one key by these labels.
-        encoder: by default the one that the first key was made for.
+        encoder: by default the one that each key was made for.
         tokenizer: likewise, or what a user types to get the model whose it is.
         splitter: likewise.
         backend: the language model that wrote the texts, or what a user types to get it, for a
@@ -87,193 +86,219 @@ def detector(
         options: how the method is to judge, such as HammingMark's ``alternative``.
         calibration: thresholds to decide by instead of the p-value.
         threshold: one fixed threshold to decide by instead of the p-value.
+        encoders: gives the encoder of a name that a key holds; by default `load_encoder`.
+        tokenizers: gives the tokenizer that a key was made for; by default `tokenizer_of`.
 
     Raises:
-        KeyMismatch: a key was made for another encoder or tokenizer, or is of another method.
-        InputError: the method needs a language model and there is none, or the other way round.
+        KeyMismatch: a key was made for another encoder or tokenizer.
+        InputError: the method needs a language model and there is none, or the other way round; an
+            option is for keys of one method, and these are of several; or none can be searched.
     """
-    distinct = list({(key.id, key.config): key for key in _loaded(keys)}.values())
-    first = distinct[0]
-    for key in distinct[1:]:
-        if key.config.method != first.config.method:
-            raise KeyMismatch(
-                f"Key {first.id} is of the method {first.config.method!r} and {key.id} of "
-                f"{key.config.method!r}; search the keys of one method at a time."
-            )
+    chosen = _distinct(keys)
     if calibration:
-        if labels or len(distinct) > 1 or calibration.key_id != first.id:
+        if labels or len(chosen) > 1 or calibration.key_id != chosen[0].id:
             raise CalibrationError(
                 f"The calibration was fitted under key {calibration.key_id} and holds for it alone."
             )
         statistic, level = calibration.statistic, calibration.level
-    return Detector(
-        reader=_reader(
-            distinct,
-            encoder=encoder,
-            tokenizer=tokenizer,
-            splitter=splitter,
-            backend=backend,
-            edits=edits,
-        ),
-        search=_search(distinct, labels, options or {}),
-        level=level,
-        statistic=statistic,
-        topic=topic,
-        references=references,
-        calibration=calibration,
-        threshold=threshold,
+    if labels is not None:
+        chosen = _derived(chosen, labels)
+    check_options(
+        chosen,
+        backend=backend,
+        others=(statistic, topic, calibration, threshold, options),
     )
-
-
-def detector_of_all(
-    keys: Sequence[WatermarkKey],
-    *,
-    level: float = 0.01,
-    edits: bool = False,
-    encoders: Callable[[str], Encoder] = load_encoder,
-    tokenizers: Callable[[TokenizerId], Tokenizer] = tokenizer_of,
-) -> Detector | DetectorGroup:
-    """A detector for keys of any methods, each with the parts that it wants.
-
-    Args:
-        keys: the keys.
-        level: false-positive rate to keep, over all keys together.
-        edits: whether sentences may have been joined, split or inserted; keys of methods that do
-            not allow for it are then left out.
-        encoders: gives the encoder of a name.
-        tokenizers: gives the tokenizer that a key was made for.
-
-    Raises:
-        InputError: there is no key, none whose method allows for edits, or only such as are judged
-            with a language model.
-    """
+    if threshold is not None and len(chosen) > 1:
+        raise InputError(
+            "A fixed threshold is not corrected for the number of keys; give one key with it."
+        )
     groups: dict[MethodConfig, list[WatermarkKey]] = {}
-    for key in keys:
+    for key in chosen:
         groups.setdefault(key.config, []).append(key)
+    watermarks = {config: method_of(some[0], **(options or {})) for config, some in groups.items()}
+    if not _are_of_one_kind(chosen):
+        watermarks = _searchable(watermarks, edits=edits)
+    parts = _Parts(encoder, tokenizer, splitter, backend, edits, encoders, tokenizers)
     made = []
-    for config, some in groups.items():
-        capabilities = method_of(some[0]).capabilities
-        if capabilities.samples or (edits and capabilities.read_edited is None):
-            continue
-        encoder = encoders(config.encoder.name) if isinstance(config, EMBEDDING) else None
-        tokenizer = tokenizers(config.tokenizer) if isinstance(config, TokenConfig) else None
-        made.append(detector(some, level=level, edits=edits, encoder=encoder, tokenizer=tokenizer))
-    if not made:
-        able = "allows for edits" if edits else "is judged without the model that wrote the text"
-        raise InputError(f"None of these keys is of a method that {able}.")
+    for config, watermark in watermarks.items():
+        made.append(
+            Detector(
+                reader=parts.reader(watermark),
+                search=_search(watermark, groups[config], options or {}),
+                level=level,
+                statistic=statistic,
+                topic=topic,
+                references=references,
+                calibration=calibration,
+                threshold=threshold,
+            )
+        )
     return made[0] if len(made) == 1 else DetectorGroup(tuple(made), level)
 
 
+def check_options(
+    keys: Sequence[WatermarkKey], *, backend: object, others: Collection[object]
+) -> None:
+    """Refuse what does not fit the keys, before anything is fetched.
+
+    Args:
+        keys: that are searched.
+        backend: the language model that wrote the texts, None or empty if there is none.
+        others: options that mean something for keys of one method and its parts alone; those that
+            are None or empty were not chosen.
+
+    Raises:
+        InputError: one is chosen for keys of several methods, or the method draws and there is no
+            model, or there is one for nothing.
+    """
+    if not _are_of_one_kind(keys):
+        if any(each not in (None, "", {}) for each in (backend, *others)):
+            raise InputError(
+                "These keys are of several methods or encoders, and a statistic, topic, "
+                "calibration, threshold, encoder, backend, splitter or language is for keys of "
+                "one. Leave it out, or name fewer keys."
+            )
+        return
+    watermark = method_of(keys[0])
+    if watermark.capabilities.samples and not backend:
+        raise InputError(
+            f"The method {watermark.name!r} is judged with the language model that wrote the text, "
+            "which draws every sentence again. Name it as the backend (--backend)."
+        )
+    if backend and not watermark.capabilities.samples:
+        raise InputError(
+            f"The method {watermark.name!r} is judged without a language model. Leave the backend "
+            "out."
+        )
+
+
+def _are_of_one_kind(keys: Sequence[WatermarkKey]) -> bool:
+    """Whether they are of one method, with the same encoder or tokenizer."""
+    kinds = {
+        (
+            key.config.method,
+            *(getattr(getattr(key.config, part, None), "fingerprint", None) for part in PARTS),
+        )
+        for key in keys
+    }
+    return len(kinds) == 1
+
+
+def _searchable(
+    watermarks: Mapping[MethodConfig, Watermark], *, edits: bool
+) -> dict[MethodConfig, Watermark]:
+    """Those of several methods that are searched together.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = {
+        config: watermark
+        for config, watermark in watermarks.items()
+        if watermark.capabilities.samples is None
+        and (not edits or watermark.capabilities.read_edited is not None)
+    }
+    if not found:
+        able = "allows for edits" if edits else "is judged without the model that wrote the text"
+        raise InputError(f"None of these keys is of a method that {able}.")
+    return found
+
+
+def _derived(keys: Sequence[WatermarkKey], labels: Sequence[str]) -> list[WatermarkKey]:
+    """The keys that the one key has for these labels."""
+    if len(keys) > 1:
+        raise InputError("Labels are searched under one key at a time.")
+    if isinstance(labels, str):
+        raise InputError("labels is a list of labels, not one. Write [label].")
+    wanted = list(dict.fromkeys(as_label(label) for label in labels))
+    if not wanted:
+        raise InputError("At least one label is needed.")
+    return [keys[0].derive(label) for label in wanted]
+
+
 def _search(
-    keys: list[WatermarkKey], labels: Sequence[str] | None, options: Mapping[str, object]
+    watermark: Watermark, keys: Sequence[WatermarkKey], options: Mapping[str, object]
 ) -> KeySearch:
-    watermark = method_of(keys[0], **options)
-    if labels is not None:
-        if len(keys) > 1:
-            raise InputError("Labels are searched under one key at a time.")
-        if isinstance(labels, str):
-            raise InputError("labels is a list of labels, not one. Write [label].")
-        wanted = list(dict.fromkeys(as_label(label) for label in labels))
-        if not wanted:
-            raise InputError("At least one label is needed.")
-        keys = [keys[0].derive(label) for label in wanted]
+    """The search of keys of one configuration; the watermark is the first one's."""
     ranker = watermark.capabilities.ranking
-    if ranker is None or len({key.config for key in keys}) > 1:
-        return EveryKey([method_of(key, **options) for key in keys])
+    if ranker is None:
+        return EveryKey([watermark, *(method_of(key, **options) for key in keys[1:])])
     if len(keys) > MOST_TESTED:
         return RankedKeys(watermark, keys)
-    return EveryKey([ranker.like(key) for key in keys])
+    return EveryKey([watermark, *(ranker.like(key) for key in keys[1:])])
 
 
-def _reader(
-    keys: Sequence[WatermarkKey],
-    *,
-    encoder: Encoder | str | None,
-    tokenizer: Tokenizer | str | None,
-    splitter: Splitter | None,
-    backend: Backend | str | None = None,
-    edits: bool = False,
-) -> TextReader:
-    config = keys[0].config
-    count = samples_wanted(keys, backend=backend)
-    if isinstance(config, TokenConfig):
-        if edits:
+@dataclass
+class _Parts:
+    """The parts that a caller chose, and where the others come from.
+
+    Methods with the same parts share a reader, so that a text is read once for all of them.
+    """
+
+    encoder: Encoder | str | None = None
+    tokenizer: Tokenizer | str | None = None
+    splitter: Splitter | None = None
+    backend: Backend | str | None = None
+    edits: bool = False
+    encoders: Callable[[str], Encoder] | None = None
+    tokenizers: Callable[[TokenizerId], Tokenizer] | None = None
+    readers: dict[Hashable, TextReader] = field(default_factory=dict)
+
+    def reader(self, watermark: Watermark) -> TextReader:
+        """What reads a text for a method.
+
+        Raises:
+            KeyMismatch: the key was made for another encoder or tokenizer.
+            InputError: the method does not allow for edits.
+        """
+        key = watermark.key
+        same = tuple(getattr(key.config, part, None) for part in PARTS)
+        if watermark.capabilities.samples:
+            same += (watermark.capabilities.samples.samples,)
+        elif watermark.capabilities.context:
+            same += (key.config,)
+        if same not in self.readers:
+            self.readers[same] = self._make_reader(watermark, key)
+        return self.readers[same]
+
+    def _make_reader(self, watermark: Watermark, key: WatermarkKey) -> TextReader:
+        config = key.config
+        is_token = isinstance(config, TokenConfig)
+        scorer, rule = watermark.capabilities.samples, watermark.capabilities.context
+        if self.edits and (is_token or scorer):
             raise InputError(f"The method {config.method!r} does not allow for edits.")
-        if isinstance(tokenizer, str):
-            tokenizer = load_tokenizer(tokenizer)
-        tokenizer = tokenizer or tokenizer_of(config.tokenizer)
-        for key in keys:
-            require_part(key, "tokenizer", tokenizer)
-        if not isinstance(config, ContextConfig):
-            return TokenReader(tokenizer)
-        return ContextReader(tokenizer, _encoder(keys, config, encoder), _contexts_of(keys))
-    assert isinstance(config, SentenceConfig)
-    if count is not None and edits:
-        raise InputError(f"The method {config.method!r} does not allow for edits.")
-    encoder = _encoder(keys, config, encoder)
-    splitter = splitter or splitter_of(keys[0])
-    if count is None or backend is None:
-        return SentenceReader(splitter, encoder, edits=edits)
-    model = shared_backend(backend) if isinstance(backend, str) else backend
-    return SamplingReader(splitter, encoder, model, count)
+        encoder = self._encoder(key) if isinstance(config, EMBEDDING) else None
+        if isinstance(config, TokenConfig):
+            tokenizer = self._tokenizer(key, config)
+            if encoder is None:
+                return TokenReader(tokenizer)
+            assert rule is not None, f"{watermark.name} declares no context"
+            return ContextReader(tokenizer, encoder, rule)
+        assert encoder is not None
+        splitter = self.splitter or splitter_of(key)
+        if scorer is None or self.backend is None:
+            return SentenceReader(splitter, encoder, edits=self.edits)
+        backend = self.backend
+        model = shared_backend(backend) if isinstance(backend, str) else backend
+        return SamplingReader(splitter, encoder, model, scorer.samples)
 
-
-def _encoder(
-    keys: Sequence[WatermarkKey],
-    config: SentenceConfig | ContextConfig,
-    encoder: Encoder | str | None,
-) -> Encoder:
-    """The encoder that is given, or that of a configuration; it must be every key's."""
-    if encoder is None or isinstance(encoder, str):
-        encoder = load_encoder(encoder or config.encoder.name)
-    for key in keys:
+    def _encoder(self, key: WatermarkKey) -> Encoder:
+        assert isinstance(key.config, EMBEDDING)
+        chosen = self.encoder
+        if chosen is None or isinstance(chosen, str):
+            load = self.encoders or load_encoder
+            encoder = load(chosen or key.config.encoder.name)
+        else:
+            encoder = chosen
         require_part(key, "encoder", encoder)
-    return encoder
+        return encoder
 
-
-def _contexts_of(keys: Sequence[WatermarkKey]) -> ContextRule:
-    """What says where contexts change: the same for all keys.
-
-    Raises:
-        InputError: these keys have other parameters than those, on which it may depend.
-    """
-    mark = method_of(keys[0])
-    rule = mark.capabilities.context
-    assert rule is not None, f"{mark.name} declares no context"
-    if len({key.config for key in keys}) > 1:
-        raise InputError(
-            f"These keys of the method {mark.name!r} differ in their parameters. Search those that "
-            "have the same."
-        )
-    return rule
-
-
-def samples_wanted(keys: Sequence[WatermarkKey], *, backend: Backend | str | None) -> int | None:
-    """How many sentences to draw for each of a text; None where the method draws none.
-
-    Raises:
-        InputError: the method draws, and there is no model; or there is one for nothing.
-    """
-    mark = method_of(keys[0])
-    scorer = mark.capabilities.samples
-    if scorer is None:
-        if backend is not None:
-            raise InputError(
-                f"The method {mark.name!r} is judged without a language model. Leave the backend "
-                "out."
-            )
-        return None
-    if backend is None:
-        raise InputError(
-            f"The method {keys[0].config.method!r} is judged with the language model that wrote "
-            "the text, which draws every sentence again. Name it as the backend (--backend)."
-        )
-    others = (method_of(key).capabilities.samples for key in keys[1:])
-    if any(other is None or other.samples != scorer.samples for other in others):
-        raise InputError(
-            "These keys differ in how many sentences are drawn. Search those of one number."
-        )
-    return scorer.samples
+    def _tokenizer(self, key: WatermarkKey, config: TokenConfig) -> Tokenizer:
+        chosen = self.tokenizer
+        tokenizer = load_tokenizer(chosen) if isinstance(chosen, str) else chosen
+        tokenizer = tokenizer or (self.tokenizers or tokenizer_of)(config.tokenizer)
+        require_part(key, "tokenizer", tokenizer)
+        return tokenizer
 
 
 @dataclass(frozen=True)
@@ -288,7 +313,7 @@ class DetectorSpec:
     keys: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def build(self) -> Detector:
+    def build(self) -> Detector | DetectorGroup:
         """The detector."""
         return detector(list(self.keys), **self.options)
 
@@ -315,17 +340,19 @@ def detect(
         edits: whether sentences may have been joined, split or inserted.
         backend: the language model that wrote the text, for a method that draws it again.
     """
-    keys = _loaded(key)
-    splitter = splitter_of(keys[0], language=language)
+    keys = _distinct(key)
+    splitter = None if language is None else splitter_of(keys[0], language=language)
     made = detector(keys, level=level, splitter=splitter, topic=topic, edits=edits, backend=backend)
     return made.judge(text)
 
 
-def _loaded(keys: KeyReference | Sequence[KeyReference]) -> list[WatermarkKey]:
-    given = [keys] if isinstance(keys, (WatermarkKey, str, Path)) else list(keys)
-    if not given:
+def _distinct(keys: KeyReference | Sequence[KeyReference]) -> list[WatermarkKey]:
+    """The keys that are meant, each once."""
+    references = [keys] if isinstance(keys, (WatermarkKey, str, Path)) else list(keys)
+    if not references:
         raise InputError("At least one key is needed.")
-    return [key if isinstance(key, WatermarkKey) else load_key(key) for key in given]
+    loaded = [key if isinstance(key, WatermarkKey) else load_key(key) for key in references]
+    return list({(key.id, key.config): key for key in loaded}.values())
 
 
 def calibrate_key(
@@ -346,7 +373,7 @@ def calibrate_key(
             f"Thresholds are not fitted for the method {watermark.name!r}, which draws every "
             "sentence again; decide by the p-value."
         )
-    reader = _reader([key], encoder=encoder, tokenizer=tokenizer, splitter=splitter)
+    reader = _Parts(encoder, tokenizer, splitter).reader(watermark)
     return fit_calibration(
         texts,
         reader=reader,

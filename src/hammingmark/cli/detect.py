@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from hammingmark import report
-from hammingmark.assembly.detection import detector, detector_of_all, samples_wanted
+from hammingmark.assembly.detection import check_options, detector
 from hammingmark.assembly.environment import environment_now
 from hammingmark.assembly.keys import load_key, require_parts_of_options, splitter_of
 from hammingmark.cli.completion import key_names
@@ -21,10 +21,9 @@ from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import Source, read_sources, read_text
 from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
-from hammingmark.detection.detector import REFERENCES, Detector
-from hammingmark.detection.group import DetectorGroup
+from hammingmark.detection.detector import REFERENCES
 from hammingmark.errors import CalibrationError, InputError
-from hammingmark.keys.config import EMBEDDING, PARTS
+from hammingmark.keys.config import EMBEDDING
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Keyring
 from hammingmark.models.catalogue import CATALOGUE
@@ -142,13 +141,11 @@ def detect(
     if master is not None and (names or all_keys):
         raise InputError("Give --master or --key, not both.")
     keys = [load_key(master)] if master else _chosen_keys(names, all_keys=all_keys)
-    alike = len({_ties(key) for key in keys}) == 1
-    if not alike:
-        one_kind = (statistic, topic, calibration, threshold, encoder, backend, splitter, language)
-        _require_nothing_of_one_kind(*one_kind)
-    else:
-        samples_wanted(keys, backend=backend)  # before anything is fetched
-        require_parts_of_options(keys[0].config.method, ["encoder"] if encoder else [])
+    # Before anything is fetched.
+    of_one_method = (statistic, topic, calibration, threshold, encoder, splitter, language)
+    check_options(keys, backend=backend, others=of_one_method)
+    if encoder:
+        require_parts_of_options(keys[0].config.method, ["encoder"])
     fetched: dict[str, Encoder] = {}
 
     def fetch(name: str) -> Encoder:
@@ -169,32 +166,25 @@ def detect(
             if not source.error:
                 yield source.text
 
+    by_user = splitter is not None or language is not None
     with counting("sentences embedded", shown=not sys.stdout.isatty()) as tick:
-        judge: Detector | DetectorGroup
-        if alike:
-            judge = detector(
-                keys,
-                labels=wanted,
-                encoder=CountedEncoder(embedding, tick) if embedding else None,
-                splitter=splitter_of(keys[0], name=splitter, language=language),
-                backend=fetch_backend(backend) if backend else None,
-                level=level,
-                statistic=statistic,
-                topic=topic,
-                edits=edits,
-                references=references,
-                calibration=_read_calibration(calibration) if calibration else None,
-                threshold=threshold,
-            )
-        else:
-            judge = detector_of_all(
-                keys,
-                level=level,
-                edits=edits,
-                encoders=lambda name: CountedEncoder(fetch(name), tick),
-            )
-            if left := len(keys) - judge.keys:
-                click.echo(f"{counted(left, 'key')} cannot be searched so, and left out.", err=True)
+        cutter = splitter_of(keys[0], name=splitter, language=language) if by_user else None
+        judge = detector(
+            keys,
+            labels=wanted,
+            encoders=lambda name: CountedEncoder(fetch(encoder or name), tick),
+            splitter=cutter,
+            backend=fetch_backend(backend) if backend else None,
+            level=level,
+            statistic=statistic,
+            topic=topic,
+            edits=edits,
+            references=references,
+            calibration=_read_calibration(calibration) if calibration else None,
+            threshold=threshold,
+        )
+        if wanted is None and (left := len(keys) - judge.keys):
+            click.echo(f"{counted(left, 'key')} cannot be searched so, and left out.", err=True)
         for verdict in judge.judge_many(texts()):
             found |= _show_errors(waiting, as_json=as_json)
             source = waiting.popleft()
@@ -221,26 +211,6 @@ def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey
             "`hammingmark keys new` makes one."
         )
     return list({(key.id, key.config): key for key in chosen}.values())
-
-
-def _require_nothing_of_one_kind(*given: object) -> None:
-    """Refuse options that mean something for keys of one method alone.
-
-    Raises:
-        InputError: one is given.
-    """
-    if any(each not in (None, "") for each in given):
-        raise InputError(
-            "These keys are of several methods or encoders, and --statistic, --topic, "
-            "--calibration, --threshold, --encoder, --backend, --splitter and --language are for "
-            "keys of one. Leave them out, or name fewer keys."
-        )
-
-
-def _ties(key: WatermarkKey) -> tuple[object, ...]:
-    """What keys must have in common to be searched together."""
-    parts = (getattr(key.config, name, None) for name in PARTS)
-    return (key.config.method, *(getattr(part, "fingerprint", None) for part in parts))
 
 
 def _read_calibration(path: Path) -> Calibration:

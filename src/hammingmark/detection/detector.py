@@ -118,8 +118,7 @@ class Detector:
         Raises:
             InputError: a text is no string, or one string is given in place of several.
         """
-        if isinstance(texts, (str, bytes)):
-            raise InputError("judge_many takes several texts, not one. Write [text], or judge.")
+        require_several(texts)
         for batch in self.reader.batches(texts):
             yield from self.judge_read(batch)
 
@@ -171,13 +170,14 @@ class Detector:
         if mark.capabilities.keyless:
             told = " It rests on no secret: anybody can compute it."
             verdict = replace(verdict, reason=verdict.reason + told)
+        if self.calibration is None and self.threshold is None:
+            return verdict
         increments = counted_increments(tests[best])
         value = float(increments.mean()) if len(increments) else 0.0
         if self.calibration:
             return _by_threshold(verdict, value, self.calibration.threshold(len(increments)))
-        if self.threshold is not None:
-            return _by_threshold(verdict, value, self.threshold)
-        return verdict
+        assert self.threshold is not None
+        return _by_threshold(verdict, value, self.threshold)
 
     def _draws_of(self, tests: list[SignificanceTest]) -> int:
         """How many draws of the null distribution are looked at, at most.
@@ -299,6 +299,16 @@ class Detector:
             else min(1.0, self.searched * found.tail_estimate),
             passages=passages,
         )
+
+
+def require_several(texts: Iterable[str]) -> None:
+    """Refuse one text in the place of several.
+
+    Raises:
+        InputError: it is one.
+    """
+    if isinstance(texts, (str, bytes)):
+        raise InputError("judge_many takes several texts, not one. Write [text], or judge.")
 
 
 def _too_little(evidence: Evidence) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from hammingmark.detection.detector import Detector
+from hammingmark.detection.detector import Detector, require_several
+from hammingmark.detection.reader import ReadText
 from hammingmark.records import Verdict
 
 _TOGETHER = 64  # texts that each detector reads before the next one does
@@ -37,12 +38,24 @@ class DetectorGroup:
         return next(iter(self.judge_many([text])))
 
     def judge_many(self, texts: Iterable[str]) -> Iterator[Verdict]:
-        """Judge texts in order: of each the verdict under the key that says most."""
+        """Judge texts in order: of each the verdict under the key that says most.
+
+        A reader that several detectors have reads a text once for all of them.
+
+        Raises:
+            InputError: a text is no string, or one string is given in place of several.
+        """
+        require_several(texts)
         own = [replace(each, level=self.level, among=self.keys) for each in self.detectors]
         waiting = iter(texts)
         while some := list(islice(waiting, _TOGETHER)):
-            found = [list(each.judge_many(some)) for each in own]
-            for verdicts in zip(*found, strict=True):
+            read: dict[int, list[ReadText]] = {}
+            for each in own:
+                if id(each.reader) not in read:
+                    batches = each.reader.batches(some)
+                    read[id(each.reader)] = [text for batch in batches for text in batch]
+            judged = [each.judge_read(read[id(each.reader)]) for each in own]
+            for verdicts in zip(*judged, strict=True):
                 yield min(verdicts, key=rank)
 
 

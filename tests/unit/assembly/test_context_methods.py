@@ -14,6 +14,8 @@ from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.marking import default_backend, writer
 from hammingmark.assembly.methods import describe_method
+from hammingmark.detection.detector import Detector
+from hammingmark.detection.group import DetectorGroup
 from hammingmark.detection.reader import ContextReader
 from hammingmark.errors import InputError, KeyMismatch
 from hammingmark.keys import keyring
@@ -66,6 +68,7 @@ def test_both_parts_are_held_against_the_key() -> None:
     with pytest.raises(KeyMismatch, match="made for the tokenizer"):
         detector(made, encoder=FakeEncoder(), tokenizer=words)
     found = detector(made, encoder=FakeEncoder(), tokenizer=FakeTokenizer())
+    assert isinstance(found, Detector)
     assert isinstance(found.reader, ContextReader)
     assert found.judge(text).p_value is not None
     assert writer(made, backend=with_tokenizer(), encoder=FakeEncoder()).write("It.", seed=1)
@@ -74,8 +77,10 @@ def test_both_parts_are_held_against_the_key() -> None:
 def test_keys_of_other_parameters_are_searched_apart() -> None:
     made = key()
     other = replace(key(), config=replace(made.config, chunk_length=5))  # type: ignore[call-arg]
-    with pytest.raises(InputError, match="differ in their parameters"):
-        detector([made, other], encoder=FakeEncoder(), tokenizer=FakeTokenizer())
+    apart = detector([made, other], encoder=FakeEncoder(), tokenizer=FakeTokenizer())
+    assert isinstance(apart, DetectorGroup)
+    assert apart.keys == 2
+    assert apart.judge(paragraph(Random(1))).keys == 2
     with pytest.raises(InputError, match="edits"):
         detector(made, encoder=FakeEncoder(), tokenizer=FakeTokenizer(), edits=True)
     both = detector([made, key()], encoder=FakeEncoder(), tokenizer=FakeTokenizer())

@@ -10,6 +10,7 @@ import pytest
 
 from hammingmark.assembly.detection import calibrate_key, detector
 from hammingmark.detection.detector import Detector
+from hammingmark.detection.group import DetectorGroup
 from hammingmark.detection.reader import SentenceReader
 from hammingmark.detection.resampling import SamplingReader, sample_seed, texts_before
 from hammingmark.detection.search import EveryKey
@@ -128,8 +129,10 @@ def test_the_model_is_asked_for_where_it_is_needed_and_nowhere_else(splitter: Sp
     other = WatermarkKey(Secret(bytes(32)), PMarkOfflineConfig(encoder=ENCODER))
     with pytest.raises(InputError, match="judged without a language model"):
         detector(other, backend=FakeBackend(), **parts)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="how many sentences are drawn"):
-        detector([key_of(1), key_of(2, N=8)], backend=FakeBackend(), **parts)  # type: ignore[arg-type]
+    some = [key_of(1), key_of(2, N=8), key_of(3)]
+    apart = detector(some, backend=FakeBackend(), **parts)  # type: ignore[arg-type]
+    assert isinstance(apart, DetectorGroup)
+    assert [(each.keys, each.reader.count) for each in apart.detectors] == [(2, 16), (1, 8)]
     with pytest.raises(InputError, match="does not allow for edits"):
         detector(key_of(), backend=FakeBackend(), edits=True, **parts)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="Thresholds are not fitted"):

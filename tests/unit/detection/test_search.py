@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +16,13 @@ from tests.keys import hamming_key
 from hammingmark.assembly.detection import MOST_TESTED, DetectorSpec, detector
 from hammingmark.assembly.keys import new_key
 from hammingmark.detection.detector import Detector
+from hammingmark.detection.group import DetectorGroup
 from hammingmark.detection.reader import SentenceReader
 from hammingmark.detection.search import EveryKey, RankedKeys
-from hammingmark.errors import InputError, KeyMismatch
-from hammingmark.keys.key import Secret, WatermarkKey
+from hammingmark.errors import InputError
+from hammingmark.keys.key import Secret
 from hammingmark.keys.keyring import save
-from hammingmark.testing import FakeEncoder, FakeSplitter
+from hammingmark.testing import FakeBackend, FakeEncoder, FakeSplitter
 from hammingmark.watermarks.hamming import HammingMark
 
 LABELS = [f"day {number}" for number in range(60)]
@@ -135,7 +137,11 @@ def test_few_keys_are_tested_and_many_are_ranked() -> None:
     assert isinstance(detector(keys[:-1], **parts).search, EveryKey)  # type: ignore[arg-type]
     assert isinstance(detector(keys, **parts).search, RankedKeys)  # type: ignore[arg-type]
     mixed = [*keys, new_key(encoder, preset="robust")]
-    assert isinstance(detector(mixed, **parts).search, EveryKey)  # type: ignore[arg-type]
+    group = detector(mixed, **parts)  # type: ignore[arg-type]
+    assert isinstance(group, DetectorGroup)
+    assert [type(each.search) for each in group.detectors] == [RankedKeys, EveryKey]
+    assert group.detectors[0].reader is group.detectors[1].reader
+    assert group.keys == len(mixed)
     one = detector(keys[0], labels=["a", "b", "a"], **parts)  # type: ignore[arg-type]
     assert one.keys == 2
     with pytest.raises(InputError, match="one key at a time"):
@@ -144,15 +150,28 @@ def test_few_keys_are_tested_and_many_are_ranked() -> None:
         detector(keys[0], labels=[], **parts)  # type: ignore[arg-type]
 
 
-def test_keys_of_two_methods_are_not_searched_together() -> None:
-    class Other(type(new_key(FakeEncoder()).config)):  # type: ignore[misc]
-        method = "other"
-
+def test_an_option_of_one_method_is_refused_for_keys_of_several() -> None:
     encoder = FakeEncoder()
-    first = new_key(encoder)
-    config = Other(**{f: getattr(first.config, f) for f in vars(first.config)})
-    with pytest.raises(KeyMismatch, match="one method at a time"):
-        detector([first, WatermarkKey(first.secret, config)], encoder=encoder)
+    keys = [new_key(encoder, method=method) for method in ("bilinear", "hamming")]
+    assert detector(keys, encoder=encoder).keys == 2
+    options: list[dict[str, Any]] = [
+        {"statistic": "margin"},
+        {"topic": "free"},
+        {"threshold": 0.5},
+        {"options": {"histories": ()}},
+        {"backend": FakeBackend()},
+    ]
+    for option in options:
+        with pytest.raises(InputError):
+            detector(keys, encoder=encoder, **option)
+
+
+def test_a_fixed_threshold_is_for_one_key() -> None:
+    encoder = FakeEncoder()
+    keys = [new_key(encoder, method="hamming", bits=bits) for bits in (8, 10)]
+    assert isinstance(detector(keys, encoder=encoder), DetectorGroup)
+    with pytest.raises(InputError):
+        detector(keys, encoder=encoder, threshold=0.5)
 
 
 def test_a_worker_builds_its_own_detector(tmp_path: Path) -> None:

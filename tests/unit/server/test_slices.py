@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from hammingmark.assembly.detection import detector, detector_of_all
+from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import new_key
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
@@ -34,7 +34,7 @@ def detectors() -> dict[str, Detector | DetectorGroup]:
         "labels of tokens": detector(
             [synthid.derive(each) for each in labels], tokenizer=FakeTokenizer()
         ),
-        "all": detector_of_all([hamming, bilinear], encoders=lambda name: ENCODER),
+        "all": detector([hamming, bilinear], encoders=lambda name: ENCODER),
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hammingmark.assembly.detection import detector_of_all
+from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import method_of
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
@@ -160,9 +160,7 @@ class Detection:
     ) -> Detector | DetectorGroup:
         def make() -> Detector | DetectorGroup:
             parts = self._parts
-            return detector_of_all(
-                keys, edits=edits, encoders=parts.encoder, tokenizers=parts.tokenizer
-            )
+            return detector(keys, edits=edits, encoders=parts.encoder, tokenizers=parts.tokenizer)
 
         if len(keys) > _MOST_REMEMBERED:
             return replace(make(), level=level)

@@ -10,7 +10,7 @@ import numpy as np
 
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
-from hammingmark.detection.reader import ContextReader, SentenceReader
+from hammingmark.detection.reader import ContextReader, SentenceReader, TextReader
 from hammingmark.detection.search import RankedKeys
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Encoder, FloatArray
@@ -72,17 +72,21 @@ def with_pauses(
     detector: Detector | DetectorGroup, pause: Callable[[], None]
 ) -> Detector | DetectorGroup:
     """A detector that gives the same verdicts, and calls ``pause`` while it works on them."""
-    if isinstance(detector, DetectorGroup):
-        return replace(
-            detector, detectors=tuple(_paused(each, pause) for each in detector.detectors)
-        )
-    return _paused(detector, pause)
+    if not isinstance(detector, DetectorGroup):
+        return _paused(detector, pause, {})
+    readers: dict[int, TextReader] = {}
+    paused = tuple(_paused(each, pause, readers) for each in detector.detectors)
+    return replace(detector, detectors=paused)
 
 
-def _paused(detector: Detector, pause: Callable[[], None]) -> Detector:
+def _paused(
+    detector: Detector, pause: Callable[[], None], readers: dict[int, TextReader]
+) -> Detector:
+    """One detector; readers that several share stay shared, by the id of what they were."""
     reader, search = detector.reader, detector.search
     if isinstance(reader, (SentenceReader, ContextReader)):
-        reader = replace(reader, encoder=PausingEncoder(reader.encoder, pause))
+        encoder = PausingEncoder(reader.encoder, pause)
+        reader = readers.setdefault(id(reader), replace(reader, encoder=encoder))
     if isinstance(search, RankedKeys):
         search = replace(search, keys=PausingKeys(search.keys, pause))
     return replace(detector, reader=reader, search=search, pause=pause)
