@@ -24,7 +24,6 @@ from hammingmark.detection.reader import (
     TextReader,
     TokenReader,
 )
-from hammingmark.detection.resampling import SamplingReader
 from hammingmark.detection.search import EveryKey, KeySearch, RankedKeys
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keys.config import EMBEDDING, PARTS, MethodConfig, TokenConfig, TokenizerId
@@ -278,6 +277,8 @@ class _Parts:
         splitter = self.splitter or splitter_of(key)
         if scorer is None or self.backend is None:
             return SentenceReader(splitter, encoder, edits=self.edits)
+        from hammingmark.detection.resampling import SamplingReader  # which draws, and takes long
+
         backend = self.backend
         model = shared_backend(backend) if isinstance(backend, str) else backend
         return SamplingReader(splitter, encoder, model, scorer.samples)

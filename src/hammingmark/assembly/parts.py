@@ -115,8 +115,15 @@ def known_parameters(
         given: parameters, of which the names of other parts matter here.
     """
     part = registry.find(room, resolved.name)
-    known = parameters_of(part)
-    for name, inner_room, value in list(_nested(known, {**_defaults(part, known), **given})):
+    return _with_nested(part, parameters_of(part), given)
+
+
+def _with_nested(
+    part: Any, own: Mapping[str, Parameter], given: Mapping[str, object]
+) -> dict[str, Parameter]:
+    """A part's own parameters, and behind a dot those of the parts that it is given by name."""
+    known = dict(own)
+    for name, inner_room, value in _nested(own, {**_defaults(part, own), **given}):
         inner = resolve(inner_room, value)
         for other, its in known_parameters(inner_room, inner, _behind(name, given)).items():
             known[f"{name}.{other}"] = replace(its, name=f"{name}.{other}")
@@ -131,6 +138,18 @@ def check(room: str, text: str, parameters: Mapping[str, object]) -> None:
     """
     resolved = resolve(room, text)
     part = registry.find(room, resolved.name)
+    _check(room, text, resolved, part, parameters_of(part), parameters)
+
+
+def _check(
+    room: str,
+    text: str,
+    resolved: Resolved,
+    part: Any,
+    known: Mapping[str, Parameter],
+    parameters: Mapping[str, object],
+) -> None:
+    """The same of a part that has been found."""
     ours = part.__module__.startswith("hammingmark.")
     extra = getattr(part, "extra", "attacks" if room == "attacks" else "")
     require_libraries(
@@ -139,7 +158,6 @@ def check(room: str, text: str, parameters: Mapping[str, object]) -> None:
         get=f"hammingmark[{extra}]" if ours and extra else "",
         error=_ERRORS.get(room, BackendError),
     )
-    known = parameters_of(part)
     for name, inner_room, value in _nested(known, {**_defaults(part, known), **parameters}):
         check(inner_room, value, _behind(name, parameters))
 
@@ -170,14 +188,14 @@ def build(
         HammingMarkError: a library is missing; then nothing has been fetched.
     """
     parameters = parameters or {}
-    check(room, text, parameters)
-    store = store or model_store()
-    keep_offline(store)
     resolved = resolve(room, text)
     part = registry.find(room, resolved.name)
     known = parameters_of(part)
+    _check(room, text, resolved, part, known, parameters)
+    store = store or model_store()
+    keep_offline(store)
     given = read_parameters(
-        known_parameters(room, resolved, parameters),
+        _with_nested(part, known, parameters),
         parameters,
         of=f"the {KINDS[room]} {resolved.name!r}",
     )
@@ -223,10 +241,17 @@ def resolve(room: str, text: str) -> Resolved:
         InputError: there is none.
         UnknownName: likewise, with the nearest name that there is.
     """
-    from hammingmark.assembly.resolvers import RESOLVERS
+    # Rooms whose parts have short forms beside their registered names; these modules use this one.
+    from hammingmark.assembly.backends import resolve_backend, resolve_tokenizer
+    from hammingmark.assembly.encoders import resolve_encoder
 
-    if room in RESOLVERS:
-        return RESOLVERS[room](text)
+    short_forms = {
+        "encoders": resolve_encoder,
+        "backends": resolve_backend,
+        "tokenizers": resolve_tokenizer,
+    }
+    if room in short_forms:
+        return short_forms[room](text)
     found = resolve_name(room, text)
     if found is None:
         registry.find(room, text)  # says which name is near

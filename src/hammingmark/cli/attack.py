@@ -33,7 +33,7 @@ from hammingmark.cli.options import (
     splitter_option,
 )
 from hammingmark.cli.outputs import check_output, is_stream, write_output
-from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.cli.progress import counting, fetch_encoder, shown_progress
 from hammingmark.errors import InputError
 from hammingmark.evaluation.rows import Row, append, fingerprint, read_done
 from hammingmark.keys.parameters import (
@@ -274,8 +274,6 @@ def _recorded(known: Mapping[str, Parameter], given: Mapping[str, object]) -> di
 
 
 def _load(name: str, *, splitter: Splitter, given: Mapping[str, object]) -> Attack:
-    from hammingmark.cli.models import shown_progress
-
     with shown_progress() as report:
         return load_attack(
             name, splitter=splitter, parameters=given, store=model_store(progress=report)

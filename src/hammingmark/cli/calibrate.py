@@ -14,11 +14,10 @@ from hammingmark._version import __version__
 from hammingmark.assembly.detection import calibrate_key
 from hammingmark.assembly.keys import load_key, splitter_of
 from hammingmark.cli.completion import key_names
-from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import read_texts
 from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
 from hammingmark.cli.outputs import check_output, is_stdout, write_output
-from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.cli.progress import CountedEncoder, counting, fetch_encoder
 from hammingmark.keys.config import EMBEDDING, ContextConfig
 from hammingmark.report import counted
 from hammingmark.stats.calibration import Calibration

@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from hammingmark.assembly.environment import model_store
 from hammingmark.cli.outputs import echo_table
+from hammingmark.cli.progress import describe, shown_progress
 from hammingmark.errors import ModelUnavailable
 from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find
 from hammingmark.models.entries import Model
-from hammingmark.models.store import ModelStore, Progress, Report
+from hammingmark.models.store import ModelStore
 
 DEFAULT_PAIR = (DEFAULT_ENCODER, DEFAULT_GENERATOR)
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _names = click.argument("names", nargs=-1, metavar="[NAME]...")
-
-
-@contextmanager
-def shown_progress() -> Iterator[Report]:
-    """A report for :class:`ModelStore`: a bar on a terminal, otherwise one line."""
-    if not sys.stderr.isatty():
-        yield _say
-        return
-    with _bar() as report:
-        yield report
-
-
-def describe(size: int) -> str:
-    """Bytes for a person: ``91 MB``."""
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
 
 
 @click.group()
@@ -160,45 +145,3 @@ def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     echo_table(table)
-
-
-def _sentence(event: Progress) -> str | None:
-    name = event.model.name
-    if event.stage == "waiting":
-        return f"Waiting: another process is pulling {name}."
-    if event.stage == "started":
-        size, licence = describe(event.total), event.model.licence
-        return f"Pulling {name} ({size}, {licence}) into {event.folder}; this happens once."
-    return None
-
-
-def _say(event: Progress) -> None:
-    if sentence := _sentence(event):
-        click.echo(sentence, err=True)
-
-
-@contextmanager
-def _bar() -> Iterator[Report]:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True)) as bar:
-        tasks: dict[str, Any] = {}
-
-        def report(event: Progress) -> None:
-            name = event.model.name
-            if sentence := _sentence(event):
-                bar.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-            if event.stage == "started":
-                tasks[name] = bar.add_task(name, total=event.total)
-            elif event.stage in {"downloading", "done"}:
-                bar.update(tasks[name], completed=event.done, total=event.total)
-
-        yield report

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from hammingmark.artifacts.profile import EncoderProfile, save_profile
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.assembly.profiles import check_libraries, fit_profile
-from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import read_texts
 from hammingmark.cli.options import (
     at_least,
@@ -24,7 +23,7 @@ from hammingmark.cli.options import (
     splitter_option,
 )
 from hammingmark.cli.outputs import check_output, is_stdout, write_output
-from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.cli.progress import CountedEncoder, counting, fetch_encoder
 from hammingmark.models.catalogue import DEFAULT_ENCODER
 from hammingmark.report import counted
 

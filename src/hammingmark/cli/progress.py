@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import click
+import numpy as np
 
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.environment import model_store
-from hammingmark.protocols import Backend, Encoder
+from hammingmark.models.store import Progress, Report
+from hammingmark.protocols import Backend, Encoder, FloatArray
 
 EVERY = 30.0
 """Seconds between two lines where there is no terminal to show a running count on."""
 
+_SLICE = 128  # sentences; encoders batch them further by themselves
+
 
 def fetch_encoder(spec: str) -> Encoder:
     """An encoder by what a user types; a first use pulls its files and says so."""
-    from hammingmark.cli.models import shown_progress
-
     with shown_progress() as report:
         return load_encoder(spec, store=model_store(progress=report))
 
@@ -34,10 +36,48 @@ def fetch_backend(spec: str, **options: Any) -> Backend:
         spec: the model.
         options: further arguments of `load_backend`.
     """
-    from hammingmark.cli.models import shown_progress
-
     with shown_progress() as report:
         return load_backend(spec, store=model_store(progress=report), **options)
+
+
+@contextmanager
+def shown_progress() -> Iterator[Report]:
+    """A report for :class:`ModelStore`: a bar on a terminal, otherwise one line."""
+    if not sys.stderr.isatty():
+        yield _say
+        return
+    with _bar() as report:
+        yield report
+
+
+def describe(size: int) -> str:
+    """Bytes for a person: ``91 MB``."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
+
+
+class CountedEncoder:
+    """Embeds as another encoder does, slice by slice, and reports each slice.
+
+    Args:
+        encoder: the one that does the work.
+        tick: called with the number of sentences that were embedded since the last call.
+    """
+
+    def __init__(self, encoder: Encoder, tick: Callable[[int], None]) -> None:
+        self.name: str = encoder.name
+        self.dimension: int = encoder.dimension
+        self.fingerprint: str = encoder.fingerprint
+        self._encoder = encoder
+        self._tick = tick
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        """Embed n sentences: (n, d)."""
+        rows = []
+        for start in range(0, len(sentences), _SLICE):
+            some = sentences[start : start + _SLICE]
+            rows.append(self._encoder.encode(some))
+            self._tick(len(some))
+        return np.concatenate(rows) if rows else self._encoder.encode([])
 
 
 @contextmanager
@@ -61,7 +101,8 @@ def counting(
         yield lambda steps: None
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
         SpinnerColumn(),
@@ -69,7 +110,7 @@ def counting(
         TextColumn("{task.completed:.0f}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda steps: bar.advance(task, steps)
 
@@ -85,10 +126,11 @@ def waiting(what: str) -> Iterator[None]:
         yield
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         bar.add_task(what, total=None)
         yield
 
@@ -106,3 +148,45 @@ def _lines(what: str, every: float) -> Callable[[int], None]:
             click.echo(f"{done:,} {what} after {now - began:.0f} s", err=True)
 
     return advance
+
+
+def _sentence(event: Progress) -> str | None:
+    name = event.model.name
+    if event.stage == "waiting":
+        return f"Waiting: another process is pulling {name}."
+    if event.stage == "started":
+        size, licence = describe(event.total), event.model.licence
+        return f"Pulling {name} ({size}, {licence}) into {event.folder}; this happens once."
+    return None
+
+
+def _say(event: Progress) -> None:
+    if sentence := _sentence(event):
+        click.echo(sentence, err=True)
+
+
+@contextmanager
+def _bar() -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        tasks: dict[str, Any] = {}
+
+        def report(event: Progress) -> None:
+            name = event.model.name
+            if sentence := _sentence(event):
+                bar.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+            if event.stage == "started":
+                tasks[name] = bar.add_task(name, total=event.total)
+            elif event.stage in {"downloading", "done"}:
+                bar.update(tasks[name], completed=event.done, total=event.total)
+
+        yield report

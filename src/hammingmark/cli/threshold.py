@@ -9,7 +9,6 @@ from collections.abc import Callable
 import click
 
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.cli.counted import CountedEncoder
 from hammingmark.cli.inputs import read_texts
 from hammingmark.cli.options import (
     at_least,
@@ -18,7 +17,7 @@ from hammingmark.cli.options import (
     seed_option,
     splitter_option,
 )
-from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
+from hammingmark.cli.progress import CountedEncoder, counting, fetch_backend, fetch_encoder
 from hammingmark.errors import InputError
 from hammingmark.evaluation.natural import NaturalMatch, natural_candidates, natural_match
 from hammingmark.models.catalogue import DEFAULT_ENCODER

@@ -18,11 +18,11 @@ import hashlib
 import hmac
 import secrets
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import count
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ SCHEME = 2
 """Of key files; those of scheme 1 know one method only. The numbers are the same in both."""
 SECRET_BYTES = 32
 _DOMAIN = b"hammingmark/1\x00"
+
+Expansion = TypeVar("Expansion")
 
 
 class Secret:
@@ -145,6 +147,9 @@ class WatermarkKey:
     successor: str | None = None
     parent: str | None = None
     label: str | None = None
+    _expanded: dict[Callable[..., Any], Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __repr__(self) -> str:
         return f"WatermarkKey({self.id!r}, method={self.config.method!r})"
@@ -153,6 +158,16 @@ class WatermarkKey:
     def id(self) -> str:
         """A public name derived from the secret, which reveals nothing about it."""
         return "hm-" + self.secret.stream("id", 6).hex()
+
+    def expand_once(self, expand: Callable[[WatermarkKey], Expansion]) -> Expansion:
+        """What a function of a method makes of this key, made once and kept as long as the key.
+
+        What is kept is as secret as the key, and is not to be changed.
+        """
+        if expand not in self._expanded:
+            self._expanded[expand] = expand(self)
+        expansion: Expansion = self._expanded[expand]
+        return expansion
 
     def derive(self, label: str) -> WatermarkKey:
         """A key of its own for a label such as a date, a customer or a document.

@@ -166,8 +166,8 @@ def _known_fields(data: dict[str, Any]) -> dict[str, Any]:
     kept = {
         name: value if name in _FIELDS or _is_parameter(value) else None
         for name, value in data.items()
+        if name != "secret"
     }
-    kept.pop("secret", None)
     return {**kept, "secret": _secret_of(data)} if "secret" in data else kept
 
 

@@ -70,9 +70,7 @@ class RandomCode:
         assert isinstance(key.config, RandomCodeConfig)
         self.key = key
         self.config = config = key.config
-        width = config.encoder.dimension
-        self._planes = key.secret.normals("planes", config.m * width).reshape(config.m, width)
-        self._valid = random_masks(key.secret.uniforms("codes", 2**config.m), config.codes)
+        self._planes, self._valid = key.expand_once(planes_and_codes_of)
         self._references = ReferenceKeys(key.secret, bits=config.m)
 
     @classmethod
@@ -133,3 +131,12 @@ class RandomCode:
 def codes_of(projections: NDArray[np.float32]) -> NDArray[np.int64]:
     """The number whose bits are 1[R e >= 0]: (..., m) to (...)."""
     return bits_to_numbers(projections >= 0)
+
+
+def planes_and_codes_of(key: WatermarkKey) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """The secret hyperplanes of a key, (m, d), and which codes are valid, (2^m,)."""
+    config = key.config
+    assert isinstance(config, RandomCodeConfig)
+    width = config.encoder.dimension
+    planes = key.secret.normals("planes", config.m * width).reshape(config.m, width)
+    return planes, random_masks(key.secret.uniforms("codes", 2**config.m), config.codes)

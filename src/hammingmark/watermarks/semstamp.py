@@ -106,17 +106,7 @@ class SemStamp:
         self.key = key
         self.config = config = key.config
         self._is_published = config.constants == "published"
-        regions, width = 2**config.d, config.encoder.dimension
-        if self._is_published:
-            generator = np.random.RandomState(PUBLISHED_SEED)
-            self._planes = generator.randn(config.d, width).astype(np.float32)
-            self._masks = np.zeros((regions, regions), np.bool_)
-            for region, valid in enumerate(PUBLISHED_MASKS):
-                self._masks[region, list(valid)] = True
-        else:
-            self._planes = key.secret.normals("planes", config.d * width).reshape(config.d, width)
-            uniforms = key.secret.uniforms("masks", regions * regions)
-            self._masks = random_masks(uniforms.reshape(regions, regions), config.valid)
+        self._planes, self._masks = key.expand_once(planes_and_masks_of)
         lengths = np.sqrt((self._planes.astype(np.float64) ** 2).sum(axis=1))
         self._least = (config.margin * lengths).astype(np.float32)
         self._references = ReferenceKeys(key.secret, bits=config.d)
@@ -188,3 +178,20 @@ class SemStamp:
 def signatures(projections: NDArray[np.float32]) -> NDArray[np.int64]:
     """The number of a region: (..., d) to (...)."""
     return bits_to_numbers(projections > 0)
+
+
+def planes_and_masks_of(key: WatermarkKey) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """The hyperplanes of a key, (d, width), and the valid regions after each, (2^d, 2^d)."""
+    config = key.config
+    assert isinstance(config, SemStampConfig)
+    regions, width = 2**config.d, config.encoder.dimension
+    if config.constants == "published":
+        generator = np.random.RandomState(PUBLISHED_SEED)
+        planes = generator.randn(config.d, width).astype(np.float32)
+        masks = np.zeros((regions, regions), np.bool_)
+        for region, valid in enumerate(PUBLISHED_MASKS):
+            masks[region, list(valid)] = True
+        return planes, masks
+    planes = key.secret.normals("planes", config.d * width).reshape(config.d, width)
+    uniforms = key.secret.uniforms("masks", regions * regions)
+    return planes, random_masks(uniforms.reshape(regions, regions), config.valid)

@@ -173,10 +173,10 @@ class SIR:
             values = apply_network(embeddings, self._network.layers)
         return -balanced_signs(values)
 
-    @cached_property
+    @property
     def dimensions(self) -> NDArray[np.int64]:
         """The dimension of each token, (V,)."""
-        return dimensions_of(self.key)
+        return self.key.expand_once(dimensions_of)
 
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
         """Logits (B, k) with the bias of each text's context, none where it has none yet."""

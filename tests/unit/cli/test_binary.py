@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hammingmark.cli.binary import recognise
-from hammingmark.cli.inputs import read_sources, read_text
+from hammingmark.cli.inputs import read_sources, read_text, recognise
 from hammingmark.errors import InputError
 
 

@@ -13,7 +13,7 @@ from tests.unit.cli.conftest import Run
 from hammingmark.cli import calibrate as calibrate_module
 from hammingmark.cli import keys as keys_module
 from hammingmark.cli import threshold as threshold_module
-from hammingmark.cli.counted import CountedEncoder
+from hammingmark.cli.progress import CountedEncoder
 from hammingmark.testing import FakeEncoder
 
 ROWS = [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import new_key
@@ -14,10 +17,13 @@ from hammingmark.detection.group import DetectorGroup, rank
 from hammingmark.errors import InputError
 from hammingmark.generation.generate import GenerationConfig, Writer
 from hammingmark.keys.key import Secret, WatermarkKey
-from hammingmark.protocols import Splitter
+from hammingmark.protocols import FloatArray, Splitter
 from hammingmark.records import Evidence, Passage, Prompt, Verdict
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.fakes import paragraph
+from hammingmark.watermarks.bilinear import scored_text
+from hammingmark.watermarks.bilinear.importance import ImportanceNull
+from hammingmark.watermarks.bilinear.marked_scores import MarkedScores
 from hammingmark.watermarks.hamming import HammingMark
 
 ENCODER = FakeEncoder()
@@ -156,3 +162,33 @@ def test_what_nobody_waits_for_is_refused() -> None:
         many.judge(paragraph(Random(1)))
     computed = replace(detector(key(1, "bilinear"), encoder=ENCODER, level=1e-6), among=300)
     assert computed.judge(paragraph(Random(1))).keys == 300
+
+
+def test_a_secret_is_expanded_once_and_a_text_is_read_and_tested_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expanded: Counter[str] = Counter()
+    normals, encode = Secret.normals, FakeEncoder.encode
+
+    def counted(secret: Secret, label: str, size: int, *, index: int = 0) -> NDArray[np.float32]:
+        expanded[label] += 1
+        return normals(secret, label, size, index=index)
+
+    def embed(encoder: FakeEncoder, sentences: Sequence[str]) -> FloatArray:
+        expanded["texts"] += 1
+        return encode(encoder, sentences)
+
+    class CountedNull(ImportanceNull):
+        def __init__(self, sections: list[MarkedScores], secret: Secret) -> None:
+            expanded["tests"] += 1
+            super().__init__(sections, secret)
+
+    monkeypatch.setattr(Secret, "normals", counted)
+    monkeypatch.setattr(FakeEncoder, "encode", embed)
+    monkeypatch.setattr(scored_text, "ImportanceNull", CountedNull)
+    own, other = key(1, "bilinear"), key(2, "bilinear", rank=16)
+    text = paragraph(Random(1))
+    assert detector(own, encoder=ENCODER).judge(text).p_value is not None
+    assert expanded == {"bilinear": 1, "beginning": 1, "texts": 1, "tests": 1}
+    assert detector([own, other], encoder=ENCODER).judge(text).keys == 2
+    assert expanded == {"bilinear": 2, "beginning": 2, "texts": 2, "tests": 3}

@@ -1,9 +1,12 @@
 """The secret and the numbers that come from it."""
 
 import copy
+import gc
 import hashlib
 import pickle
 import traceback
+import weakref
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -214,3 +217,25 @@ def test_rotation_keeps_the_rule_and_changes_the_secret() -> None:
     assert retired.successor == fresh.id
     assert retired.retired is not None
     assert fresh.retired is None
+
+
+def test_what_a_method_makes_of_a_key_is_made_once_and_dropped_with_the_key() -> None:
+    made: list[WatermarkKey] = []
+
+    def expand(key: WatermarkKey) -> list[float]:
+        made.append(key)
+        return [0.1234567]
+
+    own = key()
+    assert own.expand_once(expand) is own.expand_once(expand)
+    assert made == [own]
+    assert "0.1234567" not in repr(own)
+    assert own == replace(own)
+    assert hash(own) == hash(replace(own))
+    assert own.derive("a").expand_once(expand) is not own.expand_once(expand)
+    assert len(made) == 2
+    kept = weakref.ref(own.expand_once(planes_of))
+    made.clear()
+    del own
+    gc.collect()
+    assert kept() is None

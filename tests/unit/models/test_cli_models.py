@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hammingmark.cli import models as cli
+from hammingmark.cli import progress
 from hammingmark.errors import HammingMarkError, ModelUnavailable, UnknownModel
 
 
@@ -82,10 +83,10 @@ def test_an_unknown_name_is_our_own_error(run: Any, command: str) -> None:
 
 
 def test_a_bar_is_drawn_without_trouble(bench: Any) -> None:
-    with cli._bar() as report:
+    with progress._bar() as report:
         bench.store(bench.toy(), progress=report).pull("toy")
 
 
 @pytest.mark.parametrize(("size", "said"), [(5, "1 MB"), (91e6, "91 MB"), (1.117e9, "1.12 GB")])
 def test_sizes_are_for_people(size: int, said: str) -> None:
-    assert cli.describe(size) == said
+    assert progress.describe(size) == said

@@ -160,7 +160,7 @@ class ChannelMark:
         self.key = key
         self.config = key.config
         self.pool = key.config.N
-        self.channels = Channels(key.secret, key.config)
+        self.channels = key.expand_once(channels_of)
         self._place = 0
 
     def at(self: Mark, place: int) -> Mark:
@@ -168,6 +168,12 @@ class ChannelMark:
         view = copy(self)
         view._place = place
         return view
+
+
+def channels_of(key: WatermarkKey) -> Channels:
+    """The channels of a key."""
+    assert isinstance(key.config, ChannelConfig)
+    return Channels(key.secret, key.config)
 
 
 def orthonormal(rows: DoubleArray) -> NDArray[np.float32]:

@@ -57,8 +57,8 @@ class BilinearMark:
         self.config = key.config
         self.histories = tuple(histories)
         self.references = references or ReferenceKeys(key.secret, bits=self.config.rank)
-        self._before, self._after = matrices_of(key)
-        self._beginning = beginning_of(key)
+        self._before, self._after = key.expand_once(matrices_of)
+        self._beginning = key.expand_once(beginning_of)
 
     @classmethod
     def examples(cls, encoder: EncoderId) -> Mapping[str, BilinearConfig]:

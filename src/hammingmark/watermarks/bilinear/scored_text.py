@@ -64,11 +64,15 @@ class BilinearText:
             None,
             threshold,
             rests_on=1,
-            sums={"likelihood": float(self.test("likelihood").own.sum())},
+            sums={"likelihood": float(self._test.own.sum())},
         )
 
     def test(self, statistic: str) -> TextTest:
         """The test over all keys, exact given R."""
+        return self._test
+
+    @cached_property
+    def _test(self) -> TextTest:
         null = ImportanceNull([scores for scores, _ in self._sections], self._mark.key.secret)
         own = np.concatenate(
             [scores.log_ratios(part[:, None])[:, 0] for scores, part in self._sections]

@@ -51,7 +51,7 @@ class HammingMark:
             config.softness,
             config.residual,
         )
-        self.planes = planes_of(key)
+        self.planes = key.expand_once(planes_of)
         self.references = references or ReferenceKeys(key.secret, bits=config.bits)
 
     @classmethod

@@ -65,7 +65,7 @@ class SynthIDMark:
         # Contexts that come again are marked again where the distribution may change.
         self._history = 0 if config.mode == "distortionary" else config.context_history_size
         self.width = config.context + self._history
-        self._hash = GValueHash.of(depth_keys(key), config.hashing)
+        self._hash = GValueHash.of(key.expand_once(depth_keys), config.hashing)
         # Recorded graphs remember addresses, so what they read stays.
         self._on: dict[torch.device, GValueHash] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hammingmark.text.english import is_english
+from hammingmark.cli.detect import is_english
 
 FOREIGN = {
     "German": "Der Hund lief über die Straße und sah die Katze, die auf dem Dach saß. Er war sehr "
