@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.encoders.common_directions import CommonDirections
+from hammingmark.encoders.vectors import CommonDirections
 from hammingmark.protocols import Encoder
 from research.training.rewrites import DATA, read_passages
 

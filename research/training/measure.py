@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hammingmark.encoders.common_directions import CommonDirections
+from hammingmark.encoders.vectors import CommonDirections
 from research.training.directions import fit
 from research.training.encoder import SentenceEncoder
 from research.training.forecast import candidates, evidence, threshold_of

@@ -13,8 +13,8 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.encoders.onnx import OnnxEncoder
-from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.sbert import SbertEncoder
+from hammingmark.encoders.vectors import unit_rows
 from hammingmark.protocols import Encoder, FloatArray
 from hammingmark.text.sentencex import SentencexSplitter
 

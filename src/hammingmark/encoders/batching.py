@@ -1,4 +1,4 @@
-"""Sentences to batches of like length, and back to the order they came in."""
+"""Sentences as a model takes them: checked, in batches of like length, and back in their order."""
 
 from __future__ import annotations
 
@@ -6,10 +6,35 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from hammingmark.errors import InputError
 from hammingmark.protocols import FloatArray
+
+MAX_CHARACTERS = 16_384
+"""A longer sentence is cut here: tokenizers slow down long before, and no model reads so far."""
 
 Progress = Callable[[int], None]
 """Told after each batch how many more sentences are done."""
+
+
+def prepare(sentences: Sequence[str], *, prefix: str = "") -> list[str]:
+    """Check n sentences, cut the overlong ones and put the model's prefix before each.
+
+    Raises:
+        InputError: for a bare string, or an item that is none.
+    """
+    if isinstance(sentences, str):
+        raise InputError("encode takes a list of sentences, not one string. Write [sentence].")
+    for index, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise InputError(f"Sentence {index} is a {type(sentence).__name__}, not a string.")
+    return [prefix + _encodable(sentence[:MAX_CHARACTERS]) for sentence in sentences]
+
+
+def _encodable(sentence: str) -> str:
+    """Replace each half of a surrogate pair, which UTF-8 has no bytes for, by U+FFFD."""
+    if sentence.isascii():
+        return sentence
+    return sentence.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def plan(lengths: Sequence[int], *, max_tokens: int, max_size: int) -> list[list[int]]:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from hammingmark.encoders.common_directions import FILE, CommonDirections, load_common
-from hammingmark.encoders.fingerprint import fingerprint, known_or_hashed
-from hammingmark.encoders.pooling import unit_rows
-from hammingmark.encoders.prepare import MAX_CHARACTERS
+from hammingmark.encoders.batching import MAX_CHARACTERS
+from hammingmark.encoders.files import fingerprint, known_or_hashed
+from hammingmark.encoders.vectors import FILE, CommonDirections, load_common, unit_rows
 from hammingmark.lazy import Lazy
 from hammingmark.protocols import FloatArray
 

@@ -15,11 +15,10 @@ from typing import Any, Literal
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
-from hammingmark.encoders.batching import Progress, plan, run_batches
+from hammingmark.encoders.batching import Progress, plan, prepare, run_batches
+from hammingmark.encoders.files import load_tokenizer
 from hammingmark.encoders.local import LocalEncoder
-from hammingmark.encoders.pooling import cls_pool, mean_pool
-from hammingmark.encoders.prepare import prepare
-from hammingmark.encoders.tokens import load_tokenizer
+from hammingmark.encoders.vectors import cls_pool, mean_pool
 from hammingmark.errors import EncoderError, InputError
 from hammingmark.protocols import FloatArray
 

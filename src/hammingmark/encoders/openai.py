@@ -9,10 +9,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from hammingmark.encoders.batching import Progress, run_batches
-from hammingmark.encoders.fingerprint import fingerprint
-from hammingmark.encoders.pooling import unit_rows
-from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
+from hammingmark.encoders.batching import MAX_CHARACTERS, Progress, prepare, run_batches
+from hammingmark.encoders.files import fingerprint
+from hammingmark.encoders.vectors import unit_rows
 from hammingmark.errors import EncoderError, InputError
 from hammingmark.http.client import Endpoint
 from hammingmark.protocols import FloatArray

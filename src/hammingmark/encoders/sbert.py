@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hammingmark.encoders.batching import Progress
-from hammingmark.encoders.fingerprint import fingerprint
-from hammingmark.encoders.pooling import unit_rows
-from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
+from hammingmark.encoders.batching import MAX_CHARACTERS, Progress, prepare
+from hammingmark.encoders.files import fingerprint
+from hammingmark.encoders.vectors import unit_rows
 from hammingmark.errors import EncoderError
 from hammingmark.lazy import Lazy
 from hammingmark.protocols import FloatArray

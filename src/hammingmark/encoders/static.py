@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from hammingmark.encoders.batching import Progress, plan, run_batches
+from hammingmark.encoders.batching import Progress, plan, prepare, run_batches
+from hammingmark.encoders.files import load_tokenizer
 from hammingmark.encoders.local import LocalEncoder
-from hammingmark.encoders.prepare import prepare
-from hammingmark.encoders.tokens import load_tokenizer
 from hammingmark.errors import EncoderError
 from hammingmark.protocols import FloatArray
 

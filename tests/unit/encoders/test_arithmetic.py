@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hammingmark.encoders.batching import plan, run_batches
-from hammingmark.encoders.fingerprint import file_hash, fingerprint, known_or_hashed
-from hammingmark.encoders.pooling import cls_pool, mean_pool, unit_rows
-from hammingmark.encoders.prepare import MAX_CHARACTERS, prepare
+from hammingmark.encoders.batching import MAX_CHARACTERS, plan, prepare, run_batches
+from hammingmark.encoders.files import file_hash, fingerprint, known_or_hashed
+from hammingmark.encoders.vectors import cls_pool, mean_pool, unit_rows
 from hammingmark.errors import EncoderError, InputError
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from hammingmark.encoders.common_directions import FILE, CommonDirections, load_common
 from hammingmark.encoders.onnx import OnnxEncoder
 from hammingmark.encoders.static import StaticEncoder
+from hammingmark.encoders.vectors import FILE, CommonDirections, load_common
 from hammingmark.errors import EncoderError
 
 SENTENCES = ["the cat sat", "dog", "the dog ran the mat", "ran ran mat"]

@@ -11,9 +11,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from hammingmark.encoders.onnx import OnnxEncoder, _uninterrupted
-from hammingmark.encoders.pooling import unit_rows
 from hammingmark.encoders.sbert import SbertEncoder
 from hammingmark.encoders.static import StaticEncoder
+from hammingmark.encoders.vectors import unit_rows
 from hammingmark.errors import EncoderError, InputError
 from hammingmark.protocols import Encoder
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hammingmark.encoders.openai import OpenAIEncoder
-from hammingmark.encoders.pooling import unit_rows
+from hammingmark.encoders.vectors import unit_rows
 from hammingmark.errors import EncoderError, FailureKind, InputError
 from hammingmark.protocols import Encoder
 

@@ -1,4 +1,4 @@
-"""What an encoder is, as one hash: two encoders that could disagree never share it."""
+"""The files of an encoder: its tokenizer, and the hash by which two encoders are told apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,36 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from hammingmark.errors import EncoderError
+
+
+def load_tokenizer(folder: Path, *, max_tokens: int) -> Tokenizer:
+    """Read ``tokenizer.json``, ignoring the padding and truncation it may ask for.
+
+    Args:
+        folder: where the file lies.
+        max_tokens: a longer sentence is cut here.
+
+    Raises:
+        EncoderError: if the file is absent or no tokenizer.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise EncoderError(
+            f"No tokenizer.json in {folder}. Point at the folder that holds it, or fetch the "
+            "model again."
+        )
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises a bare Exception
+        raise EncoderError(
+            f"The file {path} is no tokenizer: {error}. Fetch the model again."
+        ) from error
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_tokens)
+    return tokenizer
 
 
 def fingerprint(parts: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What all sentences have in common, taken off their embeddings.
+"""Token vectors to embeddings of length one, without what all sentences have in common.
 
 The sentences of a text share directions: those of their language, their genre, their topic. Of a
 random form they see the same part, so that a key would find all of a genre's texts a little to its
@@ -11,18 +11,60 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from hammingmark.encoders.pooling import unit_rows
 from hammingmark.errors import EncoderError
 from hammingmark.protocols import FloatArray
 
 FILE = "common.safetensors"
 """In an encoder's folder: ``mean`` (d,) and ``directions`` (k, d)."""
+
+
+def mean_pool(hidden: FloatArray, mask: NDArray[np.integer[Any]]) -> FloatArray:
+    """Average the token vectors that the mask keeps.
+
+    Args:
+        hidden: (n, t, d).
+        mask: (n, t), 1 for a token and 0 for padding.
+
+    Returns:
+        (n, d); a row without tokens is zero.
+    """
+    weights = mask.astype(np.float32)[:, :, None]
+    total = (hidden * weights).sum(axis=1)
+    mean: FloatArray = total / np.maximum(weights.sum(axis=1), np.float32(1))
+    return mean
+
+
+def cls_pool(hidden: FloatArray) -> FloatArray:
+    """The first token's vector: (n, t, d) to (n, d)."""
+    return hidden[:, 0, :]
+
+
+def unit_rows(vectors: FloatArray) -> FloatArray:
+    """Scale each row of (n, d) to length one, as contiguous float32.
+
+    A row of zeros has no direction; it becomes the first axis, the same every time.
+
+    Raises:
+        EncoderError: if a value is not finite.
+    """
+    wide = np.array(vectors, dtype=np.float64)
+    if not np.isfinite(wide).all():
+        raise EncoderError(
+            "The encoder gave values that are not finite. Its weights are damaged, or in a "
+            "number format that this machine handles badly; try the float32 weights."
+        )
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    blank = norms[:, 0] == 0
+    wide[blank, :1] = 1.0
+    norms[blank] = 1.0
+    return np.ascontiguousarray(wide / norms, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
