@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hammingmark.errors import Failure
     from hammingmark.records import (
         Cost,
         Evidence,
@@ -114,10 +115,21 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
         "prompt_tokens": generation.prompt_tokens,
         "stopped": generation.stopped,
         "error": generation.error,
+        "failure": failure_to_dict(generation.failure) if generation.failure else None,
         "candidates_per_sentence": cost.candidates / sentences if by_sentence else None,
         "drawn_tokens_per_sentence": cost.drawn_tokens / sentences,
         "cost": cost_to_dict(cost),
         "steps": [step_to_dict(step) for step in generation.steps],
+    }
+
+
+def failure_to_dict(failure: Failure) -> dict[str, Any]:
+    """Why a model could not answer; the words of all of it are the generation's ``error``."""
+    return {
+        "kind": failure.kind,
+        "origin": failure.origin,
+        "status": failure.status,
+        "retry_after": failure.retry_after,
     }
 
 

@@ -151,7 +151,11 @@ def test_a_generation_is_as_its_schema_says() -> None:
         assert_valid(data, "generation-1")
         assert data["text"] == generation.text
         assert data["error"] == generation.error
+        assert (data["failure"] is None) is (generation is written)
         assert data["sentences"] == len(generation.sentences)
         assert data["cost"] == cost_to_dict(generation.cost)
         assert "".join(step["text"] for step in data["steps"]) == generation.text
         assert data["candidates_per_sentence"] is None
+    assert generation_to_dict(failed)["failure"] == {
+        "kind": "unavailable", "origin": "model", "status": 503, "retry_after": 2.0,
+    }  # fmt: skip
