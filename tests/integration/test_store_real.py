@@ -9,8 +9,9 @@ import pytest
 from hammingmark.errors import ModelUnavailable
 from hammingmark.models.catalogue import DEFAULT_ENCODER, find
 from hammingmark.models.entries import EncoderCard
-from hammingmark.models.sources import Wheel, WheelMember
 from hammingmark.models.store import ModelStore, Progress
+from hammingmark.models.transports.archives import WheelMember
+from hammingmark.models.transports.packages import Wheel
 
 pytestmark = pytest.mark.slow
 

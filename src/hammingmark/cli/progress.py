@@ -152,6 +152,8 @@ def _lines(what: str, every: float) -> Callable[[int], None]:
 
 def _sentence(event: Progress) -> str | None:
     name = event.model.name
+    if event.stage == "notice":
+        return event.notice
     if event.stage == "waiting":
         return f"Waiting: another process is pulling {name}."
     if event.stage == "started":

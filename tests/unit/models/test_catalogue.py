@@ -11,7 +11,8 @@ from hammingmark import registry
 from hammingmark.errors import UnknownModel
 from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR, find
 from hammingmark.models.entries import EncoderCard, GeneratorCard, Model
-from hammingmark.models.sources import HubFile, NpmPackage, packages
+from hammingmark.models.hub import HubFile
+from hammingmark.models.transports.packages import NpmPackage, Package
 
 
 @pytest.mark.parametrize("model", CATALOGUE.values(), ids=list(CATALOGUE))
@@ -25,10 +26,14 @@ class TestEntry:
             assert not file.name.startswith(("/", "."))
             assert ".." not in file.name
 
-    def test_packages_are_pinned_and_come_before_the_hub(self, model: Model) -> None:
+    def test_the_hub_comes_first_and_packages_are_pinned(self, model: Model) -> None:
         for file in model.files:
-            assert not isinstance(file.sources[0], HubFile)
-            for package in packages(file.sources[0]):
+            assert file.hub_file in (None, file.sources[0])
+            if file.hub_file is not None:
+                assert (file.hub_file.sha256, file.hub_file.size) == (file.sha256, file.size)
+            assert not isinstance(file.without_hub, HubFile)
+            for package in file.without_hub.downloads:
+                assert isinstance(package, Package)
                 sign = "@" if isinstance(package, NpmPackage) else "=="
                 assert re.fullmatch(rf"[a-z0-9-]+{sign}[0-9a-z.]+", package.requirement)
         assert model.download_size > 0
@@ -44,10 +49,18 @@ class TestEntry:
             assert model.card is None
 
 
-def test_the_docs_list_every_model() -> None:
+def test_the_docs_list_every_model_and_say_whether_a_hub_has_it() -> None:
     page = Path(__file__).parents[3] / "docs" / "models.md"
-    listed = re.findall(r"^\| `([\w-]+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert listed[: len(CATALOGUE)] == list(CATALOGUE)
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `")
+    ]
+    listed = [(row[0].split("`")[1], row[5]) for row in rows if len(row) == 7]
+    assert listed == [
+        (model.name, "yes" if all(file.hub_file for file in model.files) else "no")
+        for model in CATALOGUE.values()
+    ]
 
 
 def test_the_default_pair_is_there() -> None:

