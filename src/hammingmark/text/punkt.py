@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-
-import punkt
+from typing import TYPE_CHECKING, ClassVar
 
 from hammingmark.errors import InputError
 from hammingmark.records import Sentences
+from hammingmark.registry import require_libraries
 from hammingmark.text.cutting import split_with
 from hammingmark.text.restart import restarts_with
+
+if TYPE_CHECKING:
+    from punkt import PunktSentenceTokenizer
 
 LANGUAGES = {
     "cs": "czech",
@@ -40,18 +43,23 @@ LANGUAGES = {
 
 @dataclass(frozen=True)
 class PunktSplitter:
-    """Split with Punkt's trained models, as NLTK ships them.
+    """Split with Punkt's trained models, as NLTK ships them; needs the extra ``punkt``.
 
     Args:
         language: a two-letter code, one of ``LANGUAGES``.
 
     Raises:
-        InputError: for a language without a model.
+        InputError: for a language without a model, or if the library is not installed.
     """
 
     language: str = "en"
+    libraries: ClassVar[tuple[str, ...]] = ("punkt",)
+    extra: ClassVar[str] = "punkt"
 
     def __post_init__(self) -> None:
+        require_libraries(
+            self.libraries, part="This splitter", get="hammingmark[punkt]", error=InputError
+        )
         if self.language not in LANGUAGES:
             raise InputError(
                 f"Punkt has no model for language {self.language!r}. "
@@ -86,5 +94,7 @@ def _forgets(line: str, place: int) -> bool:
 
 
 @cache
-def _tokenizer(language: str) -> punkt.PunktSentenceTokenizer:
+def _tokenizer(language: str) -> PunktSentenceTokenizer:
+    import punkt
+
     return punkt.tokenizer_for(language)
