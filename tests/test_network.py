@@ -42,7 +42,7 @@ def attempt_in_a_thread() -> None:
     ids=["connect", "connect_ex", "sendto", "in a thread", "HTTP", "a name"],
 )
 def test_another_machine_is_refused(way: Callable[[], object]) -> None:
-    with pytest.raises(NetworkRefused, match="which is not this machine"):
+    with pytest.raises(NetworkRefused):
         way()
 
 

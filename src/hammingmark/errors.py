@@ -23,7 +23,9 @@ Each message is a sentence that says what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import ClassVar, Literal
 
 FailureKind = Literal[
@@ -52,6 +54,13 @@ cancelled. ``internal``: an error in this package or in a library.
 
 _ABOUT_TEXT = frozenset({"context_overflow", "content_filter", "prompt_refused", "no_candidate"})
 
+UnavailableKind = Literal[
+    "offline", "unreachable", "stalled", "absent", "damaged", "not_installed", "disk_full", "other"
+]
+"""Why a file cannot be had: by our own offline switch; because a source cannot be reached, stopped
+answering, does not have it, or gave a broken package; because a program is not installed; because
+the disk is full."""
+
 
 class HammingMarkError(Exception):
     """Anything that went wrong and that a user can fix."""
@@ -74,11 +83,29 @@ class ModelError(HammingMarkError):
 
 
 class UnknownModel(ModelError):
-    """A name the catalogue does not hold."""
+    """A name the catalogue does not hold.
+
+    Attributes:
+        name: what was asked for.
+        suggestion: the nearest known name, if there is one.
+    """
+
+    def __init__(self, message: str, *, name: str = "", suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
+        self.suggestion = suggestion
 
 
 class ModelUnavailable(ModelError):
-    """No source gave the file."""
+    """No source gave the file.
+
+    Attributes:
+        kind: what stood in the way.
+    """
+
+    def __init__(self, message: str, *, kind: UnavailableKind = "other") -> None:
+        super().__init__(message)
+        self.kind: UnavailableKind = kind
 
 
 class HashMismatch(ModelError):
@@ -201,4 +228,24 @@ class CalibrationError(HammingMarkError):
 
 
 class UnknownName(HammingMarkError):
-    """A part that no table and no installed package offers."""
+    """A part that no table and no installed package offers.
+
+    Attributes:
+        name: what was asked for.
+        suggestion: the nearest known name, if there is one.
+    """
+
+    def __init__(self, message: str, *, name: str = "", suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
+        self.suggestion = suggestion
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a misspelt one is nearest to, if any is near."""
+    return next(iter(get_close_matches(name, known, n=1)), None)
+
+
+def did_you_mean(name: str | None) -> str:
+    """The question of an error message, with a space before it; nothing without a name."""
+    return f" Did you mean {name!r}?" if name else ""

@@ -7,13 +7,18 @@ import. An installed package adds one through the entry-point group ``hammingmar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from hammingmark.errors import BackendError, HammingMarkError, UnknownName
+from hammingmark.errors import (
+    BackendError,
+    HammingMarkError,
+    UnknownName,
+    did_you_mean,
+    nearest_name,
+)
 
 ROOMS: Mapping[str, Mapping[str, str]] = {
     "splitters": {
@@ -100,11 +105,14 @@ def find(room: str, name: str) -> Any:
         if point.name == name:
             return point.load()
     known = names(room)
-    close = get_close_matches(name, known, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    near = nearest_name(name, known)
     listed = ", ".join(known) or "none"
     kind = room.replace("_", " ").removesuffix("s")
-    raise UnknownName(f"No {kind} called {name!r}.{hint} Known: {listed}.")
+    raise UnknownName(
+        f"No {kind} called {name!r}.{did_you_mean(near)} Known: {listed}.",
+        name=name,
+        suggestion=near,
+    )
 
 
 def require_libraries(

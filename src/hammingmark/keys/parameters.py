@@ -9,12 +9,11 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from hammingmark.errors import InputError
+from hammingmark.errors import InputError, did_you_mean, nearest_name
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 
 REQUIRED = inspect.Parameter.empty
@@ -159,8 +158,7 @@ def read_parameters(
     chosen = {}
     for name, value in given.items():
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(nearest_name(name, known))
             listed = ", ".join(known) or "none"
             raise InputError(
                 f"{of[0].upper()}{of[1:]} has no parameter {name!r}.{hint} It has: {listed}."

@@ -46,7 +46,7 @@ def amend(content: bytes, amendments: bytes) -> Iterator[bytes]:
                 where = np.frombuffer(changed, "<f4", added.size, int(place))
                 _put(changed, int(place), where + added.ravel())
     except (SafetensorError, KeyError, ValueError) as error:
-        raise ModelUnavailable(f"its amendments do not fit ({error})") from error
+        raise ModelUnavailable(f"its amendments do not fit ({error})", kind="damaged") from error
     yield bytes(changed)
 
 

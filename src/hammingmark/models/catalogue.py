@@ -9,10 +9,9 @@ one first: the hub where it has the file, then a package. ``minilm``, ``minilm-r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from importlib.resources import files as resources
 
-from hammingmark.errors import UnknownModel
+from hammingmark.errors import UnknownModel, did_you_mean, nearest_name
 from hammingmark.models.entries import EncoderCard, GeneratorCard, Model, ModelFile
 from hammingmark.models.hub import HubFile
 from hammingmark.models.sources import Amended, Shipped, Source
@@ -41,9 +40,12 @@ def find(name: str, *, catalogue: Mapping[str, Model] | None = None) -> Model:
     known = CATALOGUE if catalogue is None else catalogue
     if name in known:
         return known[name]
-    close = get_close_matches(name, known, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise UnknownModel(f"No model called {name!r}.{hint} Known: {', '.join(known)}.")
+    near = nearest_name(name, known)
+    raise UnknownModel(
+        f"No model called {name!r}.{did_you_mean(near)} Known: {', '.join(known)}.",
+        name=name,
+        suggestion=near,
+    )
 
 
 def _read_pins() -> dict[str, list[tuple[str, int, str]]]:

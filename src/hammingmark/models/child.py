@@ -13,19 +13,16 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from hammingmark.errors import ModelUnavailable
+from hammingmark.errors import ModelUnavailable, UnavailableKind
 from hammingmark.models.sources import Tick
 
 _WATCH_SECONDS = 0.2
 
-Kind = Literal["disk full", "not installed", "unreachable", "absent", "stalled", "other"]
-
 # The last words of programs that are not ours, pip and npm, are all there is to go by.
-_SIGNS: dict[Kind, tuple[str, ...]] = {
-    "disk full": ("No space left on device", "ENOSPC", "Disk quota exceeded"),
-    "not installed": ("No module named",),
+_SIGNS: dict[UnavailableKind, tuple[str, ...]] = {
+    "disk_full": ("No space left on device", "ENOSPC", "Disk quota exceeded"),
+    "not_installed": ("No module named",),
     # pip reports a dead network as a version that does not exist, so the network comes first.
     "unreachable": (
         "Retrying (",
@@ -69,7 +66,7 @@ class ChildFailure:
         log: what the child printed.
     """
 
-    kind: Kind
+    kind: UnavailableKind
     code: int
     log: str
 
@@ -124,25 +121,29 @@ def error_of(failure: ChildFailure, *, place: str) -> Exception:
         failure: what is known about it.
         place: where the child looked, such as "the package index".
     """
+    if failure.kind == "disk_full":
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return ModelUnavailable(_reason(failure, place), kind=failure.kind)
+
+
+def _reason(failure: ChildFailure, place: str) -> str:
     match failure.kind:
-        case "disk full":
-            return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        case "not installed":
+        case "not_installed":
             module = failure.log.partition("No module named")[2].split()[0].strip("'\"")
-            return ModelUnavailable(f"{module} is not installed in this Python environment")
+            return f"{module} is not installed in this Python environment"
         case "unreachable":
-            return ModelUnavailable(f"{place} cannot be reached")
+            return f"{place} cannot be reached"
         case "absent":
-            return ModelUnavailable(f"{place} does not have it")
+            return f"{place} does not have it"
         case "stalled":
-            return ModelUnavailable(f"{place} stopped answering")
+            return f"{place} stopped answering"
     lines = [line.strip() for line in failure.log.splitlines() if line.strip()]
     marked = [line for line in lines if line.startswith(("ERROR", "npm error"))]
     last = (marked or lines or ["no reason given"])[-1]
-    return ModelUnavailable(f"{place} failed ({last[:200]})")
+    return f"{place} failed ({last[:200]})"
 
 
-def _kind(log: str) -> Kind:
+def _kind(log: str) -> UnavailableKind:
     for kind, signs in _SIGNS.items():
         if any(sign in log for sign in signs):
             return kind

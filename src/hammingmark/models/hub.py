@@ -109,7 +109,7 @@ class HubFile(Source, Remote):
             raise HashMismatch("the hub has a file with another SHA-256 there")
         error = error_of(failure, place="the hub")
         if failure.kind in ("unreachable", "stalled"):
-            raise HubUnreachable(str(error)) from error
+            raise HubUnreachable(str(error), kind=failure.kind) from error
         raise error
 
 

@@ -216,7 +216,7 @@ class ModelStore:
     ) -> ModelError | None:
         """Write one file from one source; the reason if that failed."""
         if isinstance(source, HubFile) and (reason := self._unreachable(model)):
-            return HubUnreachable(f"the hub cannot be reached ({reason})")
+            return HubUnreachable(f"the hub cannot be reached ({reason})", kind="unreachable")
         try:
             _write(draft, file, source=source, bench=bench)
         except HubUnreachable as error:
@@ -254,7 +254,8 @@ class ModelStore:
             raise ModelUnavailable(
                 f"{model.name} is not complete in {self.folder(model.name)} and the offline "
                 f"switch is on; run `hammingmark models pull {model.name}` with a network, or "
-                "copy that folder from a machine that has it."
+                "copy that folder from a machine that has it.",
+                kind="offline",
             )
 
     def _check_room(self, model: Model, wanted: Sequence[ModelFile]) -> None:
@@ -277,7 +278,8 @@ class ModelStore:
         needed = _megabytes(self._room(model, wanted))
         return ModelUnavailable(
             f"The disk is full: pulling {model.name} needs {needed} in {self.root} and "
-            f"{free}; make room or set HAMMINGMARK_CACHE to another folder."
+            f"{free}; make room or set HAMMINGMARK_CACHE to another folder.",
+            kind="disk_full",
         )
 
     @contextmanager

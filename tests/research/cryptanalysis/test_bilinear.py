@@ -177,7 +177,7 @@ def test_matrices_are_sought_where_there_are_texts_enough(
 
 
 def test_a_text_of_one_sentence_says_nothing() -> None:
-    with pytest.raises(InputError, match="two sentences"):
+    with pytest.raises(InputError):
         learn_form([np.ones((1, D), np.float32)])
 
 

@@ -29,6 +29,7 @@ from research.cryptanalysis.recovery import (
     span_overlap,
     strangers,
 )
+from tests.errors import raises_naming
 from tests.keys import ball, hamming_key
 
 from hammingmark.errors import InputError
@@ -340,10 +341,10 @@ def test_what_cannot_be_estimated_is_refused() -> None:
     rows = np.eye(4, dtype=np.float32)
     none = np.empty(0, np.intp)
     pairs = Pairs(rows, np.array([0]), np.array([1]))
-    with pytest.raises(InputError, match="Both kinds"):
+    with pytest.raises(InputError):
         estimate_span(Pairs(rows, none, none), pairs, 2)
-    with pytest.raises(InputError, match="directions"):
+    with raises_naming(InputError, 5):
         estimate_span(pairs, pairs, 5)
     rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match="too small"):
+    with raises_naming(InputError, 4, 5):
         compose([rows], by_nothing, texts=1, sentences=5, tries=2, rng=rng)

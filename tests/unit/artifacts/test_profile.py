@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark import registry as libraries
 from hammingmark.artifacts.profile import (
@@ -98,28 +99,30 @@ def test_a_long_sample_is_thinned_evenly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
-    [({"clusters": 40}, "too few for 40 clusters"), ({"components": 65}, "between 1 and 64")],
+    ("changes", "data"),
+    [({"clusters": 40}, (40, "--clusters")), ({"components": 65}, (64, 65, "--components"))],
 )
-def test_what_the_texts_do_not_give_is_refused(changes: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_the_texts_do_not_give_is_refused(
+    changes: dict[str, object], data: tuple[object, ...]
+) -> None:
+    with raises_naming(InputError, *data):
         fitted(**changes)
 
 
 def test_texts_of_one_sentence_have_no_neighbours() -> None:
     texts = [f"Number {n} is all there is." for n in range(30)]
-    with pytest.raises(InputError, match="No text has two sentences"):
+    with pytest.raises(InputError):
         fitting.fit_profile(texts, encoder=FakeEncoder(), splitter=SentencexSplitter())
 
 
 def test_texts_that_are_all_alike_have_no_clusters() -> None:
-    with pytest.raises(InputError, match="too much alike"):
+    with raises_naming(InputError, 3):
         fitting.cluster_centres(np.ones((9, 4)), 3, seed=0)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"sklearn.*pip install 'hammingmark\[bench\]'"):
+    with raises_naming(InputError, "sklearn", "hammingmark[bench]"):
         fitted()
 
 
@@ -128,12 +131,12 @@ def test_a_profile_of_another_encoder_is_refused(tmp_path: Path) -> None:
     file.write_bytes(save_profile(fitted()))
     own = EncoderId.of(FakeEncoder())
     assert profile_for(own, str(file), method="simmark").encoder == own
-    with pytest.raises(InputError, match=r"of the encoder 'fake' .* for 'other'.*--encoder other"):
+    with raises_naming(InputError, "'fake'", "'other'", "--encoder other"):
         profile_for(EncoderId("other", "cd" * 32, 64), str(file), method="simmark")
 
 
 def test_an_encoder_without_a_profile_says_what_to_run() -> None:
-    with pytest.raises(InputError, match=r"hammingmark profile TEXTS --encoder fake .*keys new"):
+    with raises_naming(InputError, "'simmark'", "--encoder fake"):
         profile_for(EncoderId.of(FakeEncoder()), method="simmark")
 
 
@@ -149,12 +152,12 @@ def test_a_shipped_profile_is_for_one_fingerprint() -> None:
 def test_a_damaged_file_is_no_profile(tmp_path: Path) -> None:
     content = save_profile(fitted())
     for bad in (b"", b"text", content[:200], content.replace(b"hammingmark-profile", b"x" * 19)):
-        with pytest.raises(InputError, match="no profile"):
+        with pytest.raises(InputError):
             read_profile(bad)
-    with pytest.raises(InputError, match="Cannot read the profile"):
+    with raises_naming(InputError, tmp_path / "none"):
         load_profile(tmp_path / "none")
     (tmp_path / "bad").write_bytes(b"x")
-    with pytest.raises(InputError, match="bad: This is no profile"):
+    with raises_naming(InputError, "bad"):
         load_profile(tmp_path / "bad")
 
 
@@ -162,5 +165,5 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     profile = fitted()
     for wrong in ({"mean": profile.mean[:3]}, {"cosines": profile.cosines[:0]},
                   {"centres": profile.centres * np.float32(np.nan)}):  # fmt: skip
-        with pytest.raises(InputError, match="do not fit"):
+        with pytest.raises(InputError):
             replace(profile, **wrong)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.artifacts.card import write_card
 from hammingmark.artifacts.network import (
@@ -86,7 +87,7 @@ def test_signs_are_balanced_around_the_mean_of_a_row() -> None:
     ],
 )
 def test_what_is_no_network_is_refused(content: bytes) -> None:
-    with pytest.raises(InputError, match="no network"):
+    with pytest.raises(InputError):
         read_transform(content)
 
 
@@ -98,7 +99,7 @@ def test_layers_that_do_not_fit_are_refused() -> None:
         (first, (second[0], third[1]), third),
         (first, (second[0] * np.nan, second[1]), third),
     ):
-        with pytest.raises(InputError, match="train it again"):
+        with pytest.raises(InputError):
             replace(made(), layers=layers)
 
 
@@ -107,13 +108,13 @@ def test_a_network_is_for_its_encoder(tmp_path: Path) -> None:
     file.write_bytes(save_transform(made()))
     found = transform_for(ENCODER, str(file))
     assert transform_for(ENCODER, str(file), digest=found.digest).digest == found.digest
-    with pytest.raises(InputError, match="is for the encoder 'test'"):
+    with raises_naming(InputError, "mine.safetensors"):
         transform_for(EncoderId("test", "00" * 32, 6), str(file))
-    with pytest.raises(InputError, match="another network"):
+    with raises_naming(InputError, "mine.safetensors"):
         transform_for(ENCODER, str(file), digest="0" * 32)
-    with pytest.raises(InputError, match="Cannot read"):
+    with raises_naming(InputError, "none"):
         transform_for(ENCODER, str(tmp_path / "none"))
-    with pytest.raises(InputError, match="network=projection"):
+    with raises_naming(InputError, "'test'", "network=projection"):
         transform_for(ENCODER)
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-import pytest
 from tests.command import run_here
+from tests.errors import raises_naming
 
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import new_key
@@ -52,20 +52,20 @@ def test_a_key_has_both_parts_and_survives_its_file() -> None:
 
 
 def test_an_encoder_without_a_network_is_refused() -> None:
-    with pytest.raises(InputError, match="network=projection"):
+    with raises_naming(InputError, "network=projection"):
         new_key(FakeEncoder(), method="sir", tokenizer=FakeTokenizer())
 
 
 def test_both_parts_are_held_against_the_key() -> None:
     made, text = key(), paragraph(Random(1))
     other, words = FakeEncoder(seed=1), FakeTokenizer(words=("a", "b"))
-    with pytest.raises(KeyMismatch, match="made for the encoder"):
+    with raises_naming(KeyMismatch, made.id, "encoder", other.fingerprint[:12]):
         writer(made, backend=with_tokenizer(), encoder=other)
-    with pytest.raises(KeyMismatch, match="made for the tokenizer"):
+    with raises_naming(KeyMismatch, made.id, "tokenizer", words.fingerprint[:12]):
         writer(made, backend=with_tokenizer(words), encoder=FakeEncoder())
-    with pytest.raises(KeyMismatch, match="made for the encoder"):
+    with raises_naming(KeyMismatch, made.id, "encoder", other.fingerprint[:12]):
         detector(made, encoder=other, tokenizer=FakeTokenizer())
-    with pytest.raises(KeyMismatch, match="made for the tokenizer"):
+    with raises_naming(KeyMismatch, made.id, "tokenizer", words.fingerprint[:12]):
         detector(made, encoder=FakeEncoder(), tokenizer=words)
     found = detector(made, encoder=FakeEncoder(), tokenizer=FakeTokenizer())
     assert isinstance(found, Detector)
@@ -81,7 +81,7 @@ def test_keys_of_other_parameters_are_searched_apart() -> None:
     assert isinstance(apart, DetectorGroup)
     assert apart.keys == 2
     assert apart.judge(paragraph(Random(1))).keys == 2
-    with pytest.raises(InputError, match="edits"):
+    with raises_naming(InputError, "'sir'", "edits"):
         detector(made, encoder=FakeEncoder(), tokenizer=FakeTokenizer(), edits=True)
     both = detector([made, key()], encoder=FakeEncoder(), tokenizer=FakeTokenizer())
     assert both.keys == 2

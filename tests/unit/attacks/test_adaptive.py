@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 from tests.keys import hamming_key
 
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking, OracleGuided, score_of
@@ -431,13 +432,13 @@ def test_structure_stays_and_the_seed_decides(
 
 def test_odd_settings_are_refused(splitter: Splitter) -> None:
     encoder = ENCODER
-    with pytest.raises(InputError, match="version"):
+    with raises_naming(InputError, "version", 0):
         DistanceSeeking(inner=INNER, splitter=splitter, encoder=encoder, versions=0)
-    with pytest.raises(InputError, match="round"):
+    with raises_naming(InputError, "round", 0):
         BoundarySeeking(inner=INNER, splitter=splitter, encoder=encoder, rounds=0)
-    with pytest.raises(InputError, match="cosine"):
+    with raises_naming(InputError, "min_similarity", 1.5):
         BoundarySeeking(inner=INNER, splitter=splitter, encoder=encoder, min_similarity=1.5)
-    with pytest.raises(InputError, match="query"):
+    with raises_naming(InputError, "query", 0):
         OracleGuided(
             inner=INNER, splitter=splitter, encoder=encoder, oracle=lambda t: 0.0, queries=0
         )

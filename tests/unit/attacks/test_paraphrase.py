@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -205,7 +206,7 @@ def test_an_encoder_judges_by_cosine() -> None:
 
 
 def test_bigrams_need_a_judge(t5: Path, splitter: Splitter) -> None:
-    with pytest.raises(InputError, match="judge"):
+    with raises_naming(InputError, "judge"):
         Pegasus(t5, splitter=splitter, bigram=True)
 
 
@@ -274,7 +275,7 @@ def test_dippers_context(
 
 def test_dippers_settings(t5: Path, splitter: Splitter) -> None:
     for wrong in ({"lexical": 50}, {"order": -20}, {"sent_interval": 0}, {"context": -1}):
-        with pytest.raises(InputError, match=next(iter(wrong))):
+        with raises_naming(InputError, *wrong, *wrong.values()):
             Dipper(t5, splitter=splitter, **wrong)  # type: ignore[arg-type]
 
 

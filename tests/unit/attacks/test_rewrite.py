@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.attacks.response_cleanup import clean
 from hammingmark.attacks.rewrite import REWRITE_PROMPTS, Rewrite, RewritePrompt
@@ -179,9 +180,9 @@ def test_a_prompt_is_named_or_given(splitter: Splitter) -> None:
     assert not request.enough("anything")
     wanted = Sampling(temperature=0.5, top_k=9, top_p=0.95)
     assert {request.sampling for request in backend.drawn} == {wanted}
-    with pytest.raises(InputError, match="v1"):
+    with raises_naming(InputError, "v0", "v1"):
         Rewrite(backend, splitter=splitter, prompt="v0")
-    with pytest.raises(InputError, match="context"):
+    with raises_naming(InputError, "context"):
         Rewrite(backend, splitter=splitter, scope="document", context=1)
 
 
@@ -197,13 +198,13 @@ def test_versions_do_not_change() -> None:
 
 def test_a_prompt_that_does_not_fit_is_told_and_not_taken_for_an_answer(splitter: Splitter) -> None:
     backend = FakeBackend(context=3)
-    with pytest.raises(BackendError, match="Shorten the prompt"):
+    with raises_naming(BackendError, 3):
         Rewrite(backend, splitter=splitter).apply([TEXT], rng=dice())
     assert [session.closed for session in backend.sessions] == [True]
 
 
 def test_a_broken_model_is_told_and_the_session_closed(splitter: Splitter) -> None:
     backend = FakeBackend(fail_after=1)
-    with pytest.raises(BackendError, match="went away"):
+    with pytest.raises(BackendError):
         Rewrite(backend, splitter=splitter).apply([TEXT], rng=dice())
     assert [session.closed for session in backend.sessions] == [True]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_naming
 
 from hammingmark.attacks.case import Case
 from hammingmark.attacks.each import EachText
@@ -110,5 +111,5 @@ def test_case_changes_nothing_else(text: str, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", [Typos, Homoglyphs, Case])
 def test_a_share_is_a_share(kind: type[Typos]) -> None:
-    with pytest.raises(InputError, match="between 0 and 1"):
+    with raises_naming(InputError, "share", 2):
         kind(share=2)

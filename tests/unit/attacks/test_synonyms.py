@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 from tests.unit.attacks import lexicon
 
 from hammingmark.assembly.environment import model_store
@@ -94,11 +95,11 @@ def test_readings_know_their_forms(folder: Path) -> None:
 
 
 def test_a_folder_without_a_lexicon_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="models pull wordnet"):
+    with raises_naming(InputError, tmp_path, "models pull wordnet"):
         all_of(tmp_path, "a car")
-    with pytest.raises(InputError, match="senses"):
+    with raises_naming(InputError, "senses", 0):
         Synonyms(lexicon=tmp_path, senses=0)
-    with pytest.raises(InputError, match="sure"):
+    with raises_naming(InputError, "sure", 2):
         Synonyms(lexicon=tmp_path, sure=2.0)
 
 

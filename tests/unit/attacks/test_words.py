@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_naming
 
 from hammingmark.attacks.each import EachText
 from hammingmark.attacks.word_spans import like, prose_words
@@ -93,7 +94,7 @@ def test_scripts_without_spaces_get_none() -> None:
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_is_a_share(share: float) -> None:
     for kind in (DeleteWords, InsertWords, SwapWords):
-        with pytest.raises(InputError, match="between 0 and 1"):
+        with raises_naming(InputError, "share", share):
             kind(share=share)
 
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_naming
 
 from hammingmark.cli.inputs import Source, decode, read_sources, read_texts
 from hammingmark.errors import InputError
@@ -172,5 +173,5 @@ def test_a_folder_that_cannot_be_read_is_named(
 def test_where_all_are_needed_one_failure_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Here.")
     assert read_texts([str(tmp_path)], field="text") == ["Here."]
-    with pytest.raises(InputError, match="Cannot read"):
+    with raises_naming(InputError, "absent"):
         read_texts([str(tmp_path), str(tmp_path / "absent")], field="text")

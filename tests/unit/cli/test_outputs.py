@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.cli import outputs
 from hammingmark.cli.outputs import check_output, write_output
@@ -40,7 +41,7 @@ def test_a_file_that_exists_is_kept(tmp_path: Path) -> None:
     there = tmp_path / "there.txt"
     there.write_text("mine")
     for act in (check_output, lambda path, **how: write_output(path, "new", **how)):
-        with pytest.raises(InputError, match="say --overwrite to replace it"):
+        with raises_naming(InputError, there, "--overwrite"):
             act(there, overwrite=False)
     assert there.read_text() == "mine"
 
@@ -54,7 +55,7 @@ def test_a_file_that_comes_up_meanwhile_is_kept(
         there.write_text("somebody's")
 
     monkeypatch.setattr(outputs, "check_output", pass_and_write)
-    with pytest.raises(InputError, match="exists"):
+    with raises_naming(InputError, there, "--overwrite"):
         write_output(there, "new", overwrite=False)
     assert there.read_text() == "somebody's"
     assert names(tmp_path) == ["there.txt"]
@@ -78,7 +79,7 @@ def test_a_key_is_never_overwritten(tmp_path: Path, content: str) -> None:
     link.symlink_to(key)
     for path in (key, link):
         for act in (check_output, lambda path, **how: write_output(path, "new", **how)):
-            with pytest.raises(InputError, match="a lost key cannot be made again"):
+            with raises_naming(InputError, path, "key file"):
                 act(path, overwrite=True)
     assert key.read_text("utf-8") == content
 
@@ -99,15 +100,15 @@ def test_a_file_that_cannot_be_read_may_be_a_key(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)  # root may read everything
-    with pytest.raises(InputError, match="Cannot tell whether"):
+    with raises_naming(InputError, tmp_path / "c.json", "Permission denied"):
         check_output(tmp_path / "c.json", overwrite=True)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_is_refused(tmp_path: Path, overwrite: bool) -> None:
-    with pytest.raises(InputError, match="is a folder; name a file in it"):
+    with raises_naming(InputError, tmp_path, "folder", "--out"):
         check_output(tmp_path, overwrite=overwrite)
-    with pytest.raises(InputError, match="there is no folder"):
+    with raises_naming(InputError, tmp_path / "no" / "c.json"):
         check_output(tmp_path / "no" / "c.json", overwrite=overwrite)
 
 
@@ -118,7 +119,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "fsync", full)
     (tmp_path / "old.txt").write_text("old")
     for name, overwrite in (("new.txt", False), ("old.txt", True)):
-        with pytest.raises(InputError, match="No space left"):
+        with raises_naming(InputError, name, "No space left"):
             write_output(tmp_path / name, "new", overwrite=overwrite)
     assert names(tmp_path) == ["old.txt"]
     assert (tmp_path / "old.txt").read_text() == "old"
@@ -133,7 +134,7 @@ def test_a_file_system_without_hard_links_will_do(
     monkeypatch.setattr(os, "link", refuse)
     write_output(tmp_path / "new.txt", "new", overwrite=False)
     assert (tmp_path / "new.txt").read_text() == "new"
-    with pytest.raises(InputError, match="exists"):
+    with raises_naming(InputError, tmp_path / "new.txt", "--overwrite"):
         write_output(tmp_path / "new.txt", "newer", overwrite=False)
 
 

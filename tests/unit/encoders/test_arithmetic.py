@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_naming
 
 from hammingmark.encoders.batching import MAX_CHARACTERS, plan, prepare, run_batches
 from hammingmark.encoders.files import file_hash, fingerprint, known_or_hashed
@@ -54,7 +54,7 @@ def test_rows_have_length_one() -> None:
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, [[0.6, 0.8], [1, 0], [1, 0], [-0.6, 0.8]], rtol=1e-6)
     assert unit_rows(np.empty((0, 3), dtype=np.float32)).shape == (0, 3)
-    with pytest.raises(EncoderError, match="not finite"):
+    with raises_naming(EncoderError, "not finite"):
         unit_rows(np.array([[np.nan, 1]], dtype=np.float32))
 
 
@@ -62,9 +62,9 @@ def test_prepare() -> None:
     assert prepare(["a", "b"], prefix="q: ") == ["q: a", "q: b"]
     assert prepare(["x" * 20_000]) == ["x" * MAX_CHARACTERS]
     assert prepare(["half \ud83d", "whole 😀"]) == ["half \ufffd", "whole 😀"]
-    with pytest.raises(InputError, match=r"\[sentence\]"):
+    with raises_naming(InputError, "[sentence]"):
         prepare("one string")
-    with pytest.raises(InputError, match="Sentence 1 is a NoneType"):
+    with raises_naming(InputError, 1, "NoneType"):
         prepare(["a", None])  # type: ignore[list-item]
 
 
@@ -81,5 +81,5 @@ def test_file_hash(tmp_path: Path) -> None:
     assert file_hash(path) == abc
     assert known_or_hashed(path, {}) == abc
     assert known_or_hashed(path, {"file": "AB" * 32}) == "ab" * 32
-    with pytest.raises(EncoderError, match="Cannot read"):
+    with raises_naming(EncoderError, "absent"):
         file_hash(tmp_path / "absent")

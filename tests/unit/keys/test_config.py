@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.errors import InputError
 from hammingmark.keys import config as method_config
@@ -65,19 +66,21 @@ def test_parts_and_parameters_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "data"),
     [
-        ({"rats": 1}, "no parameter 'rats'. It has: rate"),
-        ({"count": 1.5}, "count takes a whole number"),
-        ({"count": "3"}, "count takes a whole number"),
-        ({"switch": "yes"}, "switch takes true or false"),
-        ({"kind": "squishy"}, "kind takes soft or hard"),
-        ({"rate": None}, "rate takes a number"),
-        ({"rate": True}, "rate takes a number"),
+        ({"rats": 1}, ("everything", "'rats'", "rate")),
+        ({"count": 1.5}, ("count", 1.5)),
+        ({"count": "3"}, ("count",)),
+        ({"switch": "yes"}, ("switch",)),
+        ({"kind": "squishy"}, ("kind", "soft", "hard", "squishy")),
+        ({"rate": None}, ("rate", None)),
+        ({"rate": True}, ("rate", True)),
     ],
 )
-def test_what_does_not_belong_is_refused(change: dict[str, object], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_does_not_belong_is_refused(
+    change: dict[str, object], data: tuple[object, ...]
+) -> None:
+    with raises_naming(InputError, *data):
         method_config.from_json(Everything, stored(**change))
 
 
@@ -94,11 +97,11 @@ def test_what_must_be_there_is_missed() -> None:
 
 def test_a_preset_is_one_of_those_there_are() -> None:
     assert Everything.from_preset("default", encoder=ENCODER, rate=1.0).rate == 1.0
-    with pytest.raises(InputError, match="no preset 'cheap'; it has: default"):
+    with raises_naming(InputError, "'cheap'", "default"):
         Everything.from_preset("cheap", encoder=ENCODER, rate=1.0)
 
 
 @pytest.mark.parametrize("size", [0, -1])
 def test_a_vocabulary_has_tokens(size: int) -> None:
-    with pytest.raises(InputError, match="at least one token"):
+    with raises_naming(InputError, size):
         TokenizerId("x", "y", size)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.errors import raises_naming
 from tests.keys import hamming_key
 
 from hammingmark.errors import KeyFileError
@@ -74,7 +75,7 @@ def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "key.json"
     first, second = make(), make()
     save(first, path)
-    with pytest.raises(KeyFileError, match="exists") as caught:
+    with raises_naming(KeyFileError, path) as caught:
         save(second, path)
     shown = all_that_a_traceback_may_show(caught.value)
     assert "to_json" in shown or "save" in shown
@@ -88,7 +89,7 @@ def test_a_file_others_can_read_is_refused_with_the_cure(tmp_path: Path, mode: i
     path = tmp_path / "key.json"
     save(make(), path)
     path.chmod(mode)
-    with pytest.raises(KeyFileError, match=f"chmod 600 {path}"):
+    with raises_naming(KeyFileError, f"chmod 600 {path}"):
         load(path)
     path.chmod(0o600)
     load(path)
@@ -112,7 +113,7 @@ def test_what_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "key.json"
     path.write_bytes(content)
     path.chmod(0o600)
-    with pytest.raises(KeyFileError, match=r"key\.json"):
+    with raises_naming(KeyFileError, "key.json"):
         load(path)
 
 
@@ -204,7 +205,7 @@ def test_a_secret_in_the_wrong_place_is_not_shown_either(tmp_path: Path, wrap: s
 
 @pytest.mark.parametrize("data", [None, [], "text", 5])
 def test_what_is_no_object_is_no_key(data: object) -> None:
-    with pytest.raises(KeyFileError, match="not a key file"):
+    with pytest.raises(KeyFileError):
         from_json(data)
 
 
@@ -235,13 +236,13 @@ def test_a_ring_finds_by_name_id_prefix_and_path(tmp_path: Path) -> None:
     for reference in ("blog", entry.key.id, entry.key.id[:9], str(entry.path)):
         assert ring.find(reference).key == entry.key
     assert {found.key.id for found in ring.entries()} == {entry.key.id, other.key.id}
-    with pytest.raises(KeyFileError, match="fits 2 keys"):
+    with raises_naming(KeyFileError, "'hm-'", entry.key.id, other.key.id):
         ring.find("hm-")
-    with pytest.raises(KeyFileError, match="keys new --name absent"):
+    with raises_naming(KeyFileError, "keys new --name absent"):
         ring.find("absent")
-    with pytest.raises(KeyFileError, match="Cannot read"):
+    with raises_naming(KeyFileError, "no/such/file.json"):
         ring.find("no/such/file.json")
-    with pytest.raises(KeyFileError, match="No key"):
+    with raises_naming(KeyFileError, "aaa"):
         ring.find("a" * 300)
 
 
@@ -251,7 +252,7 @@ def test_names_that_could_leave_the_folder_are_refused(tmp_path: Path, name: str
     if name == "":
         assert ring.add(make(), name=name).name.startswith("hm-")
         return
-    with pytest.raises(KeyFileError, match="cannot name a key"):
+    with raises_naming(KeyFileError, repr(name)):
         ring.add(make(), name=name)
 
 
@@ -265,7 +266,7 @@ def test_rotation_retires_the_old_file_and_adds_a_new_one(tmp_path: Path) -> Non
     assert again.successor == fresh.key.id == ring.find("blog-2").key.id
     assert old.key == again
     assert stat.S_IMODE(old.path.stat().st_mode) == 0o600
-    with pytest.raises(KeyFileError, match="was retired"):
+    with raises_naming(KeyFileError, old.key.id, fresh.key.id):
         ring.rotate("blog")
 
 
@@ -302,7 +303,7 @@ def test_a_pipe_in_the_ring_is_named_and_not_waited_for(tmp_path: Path) -> None:
     found, wrong = ring.survey()
     assert [entry.key for entry in found] == [there.key]
     assert ["pipe.json is not a file" in str(error) for error in wrong] == [True]
-    with pytest.raises(KeyFileError, match="is not a file"):
+    with raises_naming(KeyFileError, "pipe.json"):
         ring.find(str(tmp_path / "pipe.json"))
 
 
@@ -327,12 +328,12 @@ def test_a_ring_that_cannot_be_read_is_no_empty_ring(tmp_path: Path) -> None:
         parent.chmod(parent.stat().st_mode | 0o055)
     folder.chmod(0o000)
     try:
-        with unprivileged(), pytest.raises(KeyFileError, match="Cannot read the keyring"):
+        with unprivileged(), raises_naming(KeyFileError, folder):
             Keyring(folder).survey()
     finally:
         folder.chmod(0o700)
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(KeyFileError, match="Cannot read the keyring"):
+    with raises_naming(KeyFileError, tmp_path / "file"):
         Keyring(tmp_path / "file").survey()
 
 
@@ -343,7 +344,7 @@ def test_an_empty_ring_has_no_keys(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="permissions are others here")
 def test_a_folder_that_cannot_be_written_gives_one_sentence(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with unprivileged(), pytest.raises(KeyFileError, match="Cannot write"):
+    with unprivileged(), raises_naming(KeyFileError, tmp_path / "key.json"):
         save(make(), tmp_path / "key.json")
 
 
@@ -409,7 +410,7 @@ def test_a_derived_key_is_not_rotated_out_of_its_family(tmp_path: Path) -> None:
     ring = Keyring(tmp_path)
     derived = make().derive("2026-11-16")
     ring.add(derived, name="day")
-    with pytest.raises(KeyFileError, match=r"label '2026-11-16'; rotate that key, or derive one"):
+    with raises_naming(KeyFileError, "'2026-11-16'"):
         ring.rotate("day")
     assert ring.find("day").key == derived
 
@@ -421,5 +422,5 @@ def test_what_may_be_a_secret_is_not_quoted_even_in_part() -> None:
         with pytest.raises(KeyFileError) as caught:
             from_json({**data, **wrong})
         assert secret[:16] not in str(caught.value)
-    with pytest.raises(KeyFileError, match="another scheme"):
+    with raises_naming(KeyFileError, 2):
         from_json({**data, "scheme": True})

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.errors import CalibrationError
 from hammingmark.stats.calibration import Calibration
@@ -38,9 +39,9 @@ def test_longer_texts_have_lower_thresholds_and_none_is_asked_beyond_them() -> N
 
 
 def test_too_few_texts_are_refused() -> None:
-    with pytest.raises(CalibrationError, match="at least 99"):
+    with raises_naming(CalibrationError, 99):
         unfitted().fit(texts(20, 3))
-    with pytest.raises(CalibrationError, match="never fitted"):
+    with raises_naming(CalibrationError, "fit"):
         unfitted().threshold(3)
 
 

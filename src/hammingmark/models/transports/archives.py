@@ -134,7 +134,9 @@ class TarMember(Source):
             except KeyError:
                 stream = None
             if stream is None:
-                raise ModelUnavailable(f"the download does not contain {self.member}")
+                raise ModelUnavailable(
+                    f"the download does not contain {self.member}", kind="absent"
+                )
             with stream:
                 if self.member.endswith(".gz"):
                     # A GzipFile reads like any binary stream; typeshed does not call it an IO.
@@ -176,13 +178,13 @@ def _open_zip(path: Path) -> Iterator[ZipFile]:
         with ZipFile(path) as archive:
             yield archive
     except (BadZipFile, EOFError, zlib.error) as error:
-        raise ModelUnavailable(f"the download is damaged ({error})") from error
+        raise ModelUnavailable(f"the download is damaged ({error})", kind="damaged") from error
 
 
 def _zip_member(path: Path, member: str) -> Generator[bytes, None, None]:
     with _open_zip(path) as archive:
         if member not in archive.namelist():
-            raise ModelUnavailable(f"the download does not contain {member}")
+            raise ModelUnavailable(f"the download does not contain {member}", kind="absent")
         with archive.open(member) as stream:
             yield from blocks(stream)
 
@@ -193,7 +195,7 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(path, "r:gz") as archive:
             yield archive
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ModelUnavailable(f"the download is damaged ({error})") from error
+        raise ModelUnavailable(f"the download is damaged ({error})", kind="damaged") from error
 
 
 def _json_line(name: str, content: bytes) -> bytes:

@@ -111,7 +111,8 @@ class NpmPackage(Package):
         npm = shutil.which("npm")
         if npm is None:
             raise ModelUnavailable(
-                "npm, which comes with Node.js, is not installed on this machine"
+                "npm, which comes with Node.js, is not installed on this machine",
+                kind="not_installed",
             )
         command = [npm, "pack", self.requirement, "--ignore-scripts", "--loglevel=error"]
         command += ["--logs-max=0", f"--cache={folder / 'npm'}", f"--pack-destination={folder}"]
@@ -133,5 +134,5 @@ def _fetch(command: list[str], pattern: str, *, folder: Path, tick: Tick, place:
         raise error_of(failure, place=place)
     paths = sorted(folder.glob(pattern))
     if len(paths) != 1:
-        raise ModelUnavailable(f"no {pattern} arrived")
+        raise ModelUnavailable(f"no {pattern} arrived", kind="absent")
     return paths[0]
