@@ -272,10 +272,13 @@ def every_command() -> list[click.Command]:
     return found
 
 
-@pytest.mark.parametrize("command", every_command(), ids=lambda command: str(command.name))
-def test_every_option_has_help(command: click.Command) -> None:
-    options = [each for each in command.params if isinstance(each, click.Option)]
-    without = [option.opts[0] for option in options if not option.help]
+def test_every_option_has_help() -> None:
+    without = [
+        f"{command.name} {option.opts[0]}"
+        for command in every_command()
+        for option in command.params
+        if isinstance(option, click.Option) and not option.help
+    ]
     assert without == []
 
 
