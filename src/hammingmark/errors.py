@@ -242,10 +242,19 @@ class UnknownName(HammingMarkError):
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a misspelt one is nearest to, if any is near."""
-    return next(iter(get_close_matches(name, known, n=1)), None)
+    """The known name that is nearest to an unknown one, if any is near.
+
+    Of names with dots, the one with the same last part is the nearest of all.
+    """
+    last = {each: each.rpartition(".")[2] for each in known}
+    wanted = name.rpartition(".")[2]
+    close = [each for each in last if last[each] == wanted] or get_close_matches(name, last, n=1)
+    for near in get_close_matches(wanted, last.values(), n=1):
+        close += [each for each in last if last[each] == near]
+    return close[0] if close else None
 
 
-def did_you_mean(name: str | None) -> str:
-    """The question of an error message, with a space before it; nothing without a name."""
-    return f" Did you mean {name!r}?" if name else ""
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question with the nearest known name, after a space; nothing if none is near."""
+    near = nearest_name(name, known)
+    return f" Did you mean {near!r}?" if near else ""

@@ -105,13 +105,12 @@ def find(room: str, name: str) -> Any:
         if point.name == name:
             return point.load()
     known = names(room)
-    near = nearest_name(name, known)
     listed = ", ".join(known) or "none"
     kind = room.replace("_", " ").removesuffix("s")
     raise UnknownName(
-        f"No {kind} called {name!r}.{did_you_mean(near)} Known: {listed}.",
+        f"No {kind} called {name!r}.{did_you_mean(name, known)} Known: {listed}.",
         name=name,
-        suggestion=near,
+        suggestion=nearest_name(name, known),
     )
 
 

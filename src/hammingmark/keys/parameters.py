@@ -13,7 +13,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from hammingmark.errors import InputError, did_you_mean, nearest_name
+from hammingmark.errors import InputError, did_you_mean
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 
 REQUIRED = inspect.Parameter.empty
@@ -158,7 +158,7 @@ def read_parameters(
     chosen = {}
     for name, value in given.items():
         if name not in known:
-            hint = did_you_mean(nearest_name(name, known))
+            hint = did_you_mean(name, known)
             listed = ", ".join(known) or "none"
             raise InputError(
                 f"{of[0].upper()}{of[1:]} has no parameter {name!r}.{hint} It has: {listed}."

@@ -40,11 +40,11 @@ def find(name: str, *, catalogue: Mapping[str, Model] | None = None) -> Model:
     known = CATALOGUE if catalogue is None else catalogue
     if name in known:
         return known[name]
-    near = nearest_name(name, known)
+    hint = did_you_mean(name, known)
     raise UnknownModel(
-        f"No model called {name!r}.{did_you_mean(near)} Known: {', '.join(known)}.",
+        f"No model called {name!r}.{hint} Known: {', '.join(known)}.",
         name=name,
-        suggestion=near,
+        suggestion=nearest_name(name, known),
     )
 
 
