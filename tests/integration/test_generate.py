@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import gamma
 from tests.command import INSTALLED, run_here
 from tests.conftest import Texts, assert_counted
-from tests.schemas import assert_valid
 from tests.errors import raises_naming
+from tests.schemas import assert_valid
 
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.errors import raises_naming
 
 import hammingmark
 from hammingmark.errors import AuditError
@@ -253,7 +254,7 @@ def test_closing_writes_what_waits_and_then_nothing_more(
     assert all(future.done() and future.exception() is None for future in futures)
     assert events(path)[-1] == "stopped"
     late = begin(log, "late")
-    with pytest.raises(AuditError, match="is closed"):
+    with raises_naming(AuditError, path, "closed"):
         late.result()
     assert "late" not in path.read_text()
 
@@ -322,7 +323,7 @@ def test_a_file_whose_first_line_was_never_finished_begins_anew(path: Path, cont
 )
 def test_a_file_that_is_no_audit_log_is_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(AuditError, match="is there and is no audit log"):
+    with raises_naming(AuditError, path):
         AuditLog(path)
     assert path.read_bytes() == content
     path.unlink()
@@ -332,13 +333,13 @@ def test_a_file_that_is_no_audit_log_is_left_alone(path: Path, content: bytes) -
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(AuditError, match="is not a file"):
+    with raises_naming(AuditError, pipe):
         AuditLog(pipe)
-    with pytest.raises(AuditError, match="its folder does not exist"):
+    with raises_naming(AuditError, tmp_path / "absent"):
         AuditLog(tmp_path / "absent" / "audit.jsonl")
     assert not (tmp_path / "absent").exists()
     (tmp_path / "folder").mkdir()
-    with pytest.raises(AuditError, match="Cannot write the audit log"):
+    with raises_naming(AuditError, tmp_path / "folder"):
         AuditLog(tmp_path / "folder")
 
 
@@ -395,7 +396,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path, lines: int) -> None:
 
 
 def test_only_one_may_hold_a_log(path: Path, log: AuditLog) -> None:
-    with pytest.raises(AuditError, match="Another process has the audit log"):
+    with raises_naming(AuditError, path, "process"):
         AuditLog(path)
     script = "import sys\nfrom pathlib import Path\nfrom hammingmark.server.audit import AuditLog\n"
     script += "try:\n    AuditLog(Path(sys.argv[1]))\nexcept Exception as error:\n    print(error)"
@@ -476,7 +477,7 @@ def test_a_sync_that_fails_takes_its_records_back(
         before = path.read_bytes()
         fault.is_on = True
         for name in ("a", "b"):
-            with pytest.raises(AuditError, match="Input/output error; see to the disk"):
+            with raises_naming(AuditError, path, "Input/output error"):
                 begin(log, name).result()
         assert path.read_bytes() == before
         assert log.problem is not None
@@ -614,7 +615,7 @@ def test_whatever_goes_wrong_nobody_waits_for_ever(
     with AuditLog(path, retry=LONG, on_problem=listen) as log:
         with monkeypatch.context() as patched:
             patched.setattr(audit_file, "_hash_of", None)
-            with pytest.raises(AuditError, match="TypeError"):
+            with raises_naming(AuditError, "TypeError"):
                 begin(log, "a").result(LONG)
         begin(log, "b").result(LONG)
     assert verify(path) == []
@@ -625,13 +626,13 @@ def test_nobody_waits_for_a_disk_that_hangs(
 ) -> None:
     begun = begin(log, "r-1")
     assert gate.reached.wait(LONG)
-    with pytest.raises(AuditTimeout, match="did not take a record"):
+    with raises_naming(AuditTimeout, 0.01):
         asyncio.run(written(begun, timeout=0.01))
     monkeypatch.setattr(audit, "_SLOW", 0.0)
     assert log.is_stuck
     monkeypatch.setattr(audit, "_LONGEST", 0.01)
     log.close()  # does not wait for it either
-    with pytest.raises(AuditError, match="Another process"):
+    with raises_naming(AuditError, path, "process"):
         AuditLog(path)
     gate.opened.set()
     begun.result(LONG)
@@ -645,7 +646,7 @@ def test_a_full_disk_on_start_is_told_and_the_log_can_be_had_later(
 ) -> None:
     fault = Fault(monkeypatch, "write", errno.ENOSPC)
     fault.is_on = True
-    with pytest.raises(AuditError, match="No space left on device; make room there"):
+    with raises_naming(AuditError, path, "No space left on device"):
         AuditLog(path)
     fault.is_on = False
     AuditLog(path).close()
@@ -731,7 +732,7 @@ def test_a_file_in_its_place_that_is_no_audit_log_is_not_touched(path: Path) -> 
         begin(log, "r-1").result()
         path.rename(path.with_name("moved"))
         path.write_text("mine\n")
-        with pytest.raises(AuditError, match="is no audit log"):
+        with raises_naming(AuditError, path):
             begin(log, "r-2").result()
         assert path.read_text() == "mine\n"
         path.unlink()
@@ -786,7 +787,7 @@ def test_a_problem_names_the_line(path: Path, ten: list[bytes]) -> None:
     (problem,) = verify(path)
     assert problem == f"{path} holds no record."
     path.unlink()
-    with pytest.raises(AuditError, match="Cannot read the audit log"):
+    with raises_naming(AuditError, path):
         verify(path)
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.server.plain_json import DEEPEST, check_json
 
@@ -29,14 +30,14 @@ def test_what_json_has_is_taken() -> None:
     [float("nan"), [float("inf")], {"x": "\ud800"}, {"\udfff": 1}, b"{}", {"x": {1}}],
 )
 def test_what_json_has_not_is_refused(data: Any) -> None:
-    with pytest.raises(ValueError, match="that JSON does not have"):
+    with raises_naming(ValueError, "JSON"):
         check_json(data)
 
 
 @pytest.mark.parametrize("depth", [DEEPEST + 1, 950, 100_000])
 def test_what_is_nested_too_deep_is_refused(depth: int) -> None:
     deep = nested(depth)
-    with pytest.raises(ValueError, match="deeper than 100 levels"):
+    with raises_naming(ValueError, DEEPEST):
         check_json(deep)
     while deep:  # taken apart, since Python would follow it down to its end
         (deep,) = deep.values() if isinstance(deep, dict) else deep

@@ -7,6 +7,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_naming
 
 from hammingmark.errors import InputError
 from hammingmark.server.admission import RateLimiter, client_of
@@ -138,11 +139,11 @@ def test_threads_together_get_no_more() -> None:
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_rate_that_is_none_is_refused(rate: float) -> None:
-    with pytest.raises(InputError, match="above 0"):
+    with raises_naming(InputError, rate):
         RateLimiter(rate)
-    with pytest.raises(InputError, match="above 0"):
+    with raises_naming(InputError, rate):
         RateLimiter(None).take("web", per_minute=rate)
-    with pytest.raises(InputError, match="at least one"):
+    with raises_naming(InputError, "most", 0):
         RateLimiter(1, most=0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.errors import raises_naming
 from tests.keys import ball
 
 from hammingmark.errors import InputError
@@ -103,9 +104,9 @@ def test_what_is_given_takes_the_place_of_a_presets() -> None:
     assert ball(residual=False) == paper
     assert ball(bits=16, threshold=9.5).threshold == 9.5
     assert ball(softness=0.0).threshold == 5
-    with pytest.raises(InputError, match="no preset"):
+    with raises_naming(InputError, "'cheap'", "economical"):
         ball("cheap")
-    with pytest.raises(InputError, match="threshold"):
+    with raises_naming(InputError, "threshold"):
         ball(residual=False, softness=1.0)
-    with pytest.raises(InputError, match="one in fifty"):
+    with raises_naming(InputError, 8, "T = 6"):
         ball(threshold=6)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.errors import raises_naming
 
 from hammingmark.errors import InputError
 from hammingmark.watermarks.hamming import theory
@@ -54,7 +55,7 @@ def test_a_hard_ball_is_the_limit() -> None:
     assert np.allclose(soft_acceptance(8, 6, p, softness=0.0), hard)
     # A shade below 6, so that rounding cannot decide whether six whole bits are enough.
     assert np.allclose(soft_acceptance(8, 5.9, p, softness=0.002), hard, atol=0.02)
-    with pytest.raises(InputError, match="integer"):
+    with raises_naming(InputError, 5.5):
         soft_acceptance(8, 5.5, p, softness=0.0)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
+from tests.errors import raises_naming
 
 from hammingmark.errors import InputError
 from hammingmark.watermarks.hamming import theory
@@ -90,7 +91,7 @@ class TestAgainstScipy:
         assume(np.abs(reached - level).min() > 1e-9)  # there, rounding decides which it is
         expected = 1 + int(stats.binom.ppf(level, m, share))
         if expected > m:
-            with pytest.raises(InputError, match="use more bits"):
+            with raises_naming(InputError, f"all {m} bits"):
                 theory.estimated_threshold(m, m * share, bits)
         else:
             assert theory.estimated_threshold(m, m * share, bits) == expected
@@ -225,15 +226,15 @@ class TestThresholds:
         assert [theory.exact_threshold(law, bits) for bits in (0.1, 0.5, 1.0, 3.0)] == [1, 2, 3, 4]
 
     def test_refuses_when_all_bits_are_too_weak(self) -> None:
-        with pytest.raises(InputError, match=r"Even all 4 bits give 1\.00 bits"):
+        with raises_naming(InputError, 4, "1.00", 2):
             theory.exact_threshold([0.5, 0.0, 0.0, 0.0, 0.5], 2.0)
 
     def test_refuses_a_threshold_that_is_never_met(self) -> None:
-        with pytest.raises(InputError, match="is 3, which no candidate"):
+        with raises_naming(InputError, 3):
             theory.exact_threshold([0.0, 0.0, 1.0, 0.0, 0.0], 1.0)
 
     def test_normal_estimate_past_the_last_bit(self) -> None:
-        with pytest.raises(InputError, match="T = 9"):
+        with raises_naming(InputError, "T = 9"):
             theory.normal_threshold(8, 7.6, 1.0)
 
     @given(m=BITS, p=st.floats(0.01, 0.99), bits=st.floats(0.0, 8.0))
@@ -350,7 +351,7 @@ class TestLogLikelihoodRatio:
 
     @pytest.mark.parametrize("flip", [0.0, 1.0])
     def test_refuses_a_veto(self, flip: float) -> None:
-        with pytest.raises(InputError, match="Allow for edits"):
+        with pytest.raises(InputError):
             theory.log_likelihood_ratio(8, 6, 0.6, flip)
 
 
