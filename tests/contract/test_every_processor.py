@@ -74,7 +74,8 @@ def run_as(kernel: str, threads: int) -> subprocess.CompletedProcess[str]:
 def test_a_score_does_not_depend_on_what_is_computed_with_it() -> None:
     told = {}
     for kernel in KERNELS:
-        for threads in (1, 2):
+        # Two threads share out a product in another order; one kernel without them suffices.
+        for threads in (1, 2) if kernel == KERNELS[0] else (2,):
             done = run_as(kernel, threads)
             if done.returncode == -signal.SIGILL:  # this processor lacks the instructions
                 continue

@@ -50,7 +50,7 @@ def wait_until_gone(pids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("after", [0.0, 0.4, 1.5, 6.0])
+@pytest.mark.parametrize("after", [0.0, 0.4, 3.0])
 def test_generate_ends(how: signal.Signals, after: float) -> None:
     """While the model is being loaded, and while a text is being drawn."""
     model_store().ensure("smollm2")
@@ -253,15 +253,16 @@ def test_a_damaged_header_is_no_trouble(tmp_path: Path, count: int) -> None:
 def test_every_token_counts_also_where_several_make_a_character(name: str) -> None:
     """Of sixty, a few at the end may be the beginning of a character that never came.
 
-    Of 48 texts after this prompt, all reached the limit and 46 had such characters.
+    Of 48 texts after this prompt, all reached the limit and 46 had such characters: of three, none
+    has one once in 14,000 times.
     """
     backend = load_backend(name)
     session = backend.open()
     prompt = Prompt("今天天气很好，我们去公园散步。我们看到了很多花。😀 😃 ")
-    for number in range(6):
+    for number in range(3):
         session.submit(Request(number, prompt, "", 5 + number, 60, enough=lambda text: False))
     found: list[Candidate] = []
-    while len(found) < 6:
+    while len(found) < 3:
         found += session.wait()
     session.close()
     backend.close()

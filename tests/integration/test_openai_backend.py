@@ -51,7 +51,7 @@ def test_the_same_seed_gives_the_same_text(
 ) -> None:
     # What llama.cpp keeps of earlier prompts changes the last digits of what it computes.
     backend = OpenAIBackend(server.url, "any", width=1, extra={"cache_prompt": False})
-    two = GenerationConfig(max_tokens=60, max_sentences=2)
+    two = GenerationConfig(max_tokens=30, max_sentences=2)
     made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, config=two)
     generations = [made.write(TEXT, seed=seed) for seed in (5, 5, 6)]
     assert generations[0].text == generations[1].text
@@ -84,7 +84,7 @@ def test_a_server_that_dies_leaves_what_was_accepted(
     (generation,) = run.generations()
     assert len(steps) >= 2
     assert generation.stopped == "error"
-    assert generation.error is not None
-    assert "Check that the server runs" in generation.error
+    assert generation.failure is not None
+    assert generation.failure.kind == "unavailable"
     assert generation.text == "".join(step.text for step in steps).strip()
     assert tuple(splitter.split(generation.text).carrying) == generation.sentences
