@@ -7,6 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.reader import ContextReader
@@ -172,7 +173,7 @@ def test_a_context_that_is_full_ends_the_text() -> None:
 
 
 def test_a_writer_without_an_encoder_is_refused() -> None:
-    with pytest.raises(InputError, match="encoder"):
+    with raises_naming(InputError, "encoder"):
         Writer(FakeLogitsBackend(), SentencexSplitter(), None, SIR(key()))
 
 

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.errors import raises_naming
 from tests.unit.server.harness import (
     DETECT,
     PATIENCE,
@@ -514,7 +515,7 @@ def test_a_file_that_is_no_key_hides_none_of_the_others(serve: Serve, home: Home
 
 def test_a_ring_without_a_key_is_told(home: Home) -> None:
     detection = Detection(home.keyring, Parts(FakeEncoder()))
-    with pytest.raises(Exception, match="holds no key") as missing:
+    with raises_naming(Exception, "hammingmark keys new") as missing:
         detection.choose(None)
     assert missing.value.status == 404  # type: ignore[attr-defined]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.errors import raises_naming
 from tests.unit.server.harness import (
     QUESTION,
     Served,
@@ -64,7 +65,7 @@ def test_an_answer_has_as_many_tokens_as_were_asked_for(named: dict[str, int], t
 
 
 def test_more_tokens_than_allowed_are_refused() -> None:
-    with pytest.raises(Problem, match="200 tokens at most, and 201") as refused:
+    with raises_naming(Problem, 200, 201) as refused:
         config(asked_for(max_completion_tokens=201))
     assert (refused.value.status, refused.value.param) == (400, "max_completion_tokens")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 from tests.unit.watermarks.test_bilinear import topical
 
 from hammingmark.artifacts.profile import EncoderProfile, Provenance, save_profile
@@ -90,10 +91,10 @@ def test_what_is_not_given_comes_from_the_profile(
     config = ContinuousConfig.from_preset(encoder=ENCODER, profile=str(tmp_path / "p"), **given)
     assert config.threshold == pytest.approx(threshold, abs=2e-3)
     assert config.gamma == pytest.approx(gamma, abs=0.02)
-    with pytest.raises(InputError, match="The acceptance lies"):
+    with raises_naming(InputError, "acceptance", -1):
         ContinuousConfig.from_preset(encoder=ENCODER, profile=str(tmp_path / "p"), acceptance=-1.0)
 
 
 def test_without_a_profile_the_error_says_what_to_run() -> None:
-    with pytest.raises(InputError, match="hammingmark profile TEXTS --encoder hash"):
+    with raises_naming(InputError, "continuous", "--encoder hash"):
         ContinuousConfig.from_preset(encoder=ENCODER)

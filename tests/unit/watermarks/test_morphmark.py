@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.errors import InputError
 from hammingmark.keys.config import TokenizerId
@@ -104,9 +105,9 @@ def test_a_growth_brings_its_published_k_unless_another_is_given() -> None:
     assert mark("linear", k=0.7).config == mark(growth="linear", k=0.7).config
 
 
-@pytest.mark.parametrize(("given", "match"), [({"k": 0.0}, "k is"), ({"p_0": 1.0}, "p_0")])
-def test_a_configuration_that_cannot_be_is_refused(given: dict[str, object], match: str) -> None:
-    with pytest.raises(InputError, match=match):
+@pytest.mark.parametrize("given", [{"k": 0.0}, {"p_0": 1.0}])
+def test_a_configuration_that_cannot_be_is_refused(given: dict[str, object]) -> None:
+    with raises_naming(InputError, *given):
         mark(**given)
 
 

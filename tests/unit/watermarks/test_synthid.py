@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.errors import raises_naming
 
 from hammingmark.errors import InputError
 from hammingmark.keys.config import TokenizerId
@@ -315,17 +316,17 @@ def test_unmarked_tokens_have_a_falling_likelihood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "datum"),
     [
-        ({"ngram_len": 1}, "ngram_len lies between"),
-        ({"depth": 0}, "depth lies between"),
-        ({"depth": 65}, "depth lies between"),
-        ({"context_history_size": -1}, "history has between"),
-        ({"num_leaves": 1, "mode": "distortionary"}, "meet in a match"),
-        ({"num_leaves": 3}, "set mode=distortionary"),
-        ({"candidates": 1}, "At least 2 candidates"),
+        ({"ngram_len": 1}, "ngram_len"),
+        ({"depth": 0}, "depth"),
+        ({"depth": 65}, "depth"),
+        ({"context_history_size": -1}, "history"),
+        ({"num_leaves": 1, "mode": "distortionary"}, "match"),
+        ({"num_leaves": 3}, "mode=distortionary"),
+        ({"candidates": 1}, "candidates"),
     ],
 )
-def test_configurations_that_make_no_sense_are_refused(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_configurations_that_make_no_sense_are_refused(given: dict[str, Any], datum: str) -> None:
+    with raises_naming(InputError, datum):
         SynthIDConfig(tokenizer=TOKENIZER, **given)
