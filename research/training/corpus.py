@@ -10,9 +10,7 @@ same file.
 from __future__ import annotations
 
 import argparse
-import html
 import json
-import re
 import time
 import zlib
 from collections import Counter
@@ -24,10 +22,10 @@ from typing import Literal
 
 import numpy as np
 
-from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.parts import load_splitter
+from hammingmark.evaluation.datasets.corpora import Document, find_corpus, load_corpus
+from hammingmark.evaluation.datasets.prose import text_sections
 from hammingmark.protocols import Splitter
-from research.training import plain, wikitext
 from research.training.passages import Novelty, passages
 
 Split = Literal["train", "heldout"]
@@ -58,29 +56,10 @@ class Genre:
 
 
 # Books are few, so each gives many passages; an encyclopedia has thousands of articles.
-WIKI100 = Genre("wiki100", plain.article_sections, share=0.17, each=20)
-ENWIK8 = Genre("enwik8", wikitext.sections, share=0.6, each=3)
-GUTENBERG = Genre("gutenberg", plain.book_sections, share=0.23, each=400)
-
-# Verse, plays and verses: no prose to cut into sentences.
-_NO_PROSE = {
-    "bible-kjv",
-    "blake-poems",
-    "milton-paradise",
-    "shakespeare-caesar",
-    "shakespeare-hamlet",
-    "shakespeare-macbeth",
-    "whitman-leaves",
+GENRES = {
+    name: Genre(name, find_corpus(name).sections, share=share, each=each)
+    for name, share, each in (("wiki100", 0.17, 20), ("enwik8", 0.6, 3), ("gutenberg", 0.23, 400))
 }
-
-_TITLE = re.compile(r"<title>(.*)</title>")
-_TEXT_START = re.compile(r'<text xml:space="preserve">')
-_NAMESPACE = re.compile(r"(?:Wikipedia|Image|Template|Category|Help|Portal|MediaWiki|User|Talk):")
-_LISTS = re.compile(
-    r"List of |Lists of |Timeline of |.*\(disambiguation\)"
-    r"|\d+(?:s)?(?: BC)?$|(?:January|February|March|April|May|June|July|August|September|October"
-    r"|November|December) \d+$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,34 +72,9 @@ class Passage:
     sentences: list[str]
 
 
-def enwik8_pages(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Title and markup of each article of a Wikipedia export, redirects and lists left out."""
-    title = ""
-    text: list[str] | None = None
-    for line in lines:
-        if text is None:
-            if found := _TITLE.search(line):
-                title = html.unescape(found.group(1))
-            elif start := _TEXT_START.search(line):
-                text, line = [], line[start.end() :]
-        if text is not None:
-            body, end, _ = line.partition("</text>")
-            text.append(body)
-            if end:
-                markup, text = html.unescape("".join(text)), None
-                if not (markup[:9].upper() == "#REDIRECT" or _skips(title)):
-                    yield title, markup
-
-
-def _skips(title: str) -> bool:
-    return bool(_NAMESPACE.match(title) or _LISTS.match(title))
-
-
-def records(file: Path) -> dict[str, str]:
-    """Texts by their id, from a file of JSON Lines with ``text`` and perhaps ``id``."""
-    with file.open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines if line.strip()]
-    return {str(row.get("id", number)): row["text"] for number, row in enumerate(rows)}
+def texts_of(documents: Iterable[Document]) -> dict[str, str]:
+    """Texts by their id."""
+    return {document.id: document.text for document in documents}
 
 
 def held_out(titles: Iterable[str], *, seed: int) -> set[str]:
@@ -195,7 +149,7 @@ def build(
         )
 
     for name, documents in extras.items():
-        extra = Genre(name, plain.text_sections, share=0.0, each=2)
+        extra = Genre(name, text_sections, share=0.0, each=2)
         collect(extra, documents, "heldout", heldout)
     for genre, documents, out in corpora:
         apart = {name: text for name, text in documents.items() if name in out}
@@ -208,18 +162,13 @@ def build(
 
 def load_corpora(*, seed: int) -> list[tuple[Genre, dict[str, str], set[str]]]:
     """The three corpora of the model store, pulled on first use."""
-    store = model_store()
-    wiki100 = records(store.ensure("wiki100") / "wiki100.jsonl")
-    with (store.ensure("enwik8") / "enwik8").open(encoding="utf-8", errors="replace") as lines:
-        enwik8 = dict(enwik8_pages(lines))
-    books = records(store.ensure("gutenberg") / "gutenberg.jsonl")
-    books = {name: text for name, text in books.items() if name not in _NO_PROSE}
+    wiki100, enwik8, books = (texts_of(load_corpus(name)) for name in GENRES)
     # One draw for both encyclopedias: they share titles, in versions of different years.
     articles = held_out([*wiki100, *enwik8], seed=seed)
     return [
-        (WIKI100, wiki100, articles),
-        (ENWIK8, enwik8, articles),
-        (GUTENBERG, books, held_out(books, seed=seed)),
+        (GENRES["wiki100"], wiki100, articles),
+        (GENRES["enwik8"], enwik8, articles),
+        (GENRES["gutenberg"], books, held_out(books, seed=seed)),
     ]
 
 
@@ -262,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     begun = time.perf_counter()
     found = build(
         load_corpora(seed=options.seed),
-        extras={name: records(file) for name, file in options.extra},
+        extras={name: texts_of(load_corpus(str(file))) for name, file in options.extra},
         train=options.train,
         heldout=options.heldout,
         splitter=load_splitter(),

@@ -1,4 +1,4 @@
-"""Markup becomes prose, prose becomes passages, and no document is in both splits."""
+"""Prose becomes passages, and no document is in both splits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from research.training.passages import LONGEST, SHORTEST, Novelty, passages, reads_well, runs
 
 from hammingmark.assembly.parts import load_splitter
+from hammingmark.evaluation.datasets.prose import text_sections
 from hammingmark.protocols import Splitter
-from research.training import corpus, plain, wikitext
+from research.training import corpus
 
 SYLLABLES = ("ba", "do", "ki", "lu", "me", "no", "ri", "sa", "te", "vu")
 
@@ -28,125 +29,6 @@ def prose(count: int, *, seed: int = 0) -> str:
     return " ".join(
         " ".join("".join(word) for word in sentence).capitalize() + "." for sentence in words
     )
-
-
-class TestWikitext:
-    @pytest.mark.parametrize(
-        ("markup", "text"),
-        [
-            ("'''Ants''' are ''small'' [[insect]]s.", "Ants are small insects."),
-            ("The [[sans-culotte|''sans-culottes'']] rose.", "The sans-culottes rose."),
-            ("It is in [[Washington (state)|]] now.", "It is in Washington now."),
-            ("A fact.<ref name=x>[http://a.b c], p. 3</ref> More.", "A fact. More."),
-            ('A fact<ref name="x" />. More.', "A fact. More."),
-            ("See [http://a.b the report] and more[http://c.d].", "See the report and more."),
-            ("[[Image:a.jpg|thumb|The [[big]] [[cat|cats]].]]Cats sleep.", "Cats sleep."),
-            ("Cats sleep.[[Category:Cats]][[de:Katze]]", "Cats sleep."),
-            ("Cats<!-- are\nthey? --> sleep.", "Cats sleep."),
-            ("{{Infobox|a={{b|c}}|d}}\nCats sleep.", "Cats sleep."),
-            ('{| class="x"\n| a || b\n|-\n{|\n| in\n|}\n|}\nCats sleep.', "Cats sleep."),
-            ("Caf&eacute;s &amp; bars&nbsp;open.<br />Late.", "Cafés & bars open. Late."),
-            ("Plato ({{lang|x}}, [[:ja:P]]) wrote.", f"Plato ({wikitext.HOLE}, ja:P) wrote."),
-            ("Plato (<ref>a</ref>) wrote , often .", "Plato wrote, often."),
-        ],
-    )
-    def test_markup_is_taken_off(self, markup: str, text: str) -> None:
-        assert wikitext.sections(markup) == [text]
-
-    def test_what_left_a_hole_is_marked_there(self) -> None:
-        (text,) = wikitext.sections("Light travels <math>c^2</math> far. It is {{convert|3}} long.")
-        assert text.count(wikitext.HOLE) == 2
-        assert not reads_well(text)
-
-    def test_headings_and_lists_part_sections_and_back_matter_goes(self) -> None:
-        markup = (
-            "First.\n\nSecond.\n== History ==\nThird.\n* an item\n: a quote\nFourth.\n"
-            "==References==\nA book.\n=== Notes ===\nA note.\n== Use ==\nFifth."
-        )
-        assert wikitext.sections(markup) == ["First.\n\nSecond.", "Third.", "Fourth.", "Fifth."]
-
-    def test_broken_markup_does_no_harm(self) -> None:
-        deep = "{{" * 40 + "x" + "}}" * 40
-        assert wikitext.sections(deep + "\nCats sleep.")[-1].endswith("Cats sleep.")
-        assert wikitext.sections("An [[open link and {{an open template") != []
-
-
-def test_pages_come_without_redirects_lists_and_other_name_spaces() -> None:
-    export = """\
-  <page>
-    <title>Ants</title>
-      <comment>&lt;text&gt; of it</comment>
-      <text xml:space="preserve">'''Ants''' &amp;amp; bees.
-Two lines.</text>
-  </page>
-    <title>Ant</title>
-      <text xml:space="preserve">#REDIRECT [[Ants]]</text>
-    <title>List of ants</title>
-      <text xml:space="preserve">* one</text>
-    <title>Image:Ant.jpg</title>
-      <text xml:space="preserve">A picture.</text>
-    <title>1984</title>
-      <text xml:space="preserve">A year.</text>
-    <title>Cut off</title>
-      <text xml:space="preserve">This page has no end"""
-    found = list(corpus.enwik8_pages(export.splitlines(keepends=True)))
-    assert found == [("Ants", "'''Ants''' &amp; bees.\nTwo lines.")]
-
-
-def test_an_article_is_cut_at_its_headings_and_formulas() -> None:
-    text = "Opening.\n*: Origin - Early times.In Mali.\nMore.\n\t \n E\n  = m\nAfter.\n**: Empty - "
-    assert plain.article_sections(text) == ["Opening.", "Early times. In Mali.\n\nMore.", "After."]
-
-
-BOOK = (
-    """\
-The Project Gutenberg EBook of Toads
-
-*** START OF THIS PROJECT GUTENBERG EBOOK TOADS ***
-
-CONTENTS
-
-Chapter 1. Mud ........ 3
-
-To my dear friend, who likes toads very much indeed.
-
-CHAPTER 1
-
-Mud.
-
-It was a _very_ wet morning in the month of March when the old toad
-looked out of the window--and saw nothing but rain and mud.
-
-     Oh the mud,
-     The lovely mud,
-     Says the toad.
-
-"`Mud' is a fine thing," said the toad to the other toad, who only
-nodded, since it was early.
-
-CHAPTER 2
-
-On the next day of that month there was no rain at all, and the toad
-did not like it.
-"""
-    + "\n\n".join(["A long line of prose that only makes this book a little longer."] * 40)
-    + """
-
-End of the Project Gutenberg EBook of Toads
-
-You may copy it, give it away or re-use it under the terms of the licence.
-"""
-)
-
-
-def test_a_book_is_its_chapters_without_licence_contents_and_verse() -> None:
-    one, two, three = plain.book_sections(BOOK.replace("\n", "\r\n"))
-    assert one.startswith("It was a very wet morning")
-    assert one.endswith("window—and saw nothing but rain and mud.")
-    assert two.startswith("\"'Mud' is a fine thing,\"")
-    assert three.startswith("On the next day")
-    assert "licence" not in three
-    assert "Gutenberg" not in three
 
 
 @pytest.mark.parametrize(
@@ -219,7 +101,7 @@ def runs_of(text: str, splitter: Splitter) -> list[str]:
 
 
 def build_one(*, seed: int) -> list[corpus.Passage]:
-    genre = corpus.Genre("plain", plain.text_sections, share=1.0, each=2)
+    genre = corpus.Genre("plain", text_sections, share=1.0, each=2)
     documents = {f"doc {i}": prose(40, seed=i) for i in range(12)}
     # The second extra is a copy of a document that might be trained on.
     extra = {"a": prose(40, seed=99), "b": documents["doc 11"]}
@@ -282,7 +164,7 @@ def test_a_tenth_is_held_out_whatever_the_order() -> None:
 def test_the_command_writes_json_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    genre = corpus.Genre("plain", plain.text_sections, share=1.0, each=2)
+    genre = corpus.Genre("plain", text_sections, share=1.0, each=2)
     monkeypatch.setattr(corpus, "load_corpora", lambda seed: [(genre, {"a": prose(30)}, set())])
     extra = tmp_path / "extra.jsonl"
     extra.write_text(json.dumps({"text": prose(30, seed=1)}) + "\n")

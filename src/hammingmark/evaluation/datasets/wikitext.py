@@ -1,4 +1,4 @@
-"""Wiki markup to plain prose.
+"""A Wikipedia export to pages, and wiki markup to plain prose.
 
 Only what reads as prose is kept: templates, tables, references, pictures, lists and formulas go, a
 link becomes the text it shows. A thing that leaves a hole in the middle of a sentence leaves the
@@ -61,8 +61,40 @@ _AFTER_OPENING = re.compile(r"\([\s,;:]+")
 _LOOSE = re.compile(r"\s+([,.;:!?)](?:\s|$))")
 _SPACES = re.compile(r"[ \t\xa0]+")
 
+_TITLE = re.compile(r"<title>(.*)</title>")
+_TEXT_START = re.compile(r'<text xml:space="preserve">')
+_NAMESPACE = re.compile(r"(?:Wikipedia|Image|Template|Category|Help|Portal|MediaWiki|User|Talk):")
+_LISTS = re.compile(
+    r"List of |Lists of |Timeline of |.*\(disambiguation\)"
+    r"|\d+(?:s)?(?: BC)?$|(?:January|February|March|April|May|June|July|August|September|October"
+    r"|November|December) \d+$"
+)
+
 _DEEPEST = 8
 """Markup nested deeper than this is not unfolded; its braces then spoil the sentence."""
+
+
+def pages(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Title and markup of each article of a Wikipedia export, redirects and lists left out."""
+    title = ""
+    text: list[str] | None = None
+    for line in lines:
+        if text is None:
+            if found := _TITLE.search(line):
+                title = html.unescape(found.group(1))
+            elif start := _TEXT_START.search(line):
+                text, line = [], line[start.end() :]
+        if text is not None:
+            body, end, _ = line.partition("</text>")
+            text.append(body)
+            if end:
+                markup, text = html.unescape("".join(text)), None
+                if not (markup[:9].upper() == "#REDIRECT" or _skips(title)):
+                    yield title, markup
+
+
+def _skips(title: str) -> bool:
+    return bool(_NAMESPACE.match(title) or _LISTS.match(title))
 
 
 def sections(markup: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""Named corpora of human text, and how their files are read."""

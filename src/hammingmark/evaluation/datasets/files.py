@@ -1,0 +1,77 @@
+"""Records of data sets from files: JSON Lines, plain or compressed, and Arrow."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hammingmark.errors import InputError
+from hammingmark.registry import require_libraries
+
+Record = dict[str, Any]
+
+JSON_LINES = (".jsonl", ".jsonl.gz", ".ndjson")
+ARROW = (".arrow", ".feather")
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records of a file, or of all files of a folder in the order of their names.
+
+    Args:
+        path: JSON Lines or Arrow, as `datasets.Dataset.save_to_disk` writes it, or a folder of
+            such files.
+
+    Raises:
+        InputError: there is nothing there, it cannot be read, or it is in another format.
+    """
+    if path.is_dir():
+        files = sorted(each for each in path.iterdir() if each.name.endswith(JSON_LINES + ARROW))
+        if not files:
+            raise InputError(f"The folder {path} holds no JSON Lines or Arrow file.")
+        return [record for file in files for record in read_records(file)]
+    try:
+        if path.name.endswith(JSON_LINES):
+            return list(_json_lines(path))
+        if path.name.endswith(ARROW):
+            return _arrow(path)
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8.") from None
+    raise InputError(f"{path} is no JSON Lines or Arrow file; name a .jsonl or .arrow file.")
+
+
+def _json_lines(path: Path) -> Iterator[Record]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                try:
+                    record = json.loads(line)
+                except ValueError as error:
+                    raise InputError(f"{path}:{number} is not JSON: {error}.") from None
+                if not isinstance(record, dict):
+                    raise InputError(f"{path}:{number} is not a JSON object.")
+                yield record
+
+
+def _arrow(path: Path) -> list[Record]:
+    require_libraries(
+        ["pyarrow"], part="Reading an Arrow file", get="hammingmark[bench]", error=InputError
+    )
+    import pyarrow
+
+    with pyarrow.memory_map(str(path)) as source:
+        try:
+            table = pyarrow.ipc.open_file(source).read_all()
+        except pyarrow.ArrowInvalid:  # the streaming format, which has no footer
+            source.seek(0)
+            try:
+                table = pyarrow.ipc.open_stream(source).read_all()
+            except pyarrow.ArrowInvalid as error:
+                raise InputError(f"{path} is not an Arrow file: {error}.") from None
+        records: list[Record] = table.to_pylist()
+    return records
