@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.conftest import SHARED
 
 from hammingmark.errors import InputError, UnknownName
 from hammingmark.evaluation.datasets.corpora import (
@@ -15,7 +16,6 @@ from hammingmark.evaluation.datasets.corpora import (
     split_documents,
 )
 from hammingmark.models.store import ModelStore
-from tests.conftest import SHARED
 
 
 def write(path: Path, *rows: dict[str, object]) -> Path:
