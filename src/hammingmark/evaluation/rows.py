@@ -102,9 +102,9 @@ def complete(
         for places in _batches(missing, len(keys), batch=batch, whole=shared):
             made = make(places.start, [sources[place] for place in places])
             rows = [
-                {**row, "run": dict(run), "fingerprint": keys[place]}
+                json.loads(json.dumps({**row, "run": run, "fingerprint": keys[place]}))
                 for place, row in zip(places, made, strict=True)
-            ]
+            ]  # as they will be when they are read
             new = [row for row in rows if row["fingerprint"] not in held]
             if path:
                 append(path, new)

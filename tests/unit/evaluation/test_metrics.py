@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,11 +12,11 @@ from hypothesis import strategies as st
 
 from hammingmark.errors import InputError
 from hammingmark.evaluation.metrics import (
+    LIBRARIES,
     auroc,
     bootstrap,
     found_at,
-    mean_repetition,
-    near_copies,
+    mean_interval,
     threshold_at,
 )
 
@@ -59,22 +62,39 @@ def test_a_bootstrap_interval_covers_as_often_as_it_says() -> None:
     assert 103 <= inside <= 120  # 95 % of 120 is 114; 103 is 4.5 deviations below
 
 
-def test_repetition_counts_runs_said_before() -> None:
-    assert mean_repetition(["one two three four five"]) == 0.0
-    said_twice = "One two three four. one two, three four!"
-    assert mean_repetition([said_twice]) == pytest.approx(1 / 5)
-    assert mean_repetition(["too short"]) == 0.0
-    assert mean_repetition(["a b c d a b c d", "e f g h"]) == pytest.approx(1 / 6)
-    assert mean_repetition([]) == 0.0
+def test_an_interval_over_keys_is_wider_than_one_over_texts() -> None:
+    rng = np.random.default_rng(2)
+    apart = {0: [0.0] * 50, 1: [1.0] * 50, 2: [0.0] * 50, 3: [1.0] * 50}
+    mixed = {key: [0.0, 1.0] * 25 for key in range(4)}
+    wide, narrow = (mean_interval(groups, rng=rng, rounds=200) for groups in (apart, mixed))
+    assert wide.value == narrow.value == 0.5
+    assert wide.low < narrow.low < 0.5 < narrow.high < wide.high
+    assert str(mean_interval({0: [1.0, 1.0]}, rng=rng)) == "1.00 (1.00 to 1.00)"
     with pytest.raises(InputError):
-        mean_repetition(["a b"], n=0)
+        mean_interval({0: []}, rng=rng)
 
 
-def test_near_copies_are_sentences_that_mostly_came_before() -> None:
-    said = "The old mill by the river burned down."
-    assert near_copies([[said, "Nobody saw it happen that night.", said]]) == pytest.approx(1 / 3)
-    assert near_copies([[said], [said]]) == 0.0  # each text for itself
-    half = "The old mill by the lake was never rebuilt again."
-    assert near_copies([[said, half]]) == 0.0
-    assert near_copies([["Yes.", "No.", "Yes."]]) == pytest.approx(1 / 3)
-    assert near_copies([[], ["..."]]) == 0.0
+def test_one_text_has_no_spread() -> None:
+    rng = np.random.default_rng(0)
+    assert bootstrap(lambda x: float(np.mean(x)), [3.0], rng=rng) == (3.0, 3.0)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_without_the_libraries_the_extra_is_named(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError) as refused:
+        auroc([1.0], [0.0])
+    assert "hammingmark[bench]" in str(refused.value)
+
+
+def test_the_core_installation_needs_neither() -> None:
+    rooms = "metrics, quality, scores, stages, tables, keys, rows, prompts, natural"
+    code = f"""
+import sys
+from hammingmark.evaluation import {rooms}
+from hammingmark.evaluation.datasets import corpora
+sys.exit(bool({{"sklearn", "scipy", "pyarrow", "torch"}} & set(sys.modules)))
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,253 @@
+"""The stages of an evaluation: write, attack, detect. Each takes rows and gives rows.
+
+A stage keeps its rows in a file if it is given one, and makes again only what is not there
+(`rows.complete`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.marking import writer
+from hammingmark.attacks.runner import AttackRunner
+from hammingmark.detection.detector import Detector
+from hammingmark.evaluation.keys import UNMARKED, ExperimentKeys
+from hammingmark.evaluation.progress import Progress, silent
+from hammingmark.evaluation.prompts import EvaluationPrompt
+from hammingmark.evaluation.rows import Row, complete
+from hammingmark.generation.config import GenerationConfig
+from hammingmark.keys.config import to_json
+from hammingmark.protocols import Attack, Backend, Encoder, Splitter
+from hammingmark.records import Generation, Message, Prompt, Verdict
+
+DetectorOf = Callable[[str, int], Detector]
+"""From a point and the number of a key to the detector of that key."""
+
+
+def write(
+    prompts: Sequence[EvaluationPrompt],
+    *,
+    point: str,
+    number: int,
+    keys: ExperimentKeys,
+    backend: Backend,
+    splitter: Splitter | None = None,
+    config: GenerationConfig | None = None,
+    path: Path | None = None,
+    batch: int = 8,
+    progress: Progress = silent,
+) -> list[Row]:
+    """A text for each prompt, under one key of a point.
+
+    Args:
+        prompts: what is continued or answered.
+        point: the method and its parameters, or ``unmarked``.
+        number: of the key; also the seed.
+        keys: of the experiment.
+        backend: writes the texts.
+        splitter: by default the one that the key was made for.
+        config: generation settings.
+        path: where rows are kept, those of several keys in one file if it is the same.
+        batch: texts written at once, and lost at most if the run is killed.
+        progress: counts texts.
+    """
+    config = config or GenerationConfig()
+    key = keys.key(point, number)
+    made = writer(key, backend=backend, encoder=keys.encoder, splitter=splitter, config=config)
+    run = {
+        "stage": "write",
+        "keys": keys.name,
+        "rule": to_json(key.config) if key else None,
+        "backend": backend.name,
+        "config": asdict(config),
+    }
+
+    def make(first: int, sources: Sequence[Row]) -> Iterator[Row]:
+        began = time.perf_counter()
+        asked = [_prompt_of(source) for source in sources]
+        generations = made.write_many(asked, seed=number, first=first)
+        seconds = (time.perf_counter() - began) / len(sources)
+        for source, generation in zip(sources, generations, strict=True):
+            yield {**source, **generation_row(generation), "seconds": seconds}
+
+    sources = [{**prompt.row(), "point": point, "key": number} for prompt in prompts]
+    return complete(
+        sources,
+        run=run,
+        make=make,
+        path=path,
+        batch=batch,
+        progress=progress,
+        what=f"texts of {point}, key {number}",
+    )
+
+
+def generation_row(generation: Generation) -> Row:
+    """What a row says of a text that was written."""
+    return {
+        "text": generation.text,
+        "sentences": len(generation.sentences),
+        "stopped": generation.stopped,
+        "error": generation.error,
+        "cost": asdict(generation.cost),
+    }
+
+
+def attack(
+    texts: Sequence[Row],
+    *,
+    name: str,
+    load: Callable[[], Attack],
+    splitter: Splitter,
+    parameters: Mapping[str, object] | None = None,
+    judge: Encoder | None = None,
+    seed: int = 0,
+    path: Path | None = None,
+    batch: int = 32,
+    progress: Progress = silent,
+) -> list[Row]:
+    """Each text after an attack, and how far it is still the same text.
+
+    Args:
+        texts: rows with ``text``.
+        name: what the attack is called in the table.
+        load: loads the attack, when there is something to do.
+        splitter: finds the sentences that are compared.
+        parameters: of the attack, as far as they change its outcome.
+        judge: measures similarity; an encoder that the watermark does not use.
+        seed: decides every draw, together with the place of a batch.
+        path: where rows are kept.
+        batch: texts attacked at once.
+        progress: counts texts.
+    """
+    run = {
+        "stage": "attack",
+        "attack": name,
+        "parameters": dict(parameters or {}),
+        "splitter": splitter.name,
+        "judge": judge.fingerprint if judge else None,
+        "seed": seed,
+        "batch": batch,
+    }
+    loaded: list[Attack] = []
+
+    def make(first: int, sources: Sequence[Row]) -> Iterator[Row]:
+        if not loaded:
+            loaded.append(load())
+        runner = AttackRunner(loaded[0], splitter, judge, seed=seed, batch=batch)
+        began = time.perf_counter()
+        (outcomes,) = runner.batches((row["text"] for row in sources), first=first // batch)
+        seconds = (time.perf_counter() - began) / len(sources)
+        for source, outcome in zip(sources, outcomes, strict=True):
+            kept = {field: source[field] for field in source if field not in ("cost", "run")}
+            yield {**kept, **asdict(outcome), "attack": name, "seconds": seconds}
+
+    return complete(
+        texts,
+        run=run,
+        make=make,
+        path=path,
+        batch=batch,
+        shared=True,
+        progress=progress,
+        what=f"texts attacked by {name}",
+    )
+
+
+def detect(
+    texts: Sequence[Row],
+    *,
+    detector_of: DetectorOf,
+    parameters: Mapping[str, object],
+    path: Path | None = None,
+    batch: int = 64,
+    progress: Progress = silent,
+) -> list[Row]:
+    """The p-value of each text under the key of its row.
+
+    Args:
+        texts: rows with ``text``, ``point`` and ``key``.
+        detector_of: makes the detector of a point and a key.
+        parameters: of detection, as far as they change a p-value.
+        path: where rows are kept.
+        batch: texts read at once.
+        progress: counts texts.
+    """
+
+    def make(first: int, sources: Sequence[Row]) -> Iterator[Row]:
+        for (point, key), some in groupby(sources, lambda row: (row["point"], row["key"])):
+            rows = list(some)
+            verdicts = detector_of(point, key).judge_many(row["text"] for row in rows)
+            for row, verdict in zip(rows, verdicts, strict=True):
+                known = {name: row.get(name) for name in ("id", "point", "key", "attack", "part")}
+                yield {**known, **verdict_row(verdict)}
+
+    return complete(
+        texts,
+        run={"stage": "detect", **parameters},
+        make=make,
+        path=path,
+        batch=batch,
+        progress=progress,
+        what="texts judged",
+    )
+
+
+def verdict_row(verdict: Verdict) -> Row:
+    """What a row says of a verdict; a text that is too short to judge has the p-value 1."""
+    return {
+        "p_value": 1.0 if verdict.p_value is None else verdict.p_value,
+        "judged": verdict.p_value is not None,
+        "units": len(verdict.evidence.scores),
+    }
+
+
+def detectors(keys: ExperimentKeys, **options: Any) -> DetectorOf:
+    """Detectors by point and key, each made once.
+
+    Args:
+        keys: of the experiment.
+        options: further arguments of `assembly.detection.detector`.
+    """
+    made: dict[tuple[str, int], Detector] = {}
+
+    def detector_of(point: str, number: int) -> Detector:
+        if (point, number) not in made:
+            key = keys.key(point, number)
+            if key is None:
+                raise ValueError(f"{UNMARKED} texts have no key; judge them under that of a point")
+            made[point, number] = detector(key, encoder=keys.encoder, **options)
+        return made[point, number]
+
+    return detector_of
+
+
+def negatives(
+    texts: Mapping[str, Iterable[tuple[str, str]]], *, point: str, keys: Iterable[int]
+) -> list[Row]:
+    """Rows of unmarked texts, to be judged under every key of a point.
+
+    Args:
+        texts: by part (``calibration``, ``test``), the id of each text and the text.
+        point: whose keys judge them.
+        keys: their numbers.
+    """
+    parts = {part: list(some) for part, some in texts.items()}
+    return [
+        {"id": name, "text": text, "point": point, "key": number, "part": part}
+        for number in keys
+        for part, some in parts.items()
+        for name, text in some
+    ]
+
+
+def _prompt_of(row: Row) -> Prompt:
+    if row.get("chat"):
+        return Prompt(messages=(Message("user", row["prompt"]),))
+    return Prompt(row["prompt"])
