@@ -42,8 +42,11 @@ class ExperimentKeys:
             return None
         if point not in self._made:  # a tokenizer may take seconds to be read
             self._made[point] = self._make(point)
-        secret = sha256(f"{self.name} {number}".encode()).digest()
-        return replace(self._made[point], secret=Secret(secret))
+        return replace(self._made[point], secret=self.secret(number))
+
+    def secret(self, number: int) -> Secret:
+        """The secret of a number, which the keys of all points share."""
+        return Secret(sha256(f"{self.name} {number}".encode()).digest())
 
     def _make(self, point: str) -> WatermarkKey:
         method, _, rule = point.partition("/")

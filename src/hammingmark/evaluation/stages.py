@@ -92,6 +92,7 @@ def generation_row(generation: Generation) -> Row:
     """What a row says of a text that was written."""
     return {
         "text": generation.text,
+        "tokens": generation.cost.tokens,
         "sentences": len(generation.sentences),
         "stopped": generation.stopped,
         "error": generation.error,
@@ -110,6 +111,7 @@ def attack(
     seed: int = 0,
     path: Path | None = None,
     batch: int = 32,
+    clock: Callable[[], float] = time.perf_counter,
     progress: Progress = silent,
 ) -> list[Row]:
     """Each text after an attack, and how far it is still the same text.
@@ -124,6 +126,7 @@ def attack(
         seed: decides every draw, together with the place of a batch.
         path: where rows are kept.
         batch: texts attacked at once.
+        clock: tells the seconds that a batch took.
         progress: counts texts.
     """
     run = {
@@ -141,9 +144,9 @@ def attack(
         if not loaded:
             loaded.append(load())
         runner = AttackRunner(loaded[0], splitter, judge, seed=seed, batch=batch)
-        began = time.perf_counter()
+        began = clock()
         (outcomes,) = runner.batches((row["text"] for row in sources), first=first // batch)
-        seconds = (time.perf_counter() - began) / len(sources)
+        seconds = (clock() - began) / len(sources)
         for source, outcome in zip(sources, outcomes, strict=True):
             kept = {field: source[field] for field in source if field not in ("cost", "run")}
             yield {**kept, **asdict(outcome), "attack": name, "seconds": seconds}

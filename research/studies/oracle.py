@@ -1,6 +1,6 @@
 """An attacker who may ask the detector: how many marks are left after how many questions.
 
-    python benchmarks/oracle.py --texts 50 --inner synonyms marian --cache FOLDER
+    python -m research.studies.oracle --texts 50 --inner synonyms marian --cache FOLDER
 
 The texts are those of ``attacks.py`` in which the mark is found before. The attacker has the
 encoder, and some versions of every sentence: those of ``attacks.py``. He asks about one after the
@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from attacks import INNER, Bench, arguments
 
 from hammingmark.assembly.detection import detector
 from hammingmark.attacks.adaptive import OracleGuided, score_of
@@ -25,6 +24,7 @@ from hammingmark.attacks.segments import Tally, change_prose
 from hammingmark.detection.detector import Detector
 from hammingmark.protocols import Attack
 from hammingmark.records import Attacked
+from research.studies.attacks import INNER, Bench, arguments
 
 Row = dict[str, Any]
 LEVEL = 0.01

@@ -4,10 +4,10 @@ Marked texts are chains of real sentences: a candidate is drawn from the sentenc
 until the rule accepts it. As far as embeddings go that is how texts are marked, and it is fast
 enough for ten thousand of them. Seeds are fixed::
 
-    python benchmarks/security.py --quick                    # some minutes on one core
-    python benchmarks/security.py --json result.json         # more keys, more texts
-    python benchmarks/security.py --preset robust --only recovery
-    python benchmarks/security.py --method hamming --preset default --encoder minilm-robust
+    python -m research.studies.security --quick                    # some minutes on one core
+    python -m research.studies.security --json result.json         # more keys, more texts
+    python -m research.studies.security --preset robust --only recovery
+    python -m research.studies.security --method hamming --preset default --encoder minilm-robust
 
 It needs the corpus ``wiki100`` and an encoder, and pulls what is missing. What attackers do to
 texts of a language model is measured in ``attacks.py`` and ``oracle.py``.
@@ -27,17 +27,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from research.cryptanalysis.bilinear import score_correlation
-from research.cryptanalysis.bilinear_factors import FormFactors
-from research.cryptanalysis.forgery import Scorer, pass_rate
-from research.cryptanalysis.recovery import Guess, neighbours, strangers
 
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.reader import SentenceReader, embed_texts
 from hammingmark.detection.search import EveryKey
+from hammingmark.evaluation.datasets.corpora import load_corpus
 from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Encoder, FloatArray, Splitter
@@ -48,6 +44,10 @@ from hammingmark.watermarks.hamming.config import SHARES
 from hammingmark.watermarks.hamming.soft import soft_acceptance, threshold_for
 from hammingmark.watermarks.hamming.theory import match_probability
 from research.cryptanalysis import bilinear_factors, forgery, recovery
+from research.cryptanalysis.bilinear import score_correlation
+from research.cryptanalysis.bilinear_factors import FormFactors
+from research.cryptanalysis.forgery import Scorer, pass_rate
+from research.cryptanalysis.recovery import Guess, neighbours, strangers
 
 LEVEL = 0.01
 SENTENCES = 10  # of a text
@@ -145,10 +145,9 @@ def main() -> None:
 def embed_world(options: argparse.Namespace) -> World:
     """Sentences of encyclopedia articles; half of the articles are the owner's."""
     encoder, splitter = load_encoder(options.encoder), load_splitter()
-    (file,) = model_store().ensure("wiki100").glob("*.jsonl")
     articles = []
-    for row in file.read_text("utf-8").splitlines():
-        cut = dict.fromkeys(splitter.split(json.loads(row)["text"]).carrying)
+    for document in load_corpus("wiki100"):
+        cut = dict.fromkeys(splitter.split(document.text).carrying)
         usable = [each for each in cut if 40 <= len(each) <= 300][: options.sentences]
         if len(usable) >= 2 * PATIENT_SENTENCES:
             articles.append(usable)

@@ -1,6 +1,6 @@
 """What is left of the mark when sentences are joined in pairs, by joints the detector knows or not.
 
-    python benchmarks/joints.py --texts 60 --keys 0 1 --cache FOLDER
+    python -m research.studies.joints --texts 60 --keys 0 1 --cache FOLDER
 
 Every family of joints of the attack ``merge-sentences``, on texts that the embedded pair marked
 under several keys, judged as they stand and with edits allowed for. ``unseen`` and ``bare`` were
@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import get_args
 
 import numpy as np
-from attacks import Bench, arguments
 
 from hammingmark.assembly.attacks import load_attack
 from hammingmark.attacks.boundaries import Family
 from hammingmark.evaluation.metrics import found_at
+from research.studies.attacks import Bench, arguments
 
 UNTOUCHED = "untouched"
 

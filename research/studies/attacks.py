@@ -1,7 +1,7 @@
 """Every attack on texts that the embedded pair marked: what it keeps, and what is left of the mark.
 
-    python benchmarks/attacks.py --texts 50 --cache FOLDER
-    python benchmarks/attacks.py --attacks distance-marian-same boundary-rewrite-other
+    python -m research.studies.attacks --texts 50 --cache FOLDER
+    python -m research.studies.attacks --attacks distance-marian-same boundary-rewrite-other
 
 The marked texts are written once and kept in the folder, and so is the outcome of each attack, so
 that a run that breaks off goes on where it was. The key is known to everybody: a benchmark's.
@@ -18,12 +18,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -32,19 +31,22 @@ from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.environment import model_store
-from hammingmark.assembly.keys import DEFAULT_METHOD, new_key
-from hammingmark.assembly.marking import writer
+from hammingmark.assembly.keys import DEFAULT_METHOD
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking
-from hammingmark.attacks.runner import AttackRunner
+from hammingmark.encoders.cached import CachedEncoder
+from hammingmark.evaluation import stages
+from hammingmark.evaluation.datasets.corpora import load_corpus
+from hammingmark.evaluation.keys import ExperimentKeys
 from hammingmark.evaluation.metrics import found_at
-from hammingmark.evaluation.rows import Row, append, read_rows
-from hammingmark.generation.generate import GenerationConfig
-from hammingmark.keys.config import parameters_of_config
+from hammingmark.evaluation.progress import shown
+from hammingmark.evaluation.prompts import openings
+from hammingmark.evaluation.rows import Row
+from hammingmark.evaluation.tables import Column, tabulate
+from hammingmark.generation.config import GenerationConfig
 from hammingmark.keys.key import Secret
 from hammingmark.models.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.protocols import Attack, Encoder, Splitter
-from hammingmark.records import Attacked, Prompt
 from hammingmark.watermarks._shared.similarity import pair_cosines
 from hammingmark.watermarks.hamming.theory import match_probability
 
@@ -110,11 +112,20 @@ def main() -> None:
     for name in options.attacks:
         bounds = options.min_similarity if name in SEEKING else [None]
         rows += [bench.run(name, bound) for bound in bounds]
-    print("| " + " | ".join(rows[-1]) + " |")
-    for row in rows:
-        show({name: row.get(name) for name in rows[-1]})
+    made = tabulate(rows, [Column(name, name) for name in rows[-1]])
+    print(made.markdown(), end="")
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        options.json.write_text(made.json(), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class StudyKeys(ExperimentKeys):
+    """The keys of the published tables."""
+
+    def secret(self, number: int) -> Secret:
+        """That of the first key has no number."""
+        of = f"/{number}" if number else ""
+        return Secret(hashlib.sha256(f"benchmarks/attacks{of}".encode()).digest())
 
 
 class Bench:
@@ -123,64 +134,54 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.splitter = load_splitter()
-        self.encoder = Remembering(load_encoder(options.encoder))
-        number = f"/{options.key}" if options.key else ""
-        secret = Secret(hashlib.sha256(f"benchmarks/attacks{number}".encode()).digest())
-        self.key = replace(
-            new_key(self.encoder, method=options.method, preset=options.preset), secret=secret
-        )
-        # What was made with another encoder, rule or length lies elsewhere.
-        given = parameters_of_config(type(self.key.config))
-        values = [str(getattr(self.key.config, name)) for name in given]
-        rule = "-".join([options.method, *values])
-        written = "" if options.together == 1 else f"-{options.backend.replace(':', '-')}"
-        written += f"-key{options.key}" if options.key else ""
+        self.encoder = CachedEncoder(load_encoder(options.encoder))
+        self.keys = StudyKeys(self.encoder)
+        self.point = f"{options.method}/{options.preset}"
+        key = self.keys.key(self.point, options.key)
+        assert key is not None
+        self.key = key
+        written_by = options.backend.replace(":", "-").replace("/", "-")
         self.cache = options.cache / (
-            f"{self.encoder.fingerprint[:8]}-{rule}-{options.tokens}{written}"
+            f"{self.encoder.fingerprint[:8]}-{self.point.replace('/', '-')}-{options.tokens}"
+            f"-{written_by}-key{options.key}"
         )
-        self.cache.mkdir(parents=True, exist_ok=True)
-        (file,) = model_store().ensure("wiki100").glob("*.jsonl")
-        articles = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
-        cut = [self.splitter.split(each).carrying for each in articles]
-        self.human = [s for each in cut for s in each[20:40]]
-        self.prompts = [
-            " ".join(each[:2])
-            for each in cut
-            if len(each) >= 20 and all(len(s) > 40 for s in each[:2])
+        documents = load_corpus("wiki100")
+        self.human = [
+            sentence
+            for document in documents
+            for sentence in self.splitter.split(document.text).carrying[20:40]
         ]
-        first = 60 * options.key % len(self.prompts)  # another key begins with other prompts
-        self.prompts = self.prompts[first:] + self.prompts[:first]
-        self.texts = self.write()
+        prompts = openings(documents, self.splitter, sentences=2, characters=41, following=18)
+        first = 60 * options.key % len(prompts)  # another key begins with other prompts
+        prompts = prompts[first:] + prompts[:first]
+        self.prompts = (prompts * (options.texts // len(prompts) + 1))[: options.texts]
+        self.rows = self.write()
+        self.texts = [str(row["text"]) for row in self.rows]
 
     @cached_property
-    def judge(self) -> Remembering:
+    def judge(self) -> CachedEncoder:
         """Says how similar outcomes are."""
-        return Remembering(load_encoder(JUDGE))
+        return CachedEncoder(load_encoder(JUDGE))
 
     @cached_property
-    def other(self) -> Remembering:
+    def other(self) -> CachedEncoder:
         """What an attacker has who does not know the watermark's encoder."""
-        return Remembering(load_encoder(OTHER))
+        return CachedEncoder(load_encoder(OTHER))
 
-    def write(self) -> list[str]:
+    def write(self) -> list[Row]:
         """The marked texts, from the folder or anew."""
-        file = self.cache / "marked.jsonl"
-        known = read_rows(file)
-        if len(known) < self.options.texts:
-            backend = load_backend(self.options.backend)
-            limits = GenerationConfig(max_tokens=self.options.tokens)
-            made = writer(self.key, backend=backend, encoder=self.encoder, config=limits)
-            prompts = [Prompt(p) for p in (self.prompts * self.options.texts)[: self.options.texts]]
-            while (first := len(known)) < len(prompts):
-                if self.options.together == 1:
-                    generations = [made.write(prompts[first], seed=first)]
-                else:
-                    some = prompts[first : first + self.options.together]
-                    generations = made.write_many(some, seed=0, first=first)
-                new = [{"text": generation.text} for generation in generations]
-                append(file, new)
-                known += new
-        return [row["text"] for row in known[: self.options.texts]]
+        return stages.write(
+            self.prompts,
+            point=self.point,
+            number=self.options.key,
+            keys=self.keys,
+            backend=load_backend(self.options.backend),
+            splitter=self.splitter,
+            config=GenerationConfig(max_tokens=self.options.tokens),
+            path=self.cache / "marked.jsonl",
+            batch=self.options.together,
+            progress=shown,
+        )
 
     def untouched(self) -> Row:
         """How often the mark is found before anything is done."""
@@ -189,19 +190,25 @@ class Bench:
     def run(self, name: str, bound: float | None = None) -> Row:
         """One attack on all texts; ``bound`` is for attackers who choose among versions."""
         o = self.options
-        how = "" if bound is None else f"-{o.versions}-{o.rounds}-{bound:g}"
-        how += f"-by-{o.rewriter.replace(':', '-')}" if "rewrite" in name else ""
-        file = self.cache / f"{name}{how}-{o.batch}.jsonl"
-        done = read_rows(file)[: len(self.texts)]
-        if any(row["of"] != digest(text) for row, text in zip(done, self.texts, strict=False)):
-            raise SystemExit(f"{file} was made of other texts; move it away.")
-        for batch, seconds in self.outcomes(name, bound, done=len(done)):
-            new = [
-                {"of": digest(text), **asdict(each), "seconds": seconds}
-                for each, text in zip(batch, self.texts[len(done) :], strict=False)
-            ]
-            append(file, new)
-            done += new
+        parameters: dict[str, object] = {}
+        if bound is not None:
+            parameters = {"versions": o.versions, "rounds": o.rounds, "bound": bound}
+        if "rewrite" in name:
+            parameters["rewriter"] = o.rewriter
+        inner = self.inner(name.split("-")[1]) if bound is not None else None
+        done = stages.attack(
+            self.rows,
+            name=name,
+            load=lambda: self.attack(name, bound, inner),
+            splitter=self.splitter,
+            parameters=parameters,
+            judge=self.judge,
+            path=self.cache / f"{name}.jsonl",
+            batch=o.batch,
+            # Versions that are kept took the time that they would take now.
+            clock=lambda: perf_counter() + (inner.saved if inner else 0.0),
+            progress=shown,
+        )
         sentences = sum(len(self.splitter.split(text).carrying) for text in self.texts)
         kept = [row for row in done if row["kept"] is not False]
         return {
@@ -219,31 +226,12 @@ class Bench:
             "missed_within_bound": self.missed([row["text"] for row in kept]) / len(done),
         }
 
-    def outcomes(
-        self, name: str, bound: float | None, *, done: int
-    ) -> Iterator[tuple[list[Attacked], float]]:
-        """Batches and seconds a text, with the dice that a batch has in an unbroken run."""
-        batch = 1 if name == "prompt" else self.options.batch  # each text has a prompt of its own
-        attack = None
-        for first in range(done - done % batch, len(self.texts), batch):
-            if attack is None or name == "prompt":
-                attack = self.attack(name, bound, first)
-            runner = AttackRunner(attack, self.splitter, self.judge, batch=batch)
-            some = self.texts[first : first + batch]
-            began = perf_counter()
-            (made,) = runner.batches(some, first=first // batch)
-            seconds = perf_counter() - began
-            if isinstance(inner := getattr(attack, "inner", None), Remembered):
-                seconds += inner.saved
-                inner.saved = 0.0
-            yield made[max(0, done - first) :], seconds / len(made)
-
-    def attack(self, name: str, bound: float | None, number: int) -> Attack:
-        """An attack, with what it needs beside its defaults for a text of this number."""
-        if bound is not None:
-            kind, inner, known = name.split("-")
+    def attack(self, name: str, bound: float | None, inner: KeptVersions | None) -> Attack:
+        """An attack, with what it needs beside its defaults."""
+        if bound is not None and inner is not None:
+            kind, _, known = name.split("-")
             return KINDS[kind](
-                inner=self.inner(inner),
+                inner=inner,
                 splitter=self.splitter,
                 encoder=self.encoder if known == "same" else self.other,
                 judge=self.judge,
@@ -251,13 +239,14 @@ class Bench:
                 rounds=self.options.rounds,
                 min_similarity=bound,
             )
+        if name == "prompt":
+            prompts = {row["text"]: row["prompt"] for row in self.rows}
+            return OwnPrompts(prompts, self.splitter)
         name, _, share = name.partition("@")
         attack, variant = VARIANTS.get(name, (name, {}))
         more = {**variant, **({"share": share} if share else {})}
         if attack in ("insert-sentences", "copy-paste"):
             more["pool"] = self.human
-        elif attack == "prompt":
-            more["prompt"] = self.prompts[number % len(self.prompts)]
         elif attack == "infill-causal":
             (model,) = model_store().ensure("smollm2").glob("*.gguf")
             more["model"] = str(model)
@@ -265,12 +254,12 @@ class Bench:
             more["backend"] = self.options.rewriter
         return load_attack(attack, splitter=self.splitter, parameters=more)
 
-    def inner(self, name: str) -> Remembered:
+    def inner(self, name: str) -> KeptVersions:
         """What makes versions, kept in the folder."""
         attack, settings = INNER[name]
         if attack == "rewrite":
             settings = {**settings, "backend": self.options.rewriter}
-        return Remembered(
+        return KeptVersions(
             name,
             lambda: load_attack(attack, splitter=self.splitter, parameters=settings),
             self.cache / "versions" / f"{name}-{digest(json.dumps(settings, sort_keys=True))[:8]}",
@@ -302,8 +291,27 @@ class Bench:
         return [1.0 if p is None else p for p in found]
 
 
+@dataclass(frozen=True)
+class OwnPrompts:
+    """The attack ``prompt``, which puts in front of each text the prompt that it answers."""
+
+    prompts: Mapping[str, str]
+    splitter: Splitter
+    name: str = "prompt"
+    min_similarity: float = 0.9
+
+    def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
+        """Attack each text."""
+        return [
+            load_attack(
+                "prompt", splitter=self.splitter, parameters={"prompt": self.prompts[text]}
+            ).apply([text], rng=rng)[0]
+            for text in texts
+        ]
+
+
 @dataclass
-class Remembered:
+class KeptVersions:
     """An attack whose outcomes are kept in a folder, by the texts and the dice they came from."""
 
     name: str
@@ -337,25 +345,6 @@ class Remembered:
         return list(kept["texts"])
 
 
-class Remembering:
-    """An encoder that embeds no sentence twice."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self.name, self.dimension = encoder.name, encoder.dimension
-        self.fingerprint = encoder.fingerprint
-        self._encoder = encoder
-        self._rows: dict[str, Any] = {}
-
-    def encode(self, sentences: Sequence[str]) -> Any:
-        """As the encoder does."""
-        new = list(dict.fromkeys(s for s in sentences if s not in self._rows))
-        if new:
-            self._rows.update(zip(new, self._encoder.encode(new), strict=True))
-        if not sentences:
-            return self._encoder.encode([])
-        return np.stack([self._rows[s] for s in sentences])
-
-
 def flipped(
     before: list[str], after: list[str], encoder: Encoder, splitter: Splitter
 ) -> float | None:
@@ -374,15 +363,6 @@ def flipped(
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def show(row: Row) -> None:
-    """One line of the table."""
-    values = [
-        "-" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-        for value in row.values()
-    ]
-    print("| " + " | ".join(values) + " |", flush=True)
 
 
 if __name__ == "__main__":
