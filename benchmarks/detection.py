@@ -33,11 +33,11 @@ import numpy as np
 import hammingmark
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
+from hammingmark.evaluation.datasets.corpora import load_corpus
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Encoder, FloatArray, Splitter
 from hammingmark.records import Sentences
@@ -80,9 +80,7 @@ def main() -> None:
 
 def human_documents(splitter: Splitter) -> Iterator[list[str]]:
     """Wikipedia articles in runs of ten neighbouring sentences, article after article in turn."""
-    path = model_store().ensure("wiki100") / "wiki100.jsonl"
-    with path.open(encoding="utf-8") as lines:
-        articles = [splitter.split(json.loads(line)["text"]).carrying for line in lines]
+    articles = [splitter.split(each.text).carrying for each in load_corpus("wiki100")]
     for start in range(0, max(map(len, articles)), SENTENCES):
         for article in articles:
             run = article[start : start + SENTENCES]

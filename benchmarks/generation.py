@@ -7,8 +7,8 @@ it on a machine that has nothing else to do::
     python benchmarks/generation.py --backend transformers:smollm2    # CUDA where there is some
     python benchmarks/generation.py --json result.json
 
-Prompts are the first two sentences of encyclopedia articles, or the lines of ``--prompts``. The
-paper's figures stand beside ours where it has them.
+Prompts are the first two sentences of encyclopedia articles, or the lines of ``--prompts``. Of the
+method ``hamming`` the paper's figures stand beside ours where it has them.
 """
 
 from __future__ import annotations
@@ -20,33 +20,37 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.environment import model_store
-from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.keys import DEFAULT_METHOD, method_of, new_key
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.evaluation.metrics import account, mean_repetition
+from hammingmark.evaluation.datasets.corpora import load_corpus
+from hammingmark.evaluation.prompts import openings
+from hammingmark.evaluation.quality import mean_repetition
+from hammingmark.evaluation.scores import cost_figures
+from hammingmark.evaluation.stages import generation_row
 from hammingmark.generation.generate import PAPER, GenerationConfig, Writer
 from hammingmark.keys.key import WatermarkKey
-from hammingmark.models.catalogue import DEFAULT_GENERATOR
+from hammingmark.models.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Prompt
 from hammingmark.watermarks.hamming import HammingMark, theory
 from hammingmark.watermarks.hamming.statistics import natural_acceptance
 
-PAPER_FIGURES = {"samples": 2.2, "tokens": 41.6, "acceptance": 0.58, "fallback": 0.013}
+PAPER_FIGURES = {"candidates": 2.2, "drawn_tokens": 41.6, "acceptance": 0.58, "fallback": 0.013}
 Result = dict[str, Any]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--backend", default=DEFAULT_GENERATOR)
-    parser.add_argument("--encoder", help="by default the package's")
+    parser.add_argument("--method", default=DEFAULT_METHOD, help=f"by default {DEFAULT_METHOD}")
+    parser.add_argument("--encoder", default=DEFAULT_ENCODER)
     parser.add_argument("--texts", type=int, default=24, help="texts for each figure")
     parser.add_argument("--tokens", type=int, default=200, help="tokens a text")
     parser.add_argument("--together", type=int, default=64, help="texts written side by side")
@@ -73,8 +77,8 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.splitter = load_splitter()
-        self.encoder = load_encoder(options.encoder or "minilm-robust")
-        self.key = new_key(self.encoder, method="hamming")
+        self.encoder = load_encoder(options.encoder)
+        self.key = new_key(self.encoder, method=options.method)
         self.backend = load_backend(options.backend, parallel=options.parallel)
         self.wide = options.width or max(4, self.backend.width)
         self.prompts = read_prompts(options.prompts, self.splitter)
@@ -94,7 +98,7 @@ class Bench:
         one_by_one: bool = True,
     ) -> tuple[list[Generation], float]:
         """Drafts, and the seconds they took."""
-        mark = HammingMark(key) if key else None
+        mark = method_of(key) if key else None
         backend = Resized(self.backend, width or self.backend.width)
         made = Writer(backend, self.splitter, self.encoder, mark, config or self.config)
         began = perf_counter()
@@ -121,7 +125,7 @@ class Bench:
             generations, seconds = self.write(prompts, key=key, width=width)
             pace[name] = seconds / max(1, sum(generation.cost.tokens for generation in generations))
             if key is not None:
-                costs[name] = account(generations)
+                costs[name] = figures_of(generations)
             if key is not None and width == 1:
                 evidence = limit(generations, self.key, self.encoder, self.splitter)
         base = pace["unmarked"]
@@ -129,7 +133,7 @@ class Bench:
             "tokens_per_second": {name: 1.0 / value for name, value in pace.items()},
             "over_unmarked": {name: value / base for name, value in pace.items()},
             "cost": costs,
-            "paper": PAPER_FIGURES,
+            **({"paper": PAPER_FIGURES} if self.options.method == "hamming" else {}),
             "evidence": evidence,
         }
 
@@ -180,7 +184,7 @@ class Bench:
             report[name] = {
                 "rep-4": repeated,
                 "over_unmarked": repeated / yardstick if yardstick else None,
-                **account(generations),
+                **figures_of(generations),
                 **limit(generations, self.key, self.encoder, self.splitter),
             }
         return report
@@ -195,36 +199,37 @@ class Resized:
         self.capabilities = backend.capabilities
 
 
+def figures_of(generations: Sequence[Generation]) -> Result:
+    """What a sentence took."""
+    return dict(cost_figures([generation_row(generation) for generation in generations]))
+
+
 def limit(
     generations: Sequence[Generation], key: WatermarkKey, encoder: Encoder, splitter: Splitter
 ) -> Result:
-    """Evidence found, mean log2(1 / p), against what the same transitions could give at most."""
-    found, most = [], []
-    judge = detector(key, encoder=encoder, splitter=splitter, topic="free", references=16_000)
+    """Evidence found, mean log2(1 / p); under ``hamming`` also the most there could be."""
+    topic: Literal["free"] | None = "free" if key.config.method == "hamming" else None
+    bits, most = [], []
+    judge = detector(key, encoder=encoder, splitter=splitter, topic=topic, references=16_000)
     for verdict in judge.judge_many(generation.text for generation in generations):
         if verdict.p_value is None:
             continue
-        cosines = np.array([each.details["cosine"] for each in verdict.evidence.scores])
-        natural = natural_acceptance(cosines, rule=HammingMark(key).rule)
-        found.append(np.log2(1.0 / verdict.p_value))
-        most.append(theory.evidence_limit(natural))
+        bits.append(np.log2(1.0 / verdict.p_value))
+        if key.config.method == "hamming":
+            cosines = np.array([each.details["cosine"] for each in verdict.evidence.scores])
+            natural = natural_acceptance(cosines, rule=HammingMark(key).rule)
+            most.append(theory.evidence_limit(natural))
     return {
-        "bits_found": float(np.mean(found)),
-        "bits_at_most": float(np.mean(most)),
-        "found_at_1_percent": float(np.mean(np.array(found) >= np.log2(100.0))),
+        "bits_found": float(np.mean(bits)),
+        **({"bits_at_most": float(np.mean(most))} if most else {}),
+        "found_at_1_percent": float(np.mean(np.array(bits) >= np.log2(100.0))),
     }
 
 
 def read_prompts(path: Path | None, splitter: Splitter) -> list[Prompt]:
     """The first two sentences of each text."""
-    if path is None:
-        (path,) = model_store().ensure("wiki100").glob("*.jsonl")
-    prompts = []
-    for line in path.read_text("utf-8").splitlines():
-        sentences = splitter.split(json.loads(line)["text"]).carrying
-        if len(sentences) >= 2 and all(len(each) > 40 for each in sentences[:2]):
-            prompts.append(Prompt(" ".join(sentences[:2])))
-    return prompts
+    documents = load_corpus(str(path) if path else "wiki100")
+    return [each.prompt for each in openings(documents, splitter, characters=41)]
 
 
 def show(title: str, values: Result, depth: int = 0) -> None:

@@ -22,14 +22,15 @@ from typing import Any
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.marking import writer
 from hammingmark.assembly.parts import load_splitter
+from hammingmark.evaluation.datasets.corpora import load_corpus
+from hammingmark.evaluation.prompts import openings
 from hammingmark.generation.generate import GenerationConfig
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Encoder
-from hammingmark.records import Prompt, Verdict
+from hammingmark.records import Verdict
 
 
 def main() -> None:
@@ -68,11 +69,8 @@ def write(
     master: WatermarkKey, encoder: Encoder, options: argparse.Namespace
 ) -> tuple[list[str], list[str]]:
     """Continue the openings of encyclopedia articles, each under the key of its own label."""
-    splitter = load_splitter()
-    (file,) = model_store().ensure("wiki100").glob("*.jsonl")
-    articles = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
-    openings = [splitter.split(article).carrying[:2] for article in articles]
-    prompts = [Prompt(" ".join(each)) for each in openings if len(each) == 2][: options.texts]
+    articles = openings(load_corpus("wiki100"), load_splitter())[: options.texts]
+    prompts = [each.prompt for each in articles]
     config = GenerationConfig(max_tokens=options.tokens)
     with load_backend() as backend:  # type: ignore[attr-defined]
         marked = [

@@ -1,4 +1,4 @@
-"""Metrics over many texts: detection rates, quality, cost.
+"""Evaluation over many texts: data sets, prompts, stages, metrics, tables.
 
 Verdicts on single texts belong to ``detection``.
 """
