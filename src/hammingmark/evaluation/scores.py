@@ -110,7 +110,7 @@ def cost_figures(rows: Sequence[Row]) -> dict[str, float]:
     """
 
     def total(name: str) -> float:
-        return sum(row["cost"][name] for row in rows)
+        return float(sum(row["cost"][name] for row in rows))
 
     sentences = max(1, sum(row["sentences"] for row in rows))
     tokens, tried, seconds = max(1, total("tokens")), total("tried"), total("seconds")
