@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import signal
@@ -19,6 +18,7 @@ import pytest
 from filelock import FileLock
 
 from hammingmark.assembly.keys import method_of
+from hammingmark.evaluation.datasets.corpora import load_corpus
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Prompt
@@ -104,18 +104,14 @@ def splitter() -> Splitter:
 @pytest.fixture(scope="session")
 def articles() -> list[str]:
     """Human text: about a hundred encyclopedia articles of the model store."""
-    from hammingmark.assembly.environment import model_store
-
-    (file,) = model_store().ensure("wiki100").glob("*.jsonl")
-    return [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
+    return [document.text for document in load_corpus("wiki100")]
 
 
 def shared_texts(name: str) -> list[str]:
     """Human texts of a benchmark corpus that lies beside the checkout, or a skip."""
-    file = SHARED / f"{name}.jsonl"
-    if not file.is_file():
+    if not (SHARED / f"{name}.jsonl").is_file():
         pytest.skip(f"the corpus {name} does not lie beside this checkout")
-    return [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
+    return [document.text for document in load_corpus(name, location=SHARED)]
 
 
 def passages(
