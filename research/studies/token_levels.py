@@ -25,6 +25,7 @@ from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import method_of
 from hammingmark.assembly.parts import load_splitter
+from hammingmark.detection.detector import Detector
 from hammingmark.evaluation.keys import ExperimentKeys
 from hammingmark.generation.generate import GenerationConfig, Writer
 from hammingmark.records import Prompt
@@ -50,6 +51,7 @@ def null(options: argparse.Namespace) -> None:
     for name in options.methods:
         keys = [key for n in range(options.keys) if (key := experiment.key(name, n)) is not None]
         judge = detector(keys[0], encoder=encoder)
+        assert isinstance(judge, Detector)  # of one key
         read = [each for batch in judge.reader.batches(texts) for each in batch]
         found: dict[str, list[list[tuple[float, float]]]] = defaultdict(list)
         for key in keys:

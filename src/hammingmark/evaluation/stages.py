@@ -17,6 +17,7 @@ from hammingmark.assembly.detection import detector
 from hammingmark.assembly.marking import writer
 from hammingmark.attacks.runner import AttackRunner
 from hammingmark.detection.detector import Detector
+from hammingmark.detection.group import DetectorGroup
 from hammingmark.evaluation.keys import UNMARKED, ExperimentKeys
 from hammingmark.evaluation.progress import Progress, silent
 from hammingmark.evaluation.prompts import EvaluationPrompt
@@ -26,7 +27,7 @@ from hammingmark.keys.config import to_json
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 from hammingmark.records import Generation, Message, Prompt, Verdict
 
-DetectorOf = Callable[[str, int], Detector]
+DetectorOf = Callable[[str, int], Detector | DetectorGroup]
 """From a point and the number of a key to the detector of that key."""
 
 
@@ -218,9 +219,9 @@ def detectors(keys: ExperimentKeys, **options: Any) -> DetectorOf:
         keys: of the experiment.
         options: further arguments of `assembly.detection.detector`.
     """
-    made: dict[tuple[str, int], Detector] = {}
+    made: dict[tuple[str, int], Detector | DetectorGroup] = {}
 
-    def detector_of(point: str, number: int) -> Detector:
+    def detector_of(point: str, number: int) -> Detector | DetectorGroup:
         if (point, number) not in made:
             key = keys.key(point, number)
             if key is None:
