@@ -7,10 +7,7 @@ inside a `WatermarkKey`: no message, log line or exception carries it.
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -18,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from hammingmark import registry
-from hammingmark.errors import HammingMarkError, KeyFileError, UnknownName
+from hammingmark.errors import HammingMarkError, InputError, KeyFileError, UnknownName
 from hammingmark.keys import config as method_config
 from hammingmark.keys.key import SCHEME, Secret, WatermarkKey
 from hammingmark.keys.matrix_text import is_array_text
+from hammingmark.keys.private_files import read_private, write_private
 
 FORMAT = "hammingmark-key"
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+_LARGEST_FILE = 1 << 20  # bytes
 _FIELDS = (
     "format", "scheme", "id", "created", "retired", "successor", "parent", "label", "note",
     "method", "parameters", "encoder", "splitter", "tokenizer",
@@ -137,18 +135,10 @@ def load(path: Path) -> WatermarkKey:
 def _read(path: Path) -> tuple[dict[str, Any], str]:
     """The fields of a key file, its secret out of sight; or what is wrong. Raises nothing."""
     try:
-        # A pipe is not waited for.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
-            state = os.fstat(file.fileno())
-            if not stat.S_ISREG(state.st_mode):
-                return {}, f"{path} is not a file."
-            mode = stat.S_IMODE(state.st_mode)
-            if os.name == "posix" and mode & 0o077:
-                cure = f"close it with: chmod 600 {path}"
-                return {}, f"{path} can be read by others (mode {mode:04o}); {cure}"
-            data = json.loads(file.read(1 << 20), object_hook=_known_fields)
-    except OSError as error:
-        return {}, f"Cannot read the key {path}: {error.strerror}."
+        content = read_private(path, largest=_LARGEST_FILE, kind="the key")
+        data = json.loads(content, object_hook=_known_fields)
+    except InputError as error:
+        return {}, str(error)
     except (ValueError, RecursionError):
         return {}, f"{path} is not a key file: it is not JSON."
     if not isinstance(data, dict):
@@ -194,25 +184,20 @@ def save(key: WatermarkKey, path: Path, *, replace: bool = False) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                # No variable holds the content: a traceback may show what a function holds.
-                file.write(json.dumps(to_json(key, with_secret=True), indent=2) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            if replace:
-                Path(temporary).replace(path)
-            else:
-                os.link(temporary, path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+    except OSError as error:
+        raise KeyFileError(f"Cannot write the key {path}: {error.strerror}.") from None
+    try:
+        write_private(
+            path,
+            lambda: (json.dumps(to_json(key, with_secret=True), indent=2) + "\n").encode(),
+            replace=replace,
+            kind="the key",
+            error=KeyFileError,
+        )
     except FileExistsError:
         raise KeyFileError(
             f"{path} exists; choose another name, since a lost key cannot be made again."
         ) from None
-    except OSError as error:
-        raise KeyFileError(f"Cannot write the key {path}: {error.strerror}.") from None
 
 
 @dataclass(frozen=True, slots=True)

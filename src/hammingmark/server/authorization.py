@@ -16,9 +16,8 @@ import os
 import re
 import secrets
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from hammingmark.errors import InputError
+from hammingmark.keys.file_changes import state_of
 from hammingmark.keys.private_files import read_private, write_private
 
 SCOPES = ("generate", "detect", "admin")
@@ -40,8 +40,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HIGHEST_RATE = 1e9  # no limit at all, in effect
 _LARGEST_FILE = 1 << 24
 _LONGEST_WAIT = 10.0  # seconds, for another who writes the file
-# A file that changes twice within one tick of its clock looks unchanged. Ticks are shorter.
-_TICK = 2_000_000_000  # nanoseconds
 _MAKE_ONE = "make one with `hammingmark api-keys new`"
 
 
@@ -116,7 +114,8 @@ class ApiKeys:
         self._is_shut = False
         if not os.path.lexists(path):
             raise InputError(f"There is no {path}, and so no API key; {_MAKE_ONE}.")
-        self._keys, self._state = _read(path)
+        self._state = state_of(path)
+        self._keys = read_api_keys(path)
         if not self._keys:
             raise InputError(_none_in(path))
 
@@ -149,10 +148,11 @@ class ApiKeys:
     def refresh(self) -> None:
         """Read the file if it has changed."""
         with self._lock:
-            if self._is_unchanged():
+            state = state_of(self._path)
+            if state is not None and state == self._state:
                 return
             try:
-                keys, self._state = _read(self._path)
+                keys = read_api_keys(self._path)
             except _NotKeysError as error:
                 self._complain(str(error))
             except InputError as error:
@@ -160,18 +160,13 @@ class ApiKeys:
                 self._complain(str(error))
             else:
                 changed = keys != self._keys
-                self._is_shut, self._keys = False, keys
+                self._is_shut, self._keys, self._state = False, keys, state
                 if keys:
                     self._problem = None
                 else:
                     self._complain(_none_in(self._path))
                 if changed:
                     self._on_reload(len(keys))
-
-    def _is_unchanged(self) -> bool:
-        with suppress(OSError):  # which reading it will tell
-            return self._state is not None and _state_of(self._path.stat()) == self._state
-        return False
 
     def _complain(self, problem: str) -> None:
         self._state = None  # what comes next may look like what was read last
@@ -214,7 +209,13 @@ def read_api_keys(path: Path) -> tuple[ApiKey, ...]:
     Raises:
         InputError: the file cannot be used.
     """
-    return _read(path)[0]
+    content = read_private(path, largest=_LARGEST_FILE)
+    keys, problem = _parse(content)
+    if problem:
+        # Somebody may have put a token in the file, and a traceback may show what a function holds.
+        del content
+        raise _NotKeysError(f"{path}{problem}")
+    return keys
 
 
 def add_to_file(path: Path, key: ApiKey) -> None:
@@ -227,7 +228,7 @@ def add_to_file(path: Path, key: ApiKey) -> None:
         keys = read_api_keys(path) if path.exists() else ()
         if any(each.name == key.name for each in keys):
             raise InputError(f"{path} has an API key {key.name!r} already; choose another name.")
-        write_private(path, _lines_of([*keys, key]))
+        write_private(path, lambda: _lines_of([*keys, key]))
 
 
 def remove_from_file(path: Path, name: str) -> None:
@@ -241,7 +242,7 @@ def remove_from_file(path: Path, name: str) -> None:
         kept = [key for key in keys if key.name != name]
         if len(kept) == len(keys):
             raise InputError(f"{path} has no API key of this name.")
-        write_private(path, _lines_of(kept))
+        write_private(path, lambda: _lines_of(kept))
 
 
 @contextmanager
@@ -277,30 +278,6 @@ def _row_of(key: ApiKey) -> dict[str, object]:
     if key.may_switch_off:
         row["may_switch_off"] = True
     return row
-
-
-def _read(path: Path) -> tuple[tuple[ApiKey, ...], tuple[int, ...] | None]:
-    """The API keys of a file, and its state if a later change would show in it.
-
-    Raises:
-        _NotKeysError: something in it is no API key.
-        InputError: it cannot be read, or others can.
-    """
-    content, state = read_private(path, largest=_LARGEST_FILE)
-    settled = time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) > _TICK
-    keys, problem = _parse(content)
-    if problem:
-        # Somebody may have put a token in the file, and a traceback may show what a function holds.
-        del content
-        raise _NotKeysError(f"{path}{problem}")
-    return keys, _state_of(state) if settled else None
-
-
-def _state_of(state: os.stat_result) -> tuple[int, ...]:
-    return (
-        state.st_dev, state.st_ino, state.st_mode, state.st_size,
-        state.st_mtime_ns, state.st_ctime_ns,
-    )  # fmt: skip
 
 
 def _parse(content: bytes) -> tuple[tuple[ApiKey, ...], str]:

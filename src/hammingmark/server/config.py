@@ -345,9 +345,7 @@ def _upstream_api_key(
 
 def _secret_of(path: Path) -> SecretStr:
     # Bytes that are no text become a character that is refused.
-    return SecretStr(
-        read_private(path, largest=_LARGEST_SECRET)[0].decode("utf-8", "replace").strip()
-    )
+    return SecretStr(read_private(path, largest=_LARGEST_SECRET).decode("utf-8", "replace").strip())
 
 
 def _misplaced_secret(what: str) -> InputError:

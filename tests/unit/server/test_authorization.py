@@ -230,8 +230,8 @@ def test_a_change_within_one_tick_of_the_files_clock_shows(
     other, changed = new_api_key("web", scopes=["generate"])
     add_to_file(path, key)
     tick = path.stat().st_ctime_ns
-    monkeypatch.setattr("hammingmark.server.authorization.time.time_ns", lambda: tick)
-    monkeypatch.setattr("hammingmark.server.authorization._state_of", lambda state: (tick,))
+    monkeypatch.setattr("hammingmark.keys.file_changes.time.time_ns", lambda: tick)
+    monkeypatch.setattr("hammingmark.keys.file_changes._identity", lambda path: (tick, tick))
     keys = ApiKeys(path)
     assert keys.find(token) is not None
     write(path, row(sha256=changed.digest))
@@ -244,7 +244,7 @@ def test_a_file_that_has_not_changed_for_long_is_not_read_again(
 ) -> None:
     token = add(path, "web")
     later = path.stat().st_ctime_ns + 3_600_000_000_000
-    monkeypatch.setattr("hammingmark.server.authorization.time.time_ns", lambda: later)
+    monkeypatch.setattr("hammingmark.keys.file_changes.time.time_ns", lambda: later)
     keys = ApiKeys(path)
     with monkeypatch.context() as patched:
         patched.setattr("hammingmark.server.authorization.read_private", None)
@@ -302,7 +302,7 @@ def test_a_file_that_cannot_be_trusted_lets_nobody_in_until_it_can(
     token = add(path, "web")
     good = path.read_bytes()
     later = path.stat().st_ctime_ns + 3_600_000_000_000  # so that it is not read without need
-    monkeypatch.setattr("hammingmark.server.authorization.time.time_ns", lambda: later)
+    monkeypatch.setattr("hammingmark.keys.file_changes.time.time_ns", lambda: later)
     problems: list[str] = []
     counts: list[int] = []
     keys = ApiKeys(path, on_problem=problems.append, on_reload=counts.append)
@@ -331,8 +331,10 @@ def test_a_file_that_comes_back_as_it_was_is_read_again(
 ) -> None:
     token = add(path, "web")
     later = path.stat().st_ctime_ns + 3_600_000_000_000
-    monkeypatch.setattr("hammingmark.server.authorization.time.time_ns", lambda: later)
-    monkeypatch.setattr("hammingmark.server.authorization._state_of", lambda state: (1,))
+    monkeypatch.setattr("hammingmark.keys.file_changes.time.time_ns", lambda: later)
+    monkeypatch.setattr(
+        "hammingmark.keys.file_changes._identity", lambda path: (1, 1) if path.exists() else ()
+    )
     keys = ApiKeys(path)
     path.rename(path.with_name("moved"))
     assert keys.find(token) is None

@@ -190,7 +190,7 @@ def test_a_key_file_that_is_overwritten_is_read_again(
     serve: Serve, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in place; and the key that marked before is searched as long as the process lives."""
-    monkeypatch.setattr("hammingmark.server.detection.service._TICK", -(10**18))  # all is settled
+    monkeypatch.setattr("hammingmark.keys.file_changes._TICK", -(10**18))  # all is settled
     served = serve()
     assert served.detect(marked(key_of()))["key_id"] == key_of().id
     overwrite(home.keyring.folder / "default.json", key_of(9))
@@ -210,7 +210,7 @@ def test_a_key_file_that_is_overwritten_is_read_again(
 def test_files_that_do_not_change_are_not_read_again(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hammingmark.server.detection.service._TICK", -(10**18))
+    monkeypatch.setattr("hammingmark.keys.file_changes._TICK", -(10**18))
     home.keyring.add(key_of(), name="default")
     (home.keyring.folder / "broken.json").write_text("{")
     told: list[str] = []
@@ -219,7 +219,7 @@ def test_files_that_do_not_change_are_not_read_again(
     with monkeypatch.context() as patched:
         patched.setattr(Keyring, "survey", lambda ring: pytest.fail("it is read again"))
         assert detection.entries() == first
-    monkeypatch.setattr("hammingmark.server.detection.service._TICK", 10**18)
+    monkeypatch.setattr("hammingmark.keys.file_changes._TICK", 10**18)
     assert detection.entries() == first
     assert len(told) == 1  # although the folder is read every time now
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import method_of
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
+from hammingmark.keys.file_changes import FileState, state_of
 from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.keys.keyring import Entry, Keyring
 from hammingmark.records import Verdict
 from hammingmark.report import counted
 from hammingmark.server.detection.slices import with_pauses
-from hammingmark.server.marking.keys import State, state_of
 from hammingmark.server.marking.marks import PROVES
 from hammingmark.server.once_each import OnceEach
 from hammingmark.server.parts import Parts
@@ -28,7 +26,6 @@ MOST_DERIVED = 10_000
 
 _MOST_DETECTORS = 16  # each may hold some megabytes of reference keys
 _MOST_REMEMBERED = 100  # keys of a detector that is kept; one of more is not likely asked for again
-_TICK = 2_000_000_000  # nanoseconds; a folder may change twice within one tick of its clock
 
 
 class Detection:
@@ -56,7 +53,7 @@ class Detection:
         self._lock = threading.Lock()
         self._detectors: OnceEach[Detector | DetectorGroup] = OnceEach(_MOST_DETECTORS)
         self._entries: list[Entry] = []
-        self._state: tuple[State, ...] | None = None
+        self._state: FileState | None = None
         self._wrong: set[str] = set()
 
     def entries(self) -> list[Entry]:
@@ -65,7 +62,8 @@ class Detection:
         Files that have not changed are not read again.
         """
         with self._lock:
-            state = _state(self._keyring.folder)
+            folder = self._keyring.folder
+            state = state_of(folder, *sorted(folder.glob("*.json")))
             if state is None or state != self._state:
                 self._entries, errors = self._keyring.survey()
                 self._state = state
@@ -166,10 +164,3 @@ class Detection:
             return replace(make(), level=level)
         name = (tuple((key.id, key.label, key.config) for key in keys), edits)
         return replace(self._detectors.get(name, make), level=level)
-
-
-def _state(folder: Path) -> tuple[State, ...] | None:
-    """By which a folder and its key files are known again; None if a change might not show yet."""
-    states = tuple(state_of(path) for path in (folder, *sorted(folder.glob("*.json"))))
-    latest = max((when for state in states for when in state[-2:]), default=0)
-    return states if time.time_ns() - latest > _TICK else None

@@ -11,6 +11,7 @@ from hammingmark.assembly.marking import writer
 from hammingmark.errors import HammingMarkError
 from hammingmark.generation.generate import GenerationConfig, Writer
 from hammingmark.keys.config import EMBEDDING
+from hammingmark.keys.file_changes import FileState, state_of
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Entry, Keyring
 from hammingmark.protocols import Backend
@@ -19,8 +20,6 @@ from hammingmark.server.parts import Parts
 
 _MOST_SUCCESSORS = 1000  # a key does not succeed itself, unless somebody wrote so
 _MOST_WRITERS = 64  # of labels; each holds the numbers of its key
-
-State = tuple[int, ...]
 
 
 class MarkingKey:
@@ -63,7 +62,7 @@ class MarkingKey:
         """The key as its file is now; any thread may ask."""
         with self._lock:
             state = self._state_now()
-            if state != self._state or self._problem:
+            if state is None or state != self._state or self._problem:
                 self._read(state)
             return self._entry.key
 
@@ -73,7 +72,7 @@ class MarkingKey:
         with self._lock:
             return list(self._used.values())
 
-    def _read(self, state: State) -> None:
+    def _read(self, state: FileState | None) -> None:
         try:
             entry, paths = self._find()
         except HammingMarkError as error:
@@ -98,8 +97,8 @@ class MarkingKey:
             paths.append(entry.path)
         return entry, tuple(paths)
 
-    def _state_now(self) -> State:
-        return tuple(number for path in self._paths for number in state_of(path))
+    def _state_now(self) -> FileState | None:
+        return state_of(*self._paths)
 
 
 class Writers:
@@ -128,13 +127,3 @@ class Writers:
         if key is not None and isinstance(key.config, EMBEDDING):
             encoder = self._parts.encoder(key.config.encoder.name)
         return writer(key, backend=self._backend, encoder=encoder)
-
-
-def state_of(path: Path) -> State:
-    """By which a file or a folder is known again; the last two numbers are times of changes."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    kind = (found.st_dev, found.st_ino, found.st_mode, found.st_size)
-    return (*kind, found.st_mtime_ns, found.st_ctime_ns)
