@@ -37,6 +37,7 @@ from hammingmark.assembly.keys import new_key
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
+from hammingmark.encoders.wrappers import EncoderWrapper
 from hammingmark.evaluation.datasets.corpora import load_corpus
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Encoder, FloatArray, Splitter
@@ -272,17 +273,15 @@ class TimedSplitter:
         return self._inner.restarts(text, place)
 
 
-class TimedEncoder:
+class TimedEncoder(EncoderWrapper):
     """An encoder that adds up its time."""
 
-    def __init__(self, inner: Encoder) -> None:
-        self._inner, self.name, self.seconds = inner, inner.name, 0.0
-        self.dimension, self.fingerprint = inner.dimension, inner.fingerprint
+    seconds = 0.0
 
     def encode(self, sentences: Sequence[str]) -> FloatArray:
         """Embed, with the clock running."""
         begin = time.perf_counter()
-        embeddings = self._inner.encode(sentences)
+        embeddings = self.inner.encode(sentences)
         self.seconds += time.perf_counter() - begin
         return embeddings
 

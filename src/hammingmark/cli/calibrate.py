@@ -17,7 +17,8 @@ from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import read_texts
 from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
 from hammingmark.cli.outputs import check_output, is_stdout, write_output
-from hammingmark.cli.progress import CountedEncoder, counting, fetch_encoder
+from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.encoders.wrappers import SlicedEncoder
 from hammingmark.keys.config import EMBEDDING, ContextConfig
 from hammingmark.report import counted
 from hammingmark.stats.calibration import Calibration
@@ -75,7 +76,7 @@ def calibrate(
         fitted = calibrate_key(
             texts,
             key=loaded,
-            encoder=CountedEncoder(encoder, tick) if encoder else None,
+            encoder=SlicedEncoder(encoder, after=tick) if encoder else None,
             splitter=cutter,
             statistic=statistic,
             level=level,

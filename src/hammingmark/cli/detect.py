@@ -20,8 +20,9 @@ from hammingmark.assembly.keys import load_key, require_parts_of_options, splitt
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import Source, read_sources, read_text
 from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
-from hammingmark.cli.progress import CountedEncoder, counting, fetch_backend, fetch_encoder
+from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
 from hammingmark.detection.detector import REFERENCES
+from hammingmark.encoders.wrappers import SlicedEncoder
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keys.config import EMBEDDING
 from hammingmark.keys.key import WatermarkKey
@@ -171,7 +172,7 @@ def detect(
         judge = detector(
             keys,
             labels=wanted,
-            encoders=lambda name: CountedEncoder(fetch(encoder or name), tick),
+            encoders=lambda name: SlicedEncoder(fetch(encoder or name), after=tick),
             splitter=cutter,
             backend=fetch_backend(backend) if backend else None,
             level=level,

@@ -23,7 +23,8 @@ from hammingmark.cli.options import (
     splitter_option,
 )
 from hammingmark.cli.outputs import check_output, is_stdout, write_output
-from hammingmark.cli.progress import CountedEncoder, counting, fetch_encoder
+from hammingmark.cli.progress import counting, fetch_encoder
+from hammingmark.encoders.wrappers import SlicedEncoder
 from hammingmark.models.catalogue import DEFAULT_ENCODER
 from hammingmark.report import counted
 
@@ -86,7 +87,7 @@ def profile(
     with counting("sentences embedded", shown=sys.stderr.isatty()) as tick:
         fitted = fit_profile(
             texts,
-            encoder=CountedEncoder(part, tick),
+            encoder=SlicedEncoder(part, after=tick),
             splitter=cutter,
             language=language,
             clusters=clusters,

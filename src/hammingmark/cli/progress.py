@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
-import numpy as np
 
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.environment import model_store
 from hammingmark.models.store import Progress, Report
-from hammingmark.protocols import Backend, Encoder, FloatArray
+from hammingmark.protocols import Backend, Encoder
 
 EVERY = 30.0
 """Seconds between two lines where there is no terminal to show a running count on."""
-
-_SLICE = 128  # sentences; encoders batch them further by themselves
 
 
 def fetch_encoder(spec: str) -> Encoder:
@@ -53,31 +50,6 @@ def shown_progress() -> Iterator[Report]:
 def describe(size: int) -> str:
     """Bytes for a person: ``91 MB``."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
-
-
-class CountedEncoder:
-    """Embeds as another encoder does, slice by slice, and reports each slice.
-
-    Args:
-        encoder: the one that does the work.
-        tick: called with the number of sentences that were embedded since the last call.
-    """
-
-    def __init__(self, encoder: Encoder, tick: Callable[[int], None]) -> None:
-        self.name: str = encoder.name
-        self.dimension: int = encoder.dimension
-        self.fingerprint: str = encoder.fingerprint
-        self._encoder = encoder
-        self._tick = tick
-
-    def encode(self, sentences: Sequence[str]) -> FloatArray:
-        """Embed n sentences: (n, d)."""
-        rows = []
-        for start in range(0, len(sentences), _SLICE):
-            some = sentences[start : start + _SLICE]
-            rows.append(self._encoder.encode(some))
-            self._tick(len(some))
-        return np.concatenate(rows) if rows else self._encoder.encode([])
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from hammingmark.cli.options import (
     seed_option,
     splitter_option,
 )
-from hammingmark.cli.progress import CountedEncoder, counting, fetch_backend, fetch_encoder
+from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
+from hammingmark.encoders.wrappers import SlicedEncoder
 from hammingmark.errors import InputError
 from hammingmark.evaluation.natural import NaturalMatch, natural_candidates, natural_match
 from hammingmark.models.catalogue import DEFAULT_ENCODER
@@ -103,7 +104,7 @@ def threshold(
     else:
         with counting("sentences embedded", shown=shown) as tick:
             natural = natural_match(
-                texts, splitter=cutter, encoder=CountedEncoder(fitted, tick), bits=bits
+                texts, splitter=cutter, encoder=SlicedEncoder(fitted, after=tick), bits=bits
             )
     record = _record(natural, bits=bits, strength=strength)
     if as_json:

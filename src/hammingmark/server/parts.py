@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hammingmark.assembly.backends import tokenizer_of
 from hammingmark.assembly.encoders import load_encoder
+from hammingmark.encoders.wrappers import TimedEncoder
 from hammingmark.errors import HammingMarkError, ModelError
 from hammingmark.keys.config import TokenizerId
 from hammingmark.protocols import Encoder, Tokenizer
 from hammingmark.server.once_each import OnceEach
-from hammingmark.server.timed_encoder import TimedEncoder
 
 _MOST = 16  # of each
 

@@ -13,7 +13,6 @@ from tests.unit.cli.conftest import Run
 from hammingmark.cli import calibrate as calibrate_module
 from hammingmark.cli import keys as keys_module
 from hammingmark.cli import threshold as threshold_module
-from hammingmark.cli.progress import CountedEncoder
 from hammingmark.testing import FakeEncoder
 
 ROWS = [
@@ -117,13 +116,3 @@ def test_long_work_is_counted(
     monkeypatch.setattr(module, "counting", counting)
     assert run(*arguments)[0] == 0
     assert sum(counted) == 90
-
-
-def test_a_counted_encoder_embeds_as_the_other_does() -> None:
-    plain, ticks = FakeEncoder(), list[int]()
-    counted = CountedEncoder(plain, ticks.append)
-    sentences = ["x" * (n % 50) for n in range(1100)]
-    assert (counted.encode(sentences) == plain.encode(sentences)).all()
-    assert sum(ticks) == 1100
-    assert len(ticks) > 2
-    assert counted.encode([]).shape == plain.encode([]).shape

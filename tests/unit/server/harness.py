@@ -63,6 +63,19 @@ class BrokenEncoder(FakeEncoder):
         return super().encode(sentences)
 
 
+@dataclass(frozen=True)
+class HangingEncoder(FakeEncoder):
+    """Answers once it is let go."""
+
+    go_on: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    calls: list[int] = field(default_factory=list, compare=False, repr=False)
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        self.calls.append(len(sentences))
+        self.go_on.wait(PATIENCE)
+        return super().encode(sentences)
+
+
 def broken_encoder() -> BrokenEncoder:
     """One that is down from the beginning."""
     encoder = BrokenEncoder()

@@ -6,40 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import overload
 
-import numpy as np
-
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
 from hammingmark.detection.reader import ContextReader, SentenceReader, TextReader
 from hammingmark.detection.search import RankedKeys
+from hammingmark.encoders.wrappers import SlicedEncoder
 from hammingmark.keys.key import WatermarkKey
-from hammingmark.protocols import Encoder, FloatArray
 
 _SLICE = 32  # sentences; some tenths of a second
-
-
-class PausingEncoder:
-    """Embeds as another encoder does, slice by slice.
-
-    Args:
-        encoder: the one that does the work.
-        pause: called before each slice.
-    """
-
-    def __init__(self, encoder: Encoder, pause: Callable[[], None]) -> None:
-        self.name: str = encoder.name
-        self.dimension: int = encoder.dimension
-        self.fingerprint: str = encoder.fingerprint
-        self._encoder = encoder
-        self._pause = pause
-
-    def encode(self, sentences: Sequence[str]) -> FloatArray:
-        """Embed n sentences: (n, d)."""
-        rows = []
-        for start in range(0, len(sentences), _SLICE):
-            self._pause()
-            rows.append(self._encoder.encode(sentences[start : start + _SLICE]))
-        return np.concatenate(rows) if rows else self._encoder.encode([])
 
 
 class PausingKeys(Sequence[WatermarkKey]):
@@ -85,7 +59,7 @@ def _paused(
     """One detector; readers that several share stay shared, by the id of what they were."""
     reader, search = detector.reader, detector.search
     if isinstance(reader, (SentenceReader, ContextReader)):
-        encoder = PausingEncoder(reader.encoder, pause)
+        encoder = SlicedEncoder(reader.encoder, size=_SLICE, before=pause)
         reader = readers.setdefault(id(reader), replace(reader, encoder=encoder))
     if isinstance(search, RankedKeys):
         search = replace(search, keys=PausingKeys(search.keys, pause))
