@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import NoneType
@@ -17,7 +16,7 @@ import annotated_types
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from hammingmark.errors import InputError
+from hammingmark.errors import InputError, did_you_mean
 from hammingmark.keys.private_files import read_private
 from hammingmark.server.settings import (
     DEFAULT,
@@ -203,9 +202,9 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
         if not variable.startswith(PREFIX) or variable == CONFIG_FILE or not value:
             continue
         if variable not in known:
-            hint = _hint(variable, [*known, CONFIG_FILE])
+            hint = did_you_mean(variable, [*known, CONFIG_FILE])
             if variable == f"{PREFIX}UPSTREAM_API_KEY":  # to spelling, that of the file is nearer
-                hint = f" Did you mean {UPSTREAM_API_KEY}?"
+                hint = f" Did you mean {UPSTREAM_API_KEY!r}?"
             raise InputError(
                 f"The variable {variable} sets nothing.{hint} Unset it, or correct its name."
             )
@@ -231,7 +230,7 @@ def _typed(found: Mapping[str, _Given], *, folder: Path) -> dict[str, _Given]:
             raise _misplaced_secret(f"{name} from {given.source}")
         if name not in fields:
             raise InputError(
-                f"{name!r:.60} from {given.source} is no setting.{_hint(name, list(fields))} "
+                f"{name!r:.60} from {given.source} is no setting.{did_you_mean(name, fields)} "
                 "`hammingmark serve --check` lists the settings."
             )
         value = given.value
@@ -246,16 +245,6 @@ def _typed(found: Mapping[str, _Given], *, folder: Path) -> dict[str, _Given]:
             value = [part.strip() for part in value.split(",") if part.strip()]
         typed[name] = _Given(value, given.source)
     return typed
-
-
-def _hint(name: str, known: list[str]) -> str:
-    """The nearest known name; the same name in another table is the nearest of all."""
-    own = {each: each.rpartition(".")[2] for each in known}
-    asked = name.rpartition(".")[2]
-    close = [each for each in known if own[each] == asked] or get_close_matches(name, known, n=1)
-    for near in get_close_matches(asked, own.values(), n=1):
-        close += [each for each in known if own[each] == near]
-    return f" Did you mean {close[0]}?" if close else ""
 
 
 def _refuse_truth_value(name: str, given: _Given) -> None:

@@ -210,13 +210,13 @@ def test_lists_of_variables_are_separated_by_commas() -> None:
 @pytest.mark.parametrize(
     ("content", "nearest"),
     [
-        ("prot = 1", "Did you mean port?"),
-        ('on_failure = "refuse"', "Did you mean policy.on_failure?"),
-        ('[policy]\non_failur = "refuse"', "Did you mean policy.on_failure?"),
+        ("prot = 1", "Did you mean 'port'?"),
+        ('on_failure = "refuse"', "Did you mean 'policy.on_failure'?"),
+        ('[policy]\non_failur = "refuse"', "Did you mean 'policy.on_failure'?"),
         ("[polcy]\nx = 1", "polcy"),
-        ("[limits]\nmax_tokens = 3", "Did you mean max_tokens?"),
-        ("[limits]\nport = 3", "Did you mean port?"),
-        ('upstream_model = "x"', "Did you mean upstream.model?"),
+        ("[limits]\nmax_tokens = 3", "Did you mean 'max_tokens'?"),
+        ("[limits]\nport = 3", "Did you mean 'port'?"),
+        ('upstream_model = "x"', "Did you mean 'upstream.model'?"),
         ("whatever_else = 1", "is no setting. `hammingmark"),
     ],
 )
@@ -243,7 +243,7 @@ def test_a_variable_that_sets_nothing_is_refused_with_the_nearest(
     variable: str, nearest: str
 ) -> None:
     with pytest.raises(
-        InputError, match=rf"{PREFIX}{variable} .*Did you mean {nearest}\?"
+        InputError, match=rf"{PREFIX}{variable} .*Did you mean '{nearest}'\?"
     ) as caught:
         read(environ={PREFIX + variable: SECRET})
     assert SECRET not in str(caught.value)
