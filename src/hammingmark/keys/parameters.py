@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hammingmark.errors import InputError, did_you_mean
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
@@ -130,10 +130,21 @@ def parameters_of(part: Callable[..., object]) -> dict[str, Parameter]:
     needs: Mapping[str, str] = getattr(part, "needs", {})
     found = {}
     for name, parameter in inspect.signature(part).parameters.items():
-        kinds, choices = _flatten(hints.get(name, str))
+        kinds = list(kinds_of(hints.get(name, str)))
         if Splitter not in kinds:
-            default = needs.get(name, parameter.default)
-            found[name] = Parameter(name, tuple(kinds), tuple(choices), default)
+            words = [
+                word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)
+            ]
+            found[name] = Parameter(
+                name,
+                kinds=tuple(
+                    tuple if get_origin(kind) is tuple else kind
+                    for kind in kinds
+                    if get_origin(kind) is not Literal
+                ),
+                choices=tuple(map(str, words)),
+                default=needs.get(name, parameter.default),
+            )
     return found
 
 
@@ -167,19 +178,15 @@ def read_parameters(
     return chosen
 
 
-def _flatten(hint: Any) -> tuple[list[object], list[str]]:
-    """The kinds and the choices of a type hint, through unions."""
-    origin = get_origin(hint)
-    if origin is Literal:
-        return [], [str(choice) for choice in get_args(hint)]
-    if origin is tuple:
-        return [tuple], []
-    if origin in (Union, UnionType):
-        pairs = [_flatten(each) for each in get_args(hint)]
-        return [kind for kinds, _ in pairs for kind in kinds], [
-            choice for _, choices in pairs for choice in choices
-        ]
-    return [hint], []
+def kinds_of(hint: Any) -> Iterator[Any]:
+    """The types of a hint, through unions and annotations; a ``Literal`` or a tuple as it is."""
+    if get_origin(hint) is Annotated:
+        yield from kinds_of(get_args(hint)[0])
+    elif get_origin(hint) in (Union, UnionType):
+        for each in get_args(hint):
+            yield from kinds_of(each)
+    else:
+        yield hint
 
 
 def _is_plain(value: object) -> bool:

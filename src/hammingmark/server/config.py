@@ -17,6 +17,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from hammingmark.errors import InputError, did_you_mean
+from hammingmark.keys.parameters import kinds_of
 from hammingmark.keys.private_files import read_private
 from hammingmark.server.settings import (
     DEFAULT,
@@ -280,17 +281,7 @@ def _expected(info: FieldInfo) -> str:
 
 def _kinds(info: FieldInfo) -> tuple[Any, ...]:
     """The types of a setting, through unions and annotations."""
-    return tuple(_flatten(info.annotation))
-
-
-def _flatten(hint: Any) -> Iterator[Any]:
-    if get_origin(hint) is Annotated:
-        yield from _flatten(get_args(hint)[0])
-    elif get_origin(hint) in (Literal, tuple) or not get_args(hint):
-        yield hint
-    else:
-        for each in get_args(hint):
-            yield from _flatten(each)
+    return tuple(kinds_of(info.annotation))
 
 
 def _annotations(hint: Any) -> Iterator[Any]:
