@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
@@ -21,10 +22,12 @@ _LARGEST = 1 << 27  # bytes
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def write_card(arrays: Arrays, about: Mapping[str, Any], *, kind: str) -> bytes:
-    """A file of numbers of 16 bits, and all else as its metadata."""
+def write_card(
+    arrays: Arrays, about: Mapping[str, Any], *, kind: str, dtype: DTypeLike = np.float16
+) -> bytes:
+    """A file of numbers, by default of 16 bits, and all else as its metadata."""
     # In the order of C: the library writes the memory of an array as it lies.
-    tensors = {name: each.astype(np.float16, order="C") for name, each in arrays.items()}
+    tensors = {name: each.astype(dtype, order="C") for name, each in arrays.items()}
     # One entry: the library writes several in no fixed order, and the same card is one file.
     content: bytes = save_tensors(tensors, {kind: json.dumps({"format": kind, **about})})
     return content
@@ -43,8 +46,9 @@ def read_card(content: bytes, *, kind: str) -> tuple[dict[str, NDArray[np.float3
         about = json.loads(json.loads(content[8 : 8 + size])["__metadata__"][kind])
     except (SafetensorError, LookupError, TypeError) as error:
         raise ValueError(str(error)) from None
-    if not isinstance(about, dict) or about.get("format") != kind:
+    if not isinstance(about, dict):
         raise ValueError(kind)
+    about.pop("format", None)
     return {name: each.astype(np.float32) for name, each in tensors.items()}, about
 
 
@@ -59,6 +63,14 @@ def card_content(path: Path, *, what: str) -> bytes:
             return file.read(_LARGEST)
     except OSError as error:
         raise InputError(f"Cannot read the {what} {path}: {error.strerror}.") from None
+
+
+def shipped_card(folder: str, name: str) -> bytes | None:
+    """The content of a card of this name that comes with the package, if there is one."""
+    for entry in (resources("hammingmark.artifacts") / folder).iterdir():
+        if entry.name == f"{name}{SUFFIX}":
+            return entry.read_bytes()
+    return None
 
 
 def content_hash(content: bytes) -> str:

@@ -8,22 +8,26 @@ comes with the package.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from importlib.resources import files as resources
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.artifacts.card import SUFFIX, card_content, content_hash, read_card, write_card
+from hammingmark.artifacts.card import (
+    card_content,
+    content_hash,
+    read_card,
+    shipped_card,
+    write_card,
+)
 from hammingmark.errors import InputError
-from hammingmark.keys.config import EncoderId
+from hammingmark.keys.config import EncoderId, record_from_json
 from hammingmark.protocols import FloatArray
 
 FORMAT = "hammingmark-transform"
 MAKE = "python -m research.training.transform --encoder NAME --out FILE"
 _FOLDER = "networks"
-_NUMBERS = {"contexts": int, "seed": int, "steps": int, "loss": float}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +112,20 @@ def read_transform(content: bytes) -> TransformNetwork:
             (arrays[f"weights{number}"], arrays[f"bias{number}"])
             for number in range(len(arrays) // 2)
         )
-        given = {each.name: about[each.name] for each in fields(TransformProvenance)}
-        encoder = EncoderId(**about["encoder"])
-        for name, value in given.items():
-            if type(value) is not _NUMBERS.get(name, str):
-                raise TypeError
+        provenance = record_from_json(TransformProvenance, about)
+        encoder = record_from_json(EncoderId, about["encoder"])
     except (LookupError, TypeError, ValueError):
         raise InputError(
             f"This is no network for a method, or a damaged one; train one with: {MAKE}"
         ) from None
-    return TransformNetwork(encoder, layers, TransformProvenance(**given), content_hash(content))
+    return TransformNetwork(encoder, layers, provenance, content_hash(content))
 
 
 def shipped_transform(encoder: EncoderId) -> TransformNetwork | None:
     """The network of this encoder that comes with the package, if there is one."""
-    for entry in (resources("hammingmark.artifacts") / _FOLDER).iterdir():
-        if entry.name == f"{encoder.name}{SUFFIX}":
-            network = read_transform(entry.read_bytes())
-            if network.encoder.fingerprint == encoder.fingerprint:
-                return network
-    return None
+    content = shipped_card(_FOLDER, encoder.name)
+    network = read_transform(content) if content else None
+    return network if network and network.encoder.fingerprint == encoder.fingerprint else None
 
 
 def transform_for(encoder: EncoderId, file: str = "", *, digest: str = "") -> TransformNetwork:

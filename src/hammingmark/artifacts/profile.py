@@ -8,17 +8,20 @@ with the package. A key takes out of it what it needs, and does not need it agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from importlib.resources import files as resources
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from hammingmark.artifacts.card import SUFFIX, card_content, content_hash, read_card, write_card
+from hammingmark.artifacts.card import (
+    card_content,
+    content_hash,
+    read_card,
+    shipped_card,
+    write_card,
+)
 from hammingmark.errors import InputError
-from hammingmark.keys.config import EncoderId
+from hammingmark.keys.config import EncoderId, record_from_json
 from hammingmark.protocols import FloatArray
 
 FORMAT = "hammingmark-profile"
@@ -121,26 +124,21 @@ def read_profile(content: bytes, *, name: str = "") -> EncoderProfile:
     try:
         tensors, about = read_card(content, kind=FORMAT)
         arrays = {each: tensors[each] for each in _TENSORS}
-        given = {each.name: about[each.name] for each in fields(Provenance)}
-        encoder = EncoderId(**about["encoder"])
-        _check_kinds(encoder, given)
+        provenance = record_from_json(Provenance, about)
+        encoder = record_from_json(EncoderId, about["encoder"])
     except (LookupError, TypeError, ValueError):
         raise InputError(
             "This is no profile of an encoder, or a damaged one; `hammingmark profile` makes one."
         ) from None
     short = name or content_hash(content)
-    return EncoderProfile(encoder, provenance=Provenance(**given), name=short, **arrays)
+    return EncoderProfile(encoder, provenance=provenance, name=short, **arrays)
 
 
 def shipped_profile(encoder: EncoderId) -> EncoderProfile | None:
     """The profile of this encoder that comes with the package, if there is one."""
-    folder = resources("hammingmark.artifacts") / _FOLDER
-    for entry in folder.iterdir():
-        if entry.name == f"{encoder.name}{SUFFIX}":
-            profile = read_profile(entry.read_bytes(), name=encoder.name)
-            if profile.encoder.fingerprint == encoder.fingerprint:
-                return profile
-    return None
+    content = shipped_card(_FOLDER, encoder.name)
+    profile = read_profile(content, name=encoder.name) if content else None
+    return profile if profile and profile.encoder.fingerprint == encoder.fingerprint else None
 
 
 def profile_for(encoder: EncoderId, file: str = "", *, method: str) -> EncoderProfile:
@@ -178,12 +176,3 @@ def check_profile_name(name: str) -> None:
     """
     if len(name) > _LONGEST_NAME:
         raise InputError(f"The name of a profile has {_LONGEST_NAME} characters at most.")
-
-
-def _check_kinds(encoder: EncoderId, given: Mapping[str, Any]) -> None:
-    numbers = {"texts", "sentences", "seed"}
-    for name, value in given.items():
-        if type(value) is not (int if name in numbers else str):
-            raise TypeError
-    if type(encoder.name) is not str or type(encoder.fingerprint) is not str:
-        raise TypeError

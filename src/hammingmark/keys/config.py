@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from hammingmark.errors import InputError
 from hammingmark.keys.parameters import Parameter, parameters_of, read_parameters
@@ -79,6 +79,7 @@ PARTS: Mapping[str, type[Any]] = {
 """The fields of a configuration that name a part; all others are parameters of the method."""
 
 Config = TypeVar("Config", bound="MethodConfig")
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,14 +198,18 @@ def from_json(config: type[Config], data: Mapping[str, Any]) -> Config:
     chosen: dict[str, Any] = read_parameters(known, given, of=f"the method {config.method!r}")
     for field in fields(config):
         if field.name in PARTS and data.get(field.name) is not None:
-            chosen[field.name] = _part_from_json(PARTS[field.name], data[field.name])
+            chosen[field.name] = record_from_json(PARTS[field.name], data[field.name])
     return config(**chosen)
 
 
-def _part_from_json(part: type[Any], data: Mapping[str, Any]) -> Any:
-    kinds = {"dimension": int, "size": int}
-    given = {field.name: data[field.name] for field in fields(part)}
-    for name, value in given.items():
-        if type(value) is not kinds.get(name, str):
-            raise TypeError
-    return part(**given)
+def record_from_json(kind: type[Record], data: Mapping[str, Any]) -> Record:
+    """A frozen record whose fields are texts and numbers; what else the data has is left out.
+
+    Raises:
+        LookupError, TypeError: a field is missing or of another kind; no message quotes a value.
+    """
+    hints = get_type_hints(kind)
+    values = {name: data[name] for name in hints}
+    if any(type(value) is not hints[name] for name, value in values.items()):
+        raise TypeError
+    return kind(**values)

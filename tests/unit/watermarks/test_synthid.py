@@ -15,7 +15,7 @@ from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.records import DecodingStep
 from hammingmark.stats.compare import compare
 from hammingmark.watermarks.synthid import SynthIDConfig, SynthIDMark
-from hammingmark.watermarks.synthid.card import LikelihoodCard, read_card, save_card, shipped_card
+from hammingmark.watermarks.synthid.card import LikelihoodCard, load_card, save_card, shipped_card
 from hammingmark.watermarks.synthid.g_values import TABLE_SIZE, GValueHash
 from hammingmark.watermarks.synthid.method import depth_keys, statistics_of
 
@@ -303,7 +303,7 @@ def test_the_card_has_its_provenance_and_survives_its_file() -> None:
     assert card.level.shape == card.slope.shape == (30,)
     assert {"model", "sampling", "tokens", "sha256", "seed"} <= set(card.about)
     assert (1 / (1 + np.exp(-card.level))).max() < 0.9  # two tokens differ, mostly
-    again = read_card(save_card(LikelihoodCard(card.level, card.slope, card.about)))
+    again = load_card(save_card(LikelihoodCard(card.level, card.slope, card.about)))
     np.testing.assert_array_equal(again.level, card.level)
     assert again.about == card.about
     level, _ = card.at(40)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -10,8 +9,8 @@ from importlib.resources import files as resources
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
+
+from hammingmark.artifacts.card import read_card, write_card
 
 FORMAT = "hammingmark-tournament"
 FILE = "likelihood.safetensors"
@@ -43,21 +42,18 @@ class LikelihoodCard:
 
 def save_card(card: LikelihoodCard) -> bytes:
     """A card as a safetensors file."""
-    tensors = {"level": card.level.astype(np.float32), "slope": card.slope.astype(np.float32)}
-    content: bytes = save_tensors(tensors, {FORMAT: json.dumps(dict(card.about))})
-    return content
+    arrays = {"level": card.level, "slope": card.slope}
+    return write_card(arrays, card.about, kind=FORMAT, dtype=np.float32)
 
 
-def read_card(content: bytes) -> LikelihoodCard:
+def load_card(content: bytes) -> LikelihoodCard:
     """What `save_card` wrote."""
-    tensors = load_tensors(content)
-    size = int.from_bytes(content[:8], "little")
-    about = json.loads(json.loads(content[8 : 8 + size])["__metadata__"][FORMAT])
-    level, slope = (tensors[name].astype(np.float64) for name in ("level", "slope"))
+    arrays, about = read_card(content, kind=FORMAT)
+    level, slope = (arrays[name].astype(np.float64) for name in ("level", "slope"))
     return LikelihoodCard(level, slope, about)
 
 
 @lru_cache(maxsize=1)
 def shipped_card() -> LikelihoodCard:
     """The card that comes with the package."""
-    return read_card((resources("hammingmark.watermarks.synthid") / FILE).read_bytes())
+    return load_card((resources("hammingmark.watermarks.synthid") / FILE).read_bytes())
