@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,13 +16,13 @@ from hammingmark.backends.tokenizer import SavedTokenizer, TransformersTokenizer
 from hammingmark.errors import HammingMarkError, InputError
 from hammingmark.keys.config import TokenizerId
 from hammingmark.keys.parameters import parameters_of
+from hammingmark.lazy import OnceEach
 from hammingmark.models.catalogue import CATALOGUE, DEFAULT_GENERATOR
 from hammingmark.models.entries import GeneratorCard
 from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Backend, Tokenizer
 
-_shared: dict[str, Backend] = {}
-_lock = threading.Lock()
+_shared: OnceEach[Backend] = OnceEach(1)  # the last one is given up before another is loaded
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")  # a key's file may say anything
 
 
@@ -65,18 +64,13 @@ def load_backend(
 
 def shared_backend(text: str) -> Backend:
     """The language model that was loaded last, if it is this one: for calls one after another."""
-    with _lock:
-        if text not in _shared:
-            _shared.clear()  # so that two models are not in memory at once
-            _shared[text] = load_backend(text)
-        return _shared[text]
+    return _shared.get(text, lambda: load_backend(text))
 
 
 def _forget_after_fork() -> None:
-    """What a process that forked has loaded is still its own, and so is its lock."""
-    global _lock
-    _shared.clear()
-    _lock = threading.Lock()
+    """What a process that forked has loaded is still its own."""
+    global _shared
+    _shared = OnceEach(1)
 
 
 if hasattr(os, "register_at_fork"):

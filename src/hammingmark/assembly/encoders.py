@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,14 +18,13 @@ from hammingmark.assembly.parts import (
     resolve_name,
 )
 from hammingmark.errors import InputError
+from hammingmark.lazy import OnceEach
 from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER
 from hammingmark.models.entries import EncoderCard
 from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Encoder
 
-_MOST_KEPT = 4
-_kept: OrderedDict[tuple[str, str], Encoder] = OrderedDict()
-_lock = threading.Lock()
+_kept: OnceEach[Encoder] = OnceEach(4)
 
 
 def load_encoder(
@@ -50,24 +47,11 @@ def load_encoder(
         encoder: Encoder = build("encoders", text, parameters, store=store)
         return encoder
     store = store or model_store()
-    known = (text, str(store.root))
-    with _lock:
-        if known not in _kept:
-            _kept[known] = build("encoders", text, store=store)
-        _kept.move_to_end(known)
-        while len(_kept) > _MOST_KEPT:
-            _kept.popitem(last=False)
-        return _kept[known]
-
-
-def _renew_lock_after_fork() -> None:
-    """Another thread of the process that forked may have held it."""
-    global _lock
-    _lock = threading.Lock()
+    return _kept.get((text, str(store.root)), lambda: build("encoders", text, store=store))
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock_after_fork)
+    os.register_at_fork(after_in_child=_kept.renew_after_fork)
 
 
 def check_encoder(text: str) -> None:

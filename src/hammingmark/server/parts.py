@@ -7,8 +7,8 @@ from hammingmark.assembly.encoders import load_encoder
 from hammingmark.encoders.wrappers import TimedEncoder
 from hammingmark.errors import HammingMarkError, ModelError
 from hammingmark.keys.config import TokenizerId
+from hammingmark.lazy import OnceEach
 from hammingmark.protocols import Encoder, Tokenizer
-from hammingmark.server.once_each import OnceEach
 
 _MOST = 16  # of each
 

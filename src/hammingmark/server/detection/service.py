@@ -13,11 +13,11 @@ from hammingmark.detection.group import DetectorGroup
 from hammingmark.keys.file_changes import FileState, state_of
 from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.keys.keyring import Entry, Keyring
+from hammingmark.lazy import OnceEach
 from hammingmark.records import Verdict
 from hammingmark.report import counted
 from hammingmark.server.detection.slices import with_pauses
 from hammingmark.server.marking.marks import PROVES
-from hammingmark.server.once_each import OnceEach
 from hammingmark.server.parts import Parts
 from hammingmark.server.problems import Problem
 

@@ -14,8 +14,8 @@ from hammingmark.keys.config import EMBEDDING
 from hammingmark.keys.file_changes import FileState, state_of
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Entry, Keyring
+from hammingmark.lazy import OnceEach
 from hammingmark.protocols import Backend
-from hammingmark.server.once_each import OnceEach
 from hammingmark.server.parts import Parts
 
 _MOST_SUCCESSORS = 1000  # a key does not succeed itself, unless somebody wrote so

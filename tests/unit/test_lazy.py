@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hammingmark.server.once_each import OnceEach
+from hammingmark.lazy import OnceEach
 
 
 def test_it_is_made_once_for_all_who_ask_and_nobody_else_waits() -> None:
@@ -51,3 +51,22 @@ def test_what_failed_is_tried_again() -> None:
             kept.get("a", fail)
     assert len(kept) == 0
     assert kept.get("a", lambda: 5) == 5
+
+
+def test_after_a_fork_what_was_made_is_there_and_what_was_being_made_is_made_anew() -> None:
+    kept: OnceEach[str] = OnceEach(4)
+    kept.get("made", lambda: "before")
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        began.set()
+        assert may_end.wait(60)
+        return "slow"
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(kept.get, "unfinished", slow)
+        assert began.wait(60)
+        kept.renew_after_fork()
+        assert kept.get("made", lambda: "after") == "before"
+        assert kept.get("unfinished", lambda: "after") == "after"
+        may_end.set()
