@@ -246,11 +246,15 @@ CASES = {
 
 
 def write(case: Case, lanes: str, seed: int) -> list[Generation]:
-    """What a case writes."""
+    """What a case writes: every token that came back is paid for, and once."""
     encoder, backend = FakeEncoder(), case.model(**LANES[lanes])
     mark = case.mark(encoder)
     writer = Writer(backend, SentencexSplitter(), encoder, mark, case.config)
-    return writer.write_many(case.prompts, seed=seed)
+    generations = writer.write_many(case.prompts, seed=seed)
+    drawn = sum(len(backend.candidate(request).pieces) for request in backend.drawn)
+    costs = [generation.cost for generation in generations]
+    assert drawn == sum(cost.drawn_tokens + cost.spare_tokens for cost in costs)
+    return generations
 
 
 def compute(case: Case, seed: int) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def writer(
             is kept.
         encoder: by default the one that the key was made for.
         splitter: likewise.
-        config: limits and habits.
+        config: generation settings.
 
     Raises:
         KeyMismatch: the key was made for another encoder or tokenizer, or has been retired.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from hammingmark.detection.reader import ReadText, embed_texts, require_texts
 from hammingmark.generation.config import GenerationConfig
-from hammingmark.generation.drawing import draw_sentences
 from hammingmark.generation.text import AcceptedText
+from hammingmark.generation.unjudged import draw_sentences
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Prompt, Sentences
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hammingmark.detection.reader import embed_texts
 from hammingmark.errors import InputError
 from hammingmark.generation.config import TEXT_SAMPLING
-from hammingmark.generation.drawing import draw_sentences
 from hammingmark.generation.text import AcceptedText, last_sentence
+from hammingmark.generation.unjudged import draw_sentences
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Prompt
 from hammingmark.watermarks._shared.similarity import cosines

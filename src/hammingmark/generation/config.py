@@ -1,4 +1,4 @@
-"""How a text is written: limits and config."""
+"""Generation settings: how a text is written."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class GenerationConfig:
             said before; 1 never refuses.
         stage_tokens: a sentence is drawn so many tokens at a time, and its beginning judged, where
             method and model allow it; 0 draws every candidate whole.
-        stop: the text ends before the first of these strings. Where it is streamed, a step may
-            have ended with the beginning of one.
+        stop: the text ends before the first of these strings. Where it is streamed, a step that
+            ends with the beginning of one comes once what follows shows that it is none.
         in_parts: whether a text without candidates, unmarked or with marked tokens, is drawn about
             a sentence at a time, so that it can be told as it grows; where the model allows it.
         max_sentence_tokens: a candidate that is longer without an end is refused.

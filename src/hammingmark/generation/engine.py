@@ -1,7 +1,7 @@
 """Texts of many callers, written side by side over one backend, in one thread.
 
 Whoever wants a text submits it and is told of every sentence as soon as it is accepted. Candidates
-of all texts are drawn in one batch and embedded in one batch (`generation_loop`).
+of all texts are drawn in one batch and embedded in one batch (`generation.loop`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ from hammingmark.records import Generation, GenerationStep, Prompt
 _LOG = logging.getLogger(__name__)
 
 Progress = GenerationStep | Generation
-"""What a caller is told: each step, and at last the whole text."""
+"""What a caller gets: each step once it is final, and at last the whole text.
+
+Of a text that fails, steps that may end with the beginning of a string to stop at are in the whole
+alone, because whoever goes on with the text may complete the string.
+"""
 
 
 _Order = tuple[str, "Ticket | None"]
@@ -99,6 +103,7 @@ class Engine:
         receive: Callable[[Progress], None],
         number: int = 0,
         client: Hashable = None,
+        resumes: Generation | None = None,
     ) -> Ticket:
         """Have a text written.
 
@@ -110,13 +115,14 @@ class Engine:
                 must not wait for anything.
             number: of the text, among several that answer one prompt.
             client: who asks; nobody who waits is passed over for the many texts of another.
+            resumes: a text that failed, and that this one goes on with; the prompt ends with it.
 
         Raises:
             BackendError: the engine is closed.
         """
         if writer.backend is not self._backend:
             raise ValueError("a writer with a backend of its own")
-        document = begin_text(writer, prompt, number=number, seed=seed)
+        document = begin_text(writer, prompt, number=number, seed=seed, resumes=resumes)
         ticket = Ticket(self, document, receive, client)
         self._send("add", ticket)
         return ticket

@@ -1,19 +1,23 @@
-"""Prompt to marked text: several texts at once, each at its own pace (`generation_loop`)."""
+"""Prompt to marked text: several texts at once, each at its own pace (`generation.loop`)."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from hammingmark.errors import BackendError, Failure, InputError
+from hammingmark.generation.candidates import CandidatePolicy, SentenceTask
 from hammingmark.generation.config import PAPER, GenerationConfig
 from hammingmark.generation.loop import GenerationLoop
-from hammingmark.generation.parts import TextInParts
+from hammingmark.generation.stages import StagedSentences
 from hammingmark.generation.state import GenerationState
 from hammingmark.generation.stopping import Stages
 from hammingmark.generation.text import AcceptedText, last_sentence
+from hammingmark.generation.unjudged import TextInParts, UnjudgedText
+from hammingmark.generation.whole_sentences import WholeSentences
 from hammingmark.prompts import Asked, as_prompt
 from hammingmark.protocols import (
     Backend,
@@ -37,7 +41,7 @@ class Writer:
         encoder: likewise.
         watermark: decides which candidate to keep, or changes the logits of each step; None
             writes unmarked text by the same loop.
-        config: limits and habits.
+        config: generation settings.
     """
 
     backend: Backend
@@ -130,6 +134,8 @@ class Run:
             session.close()
             for document in self._documents:
                 document.close()
+        for document in self._documents:
+            yield from document.held
 
     async def __aiter__(self) -> AsyncIterator[GenerationStep]:
         """The same without holding up an event loop; leaving early ends the run."""
@@ -145,7 +151,9 @@ class Run:
         return [document.generation(self._failure) for document in self._documents]
 
 
-def begin_text(writer: Writer, prompt: Prompt, *, number: int, seed: int) -> GenerationState:
+def begin_text(
+    writer: Writer, prompt: Prompt, *, number: int, seed: int, resumes: Generation | None = None
+) -> GenerationState:
     """A text that is about to be written.
 
     Args:
@@ -153,6 +161,7 @@ def begin_text(writer: Writer, prompt: Prompt, *, number: int, seed: int) -> Gen
         prompt: what to answer.
         number: of the prompt among those of one call.
         seed: decides every draw, together with the number.
+        resumes: a text that failed, and that this one goes on with; the prompt ends with it.
     """
     capabilities = writer.watermark.capabilities if writer.watermark else Capabilities()
     chooses = capabilities.sentences
@@ -167,16 +176,28 @@ def begin_text(writer: Writer, prompt: Prompt, *, number: int, seed: int) -> Gen
     in_parts = writer.config.in_parts and chooses is None and _continues(writer, prompt)
     text = TextInParts if in_parts or capabilities.context else AcceptedText
     return GenerationState(
-        text(prompt, writer.splitter),
+        text(prompt, writer.splitter, resumes=resumes.text if resumes else ""),
         previous,
-        watermark=chooses,
+        policy=_policy(writer, capabilities, prompt),
         logits=capabilities.tokens,
         config=replace(writer.config, in_parts=in_parts),
         number=number,
         seed=seed,
         encoder=writer.encoder,
-        stages=_stages(writer, capabilities, prompt),
+        resumes=resumes,
     )
+
+
+def _policy(
+    writer: Writer, capabilities: Capabilities, prompt: Prompt
+) -> Callable[[SentenceTask], CandidatePolicy]:
+    """How the candidates of a sentence are drawn."""
+    if capabilities.sentences is None:
+        return partial(UnjudgedText, context=capabilities.context)
+    stages = _stages(writer, capabilities, prompt)
+    if stages is None:
+        return partial(WholeSentences, watermark=capabilities.sentences)
+    return partial(StagedSentences, watermark=capabilities.sentences, stages=stages)
 
 
 def _stages(writer: Writer, capabilities: Capabilities, prompt: Prompt) -> Stages | None:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
-from typing import Any
 
 from hammingmark.errors import Failure, HammingMarkError, InferenceError
-from hammingmark.generation.candidates import SentenceCandidates
+from hammingmark.generation.candidates import Draw, SentenceCandidates
 from hammingmark.generation.scheduler import Turns
 from hammingmark.generation.state import Cancel, GenerationState
 from hammingmark.protocols import Backend, Session
@@ -32,15 +31,8 @@ _REMEMBERED = 256  # candidates that were given up and may still come back
 Written = tuple[GenerationState, GenerationStep]
 """A step, and the text that it belongs to."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A sentence to be embedded, and where its embedding belongs."""
-
-    document: GenerationState
-    candidates: SentenceCandidates
-    draw: Any
-    sentence: str
+_Pending = tuple[GenerationState, Draw]
+"""A draw that has to be embedded, and the text that it belongs to."""
 
 
 class GenerationLoop:
@@ -112,7 +104,7 @@ class GenerationLoop:
             The texts that got any.
         """
         touched: dict[GenerationState, None] = {}
-        places: dict[int, list[_Place]] = {}  # by their encoders
+        pending: dict[int, list[_Pending]] = {}  # by their encoders
         active = self._turns.in_hand
         for document in active:
             document.spend(model_seconds=waited / len(active))
@@ -126,11 +118,10 @@ class GenerationLoop:
             touched[document] = None
             if not request.written and candidate.read_tokens is not None:
                 document.prompt_tokens = candidate.read_tokens
-            draw, sentence = candidates.receive(candidate)
-            if sentence is not None:
-                place = _Place(document, candidates, draw, sentence)
-                places.setdefault(id(document.encoder), []).append(place)
-        for each in places.values():
+            draw = candidates.receive(candidate)
+            if draw.pending:
+                pending.setdefault(id(document.encoder), []).append((document, draw))
+        for each in pending.values():
             _embed(each)
         return list(touched)
 
@@ -142,11 +133,11 @@ class GenerationLoop:
         """
         for document in touched:
             steps = 0
-            for step, took in document.settle(self._cancel(document)):
+            for cost in document.settle(self._cancel(document)):
                 steps += 1
-                self._tried += took.tried
-                self._passed += took.passed
-                if step.text:
+                self._tried += cost.tried
+                self._passed += cost.passed
+                for step in document.release():
                     yield document, step
             if document.ended:
                 self._turns.remove(document)
@@ -176,36 +167,36 @@ class GenerationLoop:
         return cancel
 
 
-def _embed(places: Sequence[_Place]) -> None:
-    """Embed sentences of one encoder in one go; if it fails, text by text.
+def _embed(pending: Sequence[_Pending]) -> None:
+    """Embed what one encoder has to embed in one go; if it fails, text by text.
 
     A text for which it fails alone, too, ends with that. After the second such one, or if it took
     long to fail, nobody waits for an encoder that has gone away.
     """
     began = time.perf_counter()
-    failure = _embed_together(places)
+    failure = _embed_together(pending)
     if failure is None:
         return
     is_slow = time.perf_counter() - began > _SLOW
-    texts: dict[GenerationState, list[_Place]] = {}
-    for place in places:
-        texts.setdefault(place.document, []).append(place)
+    texts: dict[GenerationState, list[_Pending]] = {}
+    for document, draw in pending:
+        texts.setdefault(document, []).append((document, draw))
     failed = 0
-    for document, some in texts.items():
+    for document, draws in texts.items():
         if len(texts) > 1 and failed < _FAIL_ALONE and not is_slow:
-            failure = _embed_together(some)
+            failure = _embed_together(draws)
         if failure is not None:
             failed += 1
             document.fail(failure)
 
 
-def _embed_together(places: Sequence[_Place]) -> Failure | None:
-    """Embed sentences in one go; what went wrong, if anything did."""
-    encoder = places[0].document.encoder
+def _embed_together(pending: Sequence[_Pending]) -> Failure | None:
+    """Embed draws in one go; what went wrong, if anything did."""
+    encoder = pending[0][0].encoder
     assert encoder is not None
     began = time.perf_counter()
     try:
-        embeddings = encoder.encode([place.sentence for place in places])
+        embeddings = encoder.encode([draw.pending for _, draw in pending])
     except InferenceError as error:
         return replace(error.failure, origin="encoder")
     except HammingMarkError as error:
@@ -214,8 +205,8 @@ def _embed_together(places: Sequence[_Place]) -> Failure | None:
         _LOG.exception("the encoder failed")
         summary = f"The encoder failed ({type(error).__name__})."
         return Failure("internal", summary, origin="encoder")
-    share = (time.perf_counter() - began) / len(places)
-    for place, embedding in zip(places, embeddings, strict=True):
-        place.candidates.place_embedding(place.draw, embedding)
-        place.document.spend(encoder_seconds=share)
+    share = (time.perf_counter() - began) / len(pending)
+    for (document, draw), embedding in zip(pending, embeddings, strict=True):
+        draw.embedding, draw.pending = embedding, ""
+        document.spend(encoder_seconds=share)
     return None

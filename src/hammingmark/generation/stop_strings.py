@@ -130,3 +130,13 @@ def cut_generation(
         constrained=sum(step.accepted is not None for step in steps),
     )
     return replace(generation, text=text, sentences=sentences, steps=tuple(steps), cost=cost)
+
+
+def settled_length(stop: Sequence[str], text: str) -> int:
+    """How much of a growing text no string that comes later can change.
+
+    All but what may be the beginning of a string, and white space before that, which a text that
+    is cut does not end with.
+    """
+    held = held_back(stop, text)
+    return len(text[: len(text) - held].rstrip()) if held else len(text)

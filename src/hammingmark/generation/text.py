@@ -46,11 +46,17 @@ class AcceptedText:
 
     Whatever is accepted splits, together with all before it, into exactly the units that were
     accepted: a candidate that would change them has no place in the text.
+
+    Args:
+        prompt: what the model is asked to continue.
+        splitter: finds units.
+        resumes: the beginning of the text, if this goes on with one that is part of the prompt.
     """
 
-    def __init__(self, prompt: Prompt, splitter: Splitter) -> None:
+    def __init__(self, prompt: Prompt, splitter: Splitter, *, resumes: str = "") -> None:
         self.prompt = prompt
         self.written = ""
+        self._resumes = resumes
         self.lead = ""  # white space before it
         self._sentences: tuple[str, ...] = ()
         self._splitter = splitter
@@ -74,6 +80,17 @@ class AcceptedText:
         If the model did not see that again, it would take up the habit of leaving it out.
         """
         return self.lead + self.written
+
+    @property
+    def whole(self) -> str:
+        """What is written, with the beginning that it resumes."""
+        return f"{self._resumes}{self.gap}{self.written}" if self.written else self._resumes
+
+    @property
+    def gap(self) -> str:
+        """What stands between the beginning and what is written after it."""
+        last = self._resumes[-1:]
+        return "" if not last or last.isspace() or last in "。！？" else " "
 
     def sentences_of(self, text: str) -> tuple[str, ...]:
         """Those of another text that can carry a mark."""
@@ -214,6 +231,12 @@ class AcceptedText:
     def spaced(self, text: str) -> str:
         """A candidate with the space that a careless model left out before a new sentence."""
         return f" {text}" if self._ended and text[:1].isupper() else text
+
+    def added(self, text: str) -> str:
+        """The characters that a candidate adds to the whole."""
+        if self._resumes and not self.written:
+            return self.gap + text.lstrip()
+        return self.spaced(text)
 
     def _touches(self, text: str) -> bool:
         """Whether a candidate's first word would touch the full stop before it."""

@@ -354,6 +354,52 @@ def test_a_text_ends_before_a_string(splitter: Splitter, engines: list[Engine]) 
     assert word not in stopped.text
 
 
+def test_a_text_that_failed_is_resumed_and_ends_before_a_string_that_began_in_it(
+    splitter: Splitter, engines: list[Engine]
+) -> None:
+    """What may be the beginning of the string is not released before."""
+    first, second = "The river froze.", "The garden slept."
+
+    class Broken(FakeEncoder):
+        def encode(self, sentences: Any) -> FloatArray:
+            if second not in sentences:
+                return super().encode(sentences)
+            raise EncoderError("The encoder is down.")
+
+    def speaking(text: str) -> FakeBackend:
+        return FakeBackend(sentences=lambda request: text[len(request.written) :])
+
+    for stop, released, text, stopped in (
+        ("froze. The mill", 0, "The river", "end"),
+        ("mill", 1, f"{first} The", "end"),
+        ("never", 1, f"{first} The mill turned.", "end"),
+    ):
+        made = writer(splitter, speaking(f"{first} {second}"), first="free", stop=(stop,))
+        engine, failed, resumed = begin(engines, made), Caller(), Caller()
+        made = replace(made, encoder=Broken())
+        engine.submit(made, PROMPT, seed=1, receive=failed)
+        assert failed.ended.wait(60)
+        part = failed.whole
+        assert part is not None
+        assert (part.text, part.failure and part.failure.origin, len(failed.steps)) == (
+            first,
+            "encoder",
+            released,
+        )
+        plain = replace(made, backend=speaking("  The mill turned."), watermark=None)
+        prompt = Prompt(PROMPT.text + part.text)
+        begin(engines, plain).submit(plain, prompt, seed=1, receive=resumed, resumes=part)
+        assert resumed.ended.wait(60)
+        whole = resumed.whole
+        assert whole is not None
+        assert (whole.text, whole.stopped, whole.failure) == (text, stopped, None)
+        assert (*failed.steps, *resumed.steps) == whole.steps
+        assert "".join(step.text for step in whole.steps) == whole.text
+        assert tuple(splitter.split(text).carrying) == whole.sentences
+        assert whole.cost.candidates == part.cost.candidates + 1
+        assert whole.cost.tokens == sum(step.tokens for step in whole.steps)
+
+
 def test_the_clock_runs_from_the_first_request(splitter: Splitter, engines: list[Engine]) -> None:
     """Also where all comes in one go, as unmarked text does."""
     backend = GatedBackend()

@@ -514,8 +514,11 @@ def test_a_text_ends_before_a_string_wherever_that_begins(
     strings = {TALE[place : place + length] for place in places for length in (2, 9, 40)}
     for string in strings:
         stopping = replace(made, config=replace(made.config, stop=(string, "never")))
-        generation = stopping.write(PROMPT, seed=1)
+        run = stopping.stream(PROMPT, seed=1)
+        steps = tuple(run)
+        (generation,) = run.generations()
         assert generation.text == TALE[: TALE.index(string)].rstrip(), string
+        assert generation.steps == steps, "nothing that was released is changed"
         assert (generation.stopped, generation.error) == ("end", None)
         check_judged(splitter, stopping, generation)
         cost = generation.cost

@@ -186,7 +186,7 @@ def test_a_string_to_stop_at_is_found_across_a_failure(serve: Serve) -> None:
     backend = TurningBackend(lambda backend: encoder.down.set(), sentences=tell)
     served = serve(backend=backend, encoder=encoder, policy=DELIVER)
     answer = served.chat(stop="slept. The mill")
-    assert text_of(answer) == "The river froze. The garden "
+    assert text_of(answer) == "The river froze. The garden"
     assert answer.json()["choices"][0]["finish_reason"] == "stop"
     mark = mark_of(answer)
     assert mark["sentences"] == 2, "the second as far as it goes"

@@ -251,9 +251,7 @@ def test_nothing_of_a_string_is_sent_or_counted_wherever_it_begins(
         left = SENTENCES[: SENTENCES.index(string)]
         whole, stream = served.chat(stop=string), served.chat(stop=string, stream=True)
         assert text_of(whole) == text_of(stream)
-        # Of white space before the string some may have been sent.
-        assert text_of(whole).rstrip() == left.rstrip(), string
-        assert len(text_of(whole)) <= len(left)
+        assert text_of(whole) == left.rstrip(), string
         assert whole.json()["choices"][0]["finish_reason"] == "stop"
         mark, streams = mark_of(whole), mark_of(stream)
         assert mark | {"seconds": 0} == streams | {"seconds": 0}
@@ -263,14 +261,14 @@ def test_nothing_of_a_string_is_sent_or_counted_wherever_it_begins(
         assert whole.json()["usage"]["completion_tokens"] == mark["emitted_tokens"]
 
 
-def test_a_string_is_held_back_until_it_is_none(serve: Serve) -> None:
+def test_a_sentence_is_held_back_until_no_string_takes_its_end(serve: Serve) -> None:
     """What might be the beginning of a string to stop at comes with what follows, or at the end."""
     served = serve(backend=FakeBackend(sentences=_tale), policy={"on_failure": "deliver"})
     events = events_of(served.chat(stop=["froze. The bells", "rang. And"], stream=True))
     added = [event["choices"][0]["delta"].get("content") for event in events[1:-2]]
-    assert added[0] == "The silver river "
-    assert added[1].startswith("froze. The quiet")
-    assert added[-1] == "rang."
+    assert added[0] == "The silver river froze."
+    assert added[-1].endswith("rang.")
+    assert len(added) > 2
     assert "".join(added) == SENTENCES
 
 

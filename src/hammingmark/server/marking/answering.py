@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from hammingmark.errors import EncoderError, HammingMarkError, ModelError
 from hammingmark.generation.engine import Engine, Progress, Ticket
 from hammingmark.generation.generate import GenerationConfig
-from hammingmark.generation.stop_strings import cut_generation, find_stop, held_back
 from hammingmark.keys.config import TokenConfig
 from hammingmark.keys.key import WatermarkKey
-from hammingmark.protocols import Splitter
 from hammingmark.records import Cost, Generation, GenerationStep, Message, Prompt, Verdict
 from hammingmark.server.audit import AuditLog
 from hammingmark.server.marking.answers import Choice, finish_of
 from hammingmark.server.marking.keys import Writers
-from hammingmark.server.marking.marks import SHORT, Mark, added, mark_of, unknown, with_verdict
+from hammingmark.server.marking.marks import SHORT, Mark, mark_of, unknown, with_verdict
 from hammingmark.server.marking.recording import Asker, Recorder
 from hammingmark.server.problems import Problem, message_of
 
@@ -64,16 +62,12 @@ class _Text:
     choice: Choice
     prompt: Prompt
     ticket: Ticket | None = None
-    splitter: Splitter | None = None
+    generation: Generation | None = None  # the whole of it, or what came before a failure
     unsent: str = ""  # because the policy may yet refuse it
-    held: str = ""  # behind that, because it may be the beginning of a string to stop at
-    came: int = 0  # characters of the part that is being written
-    parts: list[Generation] = field(default_factory=list)
-    stopped: bool = False
+    steps: int = 0  # that came
     failure: str = ""  # why the rest of it, or all of it, is not marked
-    joins: bool = False  # whether that rest is about to begin
+    began: bool = False  # whether anything was written before that failure
     constrained: int = 0  # sentences that were subject to the rule
-    behind: int | None = None  # characters behind the first accepted sentence
     carries: bool = False  # whether something of it is marked
 
 
@@ -137,7 +131,8 @@ class Answering:
 
     def cost_of(self, choice: Choice) -> Cost:
         """What an answer has cost, as far as the engine has told."""
-        return added([part.cost for part in self._texts[choice.index].parts])
+        generation = self._texts[choice.index].generation
+        return generation.cost if generation else Cost()
 
     def interrupt(self, problem: Problem) -> None:
         """End the answers with a problem, from the event loop that iterates."""
@@ -165,7 +160,6 @@ class Answering:
                 elif await self._goes_on_unmarked(text, progress):
                     continue
                 else:
-                    text.unsent, text.held = text.unsent + text.held, ""
                     mark = await self._check(text)
                     if more := _send(text):
                         yield text.choice, more
@@ -227,15 +221,14 @@ class Answering:
                 self._loop.call_soon_threadsafe(self._arrived.put_nowait, (index, progress))
 
         def submit() -> Ticket:
-            made = self._writers.writer(key, config=config)
-            text.splitter = made.splitter
             return self._engine.submit(
-                made,
+                self._writers.writer(key, config=config),
                 text.prompt,
                 seed=self._plan.seed,
                 number=index,
                 receive=receive,
                 client=self._asker.client,
+                resumes=text.generation,
             )
 
         submitted = asyncio.ensure_future(asyncio.to_thread(submit))
@@ -258,28 +251,14 @@ class Answering:
         key = self._plan.key
         return key is not None and isinstance(key.config, TokenConfig) and not text.failure
 
-    def _spaced(self, text: _Text, more: str) -> str:
-        """What is added, with the space that a text of its own does not begin with."""
-        joins, text.joins = text.joins, False
-        last = (text.choice.text + text.unsent + text.held)[-1:]
-        apart = not last or last.isspace() or last in "。！？" or more[:1].isspace()
-        return f" {more}" if joins and not apart else more
-
     def _take(self, text: _Text, step: GenerationStep) -> None:
         """Take in a step of an answer."""
-        if not (text.prompt.messages or text.parts or text.came):
+        if not (text.prompt.messages or text.steps):
             text.choice.lead = step.lead
-        more = self._spaced(text, step.text)
-        text.came += len(step.text)
+        text.steps += 1
         text.constrained += step.accepted is not None
-        if text.behind is not None:
-            text.behind += len(more)
-        elif step.accepted is True:
-            text.behind = 0
-        text.unsent += self._release(text, more)
-        # A sentence of which a string to stop at may take the end is not yet one of the answer.
-        accepted = text.behind is not None and len(text.held) <= text.behind
-        text.carries |= accepted
+        text.unsent += step.text
+        text.carries |= step.accepted is True
 
     def _may_be_refused(self, text: _Text) -> bool:
         """Whether an answer may turn out to be one that the policy refuses.
@@ -293,55 +272,38 @@ class Answering:
         may_be_short = text.constrained <= SHORT and not self._plan.allows_unmarkable
         return may_be_short or not self._plan.delivers
 
-    def _release(self, text: _Text, more: str) -> str:
-        """What may be sent of a text: nothing of what may yet be a string to stop at."""
-        if text.stopped:
-            return ""
-        stop = self._plan.config.stop
-        new = text.held + more
-        place = find_stop(stop, new)
-        if place is not None:
-            text.stopped, text.held = True, ""
-            if text.ticket is not None:
-                text.ticket.cancel()
-            return new[:place]
-        kept = held_back(stop, new)
-        text.held = new[len(new) - kept :]
-        return new[: len(new) - kept]
-
     async def _goes_on_unmarked(self, text: _Text, generation: Generation) -> bool:
         """Take in what has ended; True if it goes on without the mark.
 
         Raises:
             Problem: it failed.
         """
-        text.parts.append(generation)
-        text.ticket = None
+        text.generation, text.ticket = generation, None
         choice = text.choice
-        if (back := text.came - len(generation.text)) > 0:
-            # The end of it has turned out to be the beginning of a string to stop at.
-            text.held, text.stopped = text.held[:-back], True
-        text.came = 0
-        choice.prompt_tokens = choice.prompt_tokens or text.parts[0].prompt_tokens
+        choice.prompt_tokens = generation.prompt_tokens
         failure = generation.failure
-        if text.stopped or failure is None:
+        if failure is None:
             return False
-        left = self._plan.config.max_tokens - sum(part.cost.tokens for part in text.parts)
-        is_unmarked = failure.origin == "encoder" or _fits_nowhere(generation)
+        left = self._plan.config.max_tokens - generation.cost.tokens
+        is_unmarked = failure.origin == "encoder" or (
+            not text.failure and _fits_nowhere(generation)
+        )
         words = message_of(failure)
         if failure.origin == "encoder":
             words = Problem.of_failure(failure).message  # which is also logged
         if is_unmarked and self._plan.delivers and left > 0:
-            text.failure, text.joins = words, True
+            text.failure, text.began = words, bool(generation.text)
             text.prompt = _continued(text.prompt, choice.lead + generation.text)
             await self._submit(text, None, replace(self._plan.config, max_tokens=left))
             return True
         if is_unmarked:
             words = f"The answer cannot be marked: {words}"
-            cost = added([part.cost for part in text.parts])
-            raise await self._refusal(text, Mark("unmarked", words, "failure", cost=cost))
-        if not (failure.is_about_text and (choice.text or text.unsent or text.held)):
+            mark = Mark("unmarked", words, "failure", cost=generation.cost)
+            raise await self._refusal(text, mark)
+        if not (failure.is_about_text and generation.text):
             raise Problem.of_failure(failure)
+        for step in generation.steps[text.steps :]:
+            self._take(text, step)
         return False
 
     async def _check(self, text: _Text) -> Mark:
@@ -352,17 +314,14 @@ class Answering:
             AuditError: that cannot be recorded.
         """
         plan, whole = self._plan, text.choice.text + text.unsent
-        if text.stopped:
-            _cut_parts(text, len(whole))
         mark = self._mark(text)
         if plan.key is not None and mark.status != "unmarked":
             verdict = await self._verdict(plan.key, whole)
             if verdict is None and self._marks_tokens(text) and not text.carries:
                 mark = unknown(mark)
             mark = with_verdict(mark, verdict)
-        last = text.parts[-1]
-        if last.failure and not text.stopped:
-            why = message_of(last.failure)
+        if text.generation and text.generation.failure:
+            why = message_of(text.generation.failure)
             mark = replace(mark, reason=f"{mark.reason} It ends early: {why}")
         is_short = mark.cause in ("unmarkable", "short")
         delivered = plan.allows_unmarkable if is_short else plan.delivers
@@ -398,7 +357,8 @@ class Answering:
 
     def _end(self, text: _Text, mark: Mark) -> None:
         """Take note of an answer that is whole."""
-        text.choice.finish = "stop" if text.stopped else finish_of(text.parts[-1])
+        assert text.generation is not None
+        text.choice.finish = finish_of(text.generation)
         text.choice.mark = mark
 
     async def _record_end(self, text: _Text) -> None:
@@ -417,11 +377,11 @@ class Answering:
         return text.choice.sent if self._plan.streams else ""
 
     def _mark(self, text: _Text) -> Mark:
-        plan = self._plan
+        plan, generation = self._plan, text.generation
+        assert generation is not None
         if plan.key is not None:
-            return mark_of(text.parts, plan.key, text.failure)
-        sentences = sum(len(part.sentences) for part in text.parts)
-        cost = added([part.cost for part in text.parts])
+            return mark_of(generation, plan.key, text.failure, began=text.began)
+        sentences, cost = len(generation.sentences), generation.cost
         return Mark("unmarked", plan.reason, plan.cause, sentences=sentences, cost=cost)
 
     def _leave(self) -> None:
@@ -453,18 +413,6 @@ def _send(text: _Text) -> str:
     before = len(text.choice.sent)
     text.choice.text += more
     return text.choice.sent[before:]
-
-
-def _cut_parts(text: _Text, length: int) -> None:
-    """Count nothing of an answer that stands behind the string at which it stopped."""
-    assert text.splitter is not None
-    splitter = text.splitter
-    for number, part in enumerate(text.parts):
-        if length < len(part.text):
-            text.parts[number] = cut_generation(
-                part, length, split=lambda each: splitter.split(each).carrying
-            )
-        length = max(0, length - len(part.text))
 
 
 def _too_late() -> Problem:

@@ -75,16 +75,19 @@ class Mark:
         return told | ({"X-Watermark-Key-Id": self.key_id} if self.key_id else {})
 
 
-def mark_of(parts: Sequence[Generation], key: WatermarkKey, failure: str = "") -> Mark:
+def mark_of(
+    generation: Generation, key: WatermarkKey, failure: str = "", *, began: bool = False
+) -> Mark:
     """How far an answer is marked with a key.
 
     Args:
-        parts: what was written of it: all, or what was marked and what follows a failure.
+        generation: what was written of it.
         key: marks it.
         failure: why the rest of it, or all of it, is not marked, in words for a client.
+        began: whether anything was written before that failure.
     """
-    cost = added([part.cost for part in parts])
-    accepted = sum(step.accepted is True for part in parts for step in part.steps)
+    cost = generation.cost
+    accepted = sum(step.accepted is True for step in generation.steps)
 
     def say(status: str, cause: str, reason: str) -> Mark:
         return Mark(
@@ -93,14 +96,14 @@ def mark_of(parts: Sequence[Generation], key: WatermarkKey, failure: str = "") -
             cause,
             key_id=key.id if status != "unmarked" else None,
             label=key.label if status != "unmarked" else None,
-            sentences=sum(len(part.sentences) for part in parts),
+            sentences=len(generation.sentences),
             accepted=accepted,
             cost=cost,
         )
 
     whole = isinstance(key.config, TokenConfig)
     if failure:
-        marked = accepted or (whole and len(parts) > 1 and parts[0].text)
+        marked = accepted or (whole and began)
         return say("partly" if marked else "unmarked", "failure", f"Marking failed: {failure}")
     if whole:
         return say("marked", "complete", "Every token was drawn under the mark.")
