@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from hammingmark.protocols import Encoder, LogitsProcessor
 from hammingmark.records import Cost, Generation, GenerationStep, Request
 
 _DEEPEST = 6  # sentences ahead on a guess
+_COSTS = tuple(each.name for each in fields(Cost))
 
 Cancel = Callable[[Sequence[int]], None]
 """Gives up on requests by their numbers."""
@@ -294,7 +295,8 @@ class GenerationState:
             self._spend(candidates.waste)
 
     def _spend(self, cost: Cost) -> None:
-        self.spend(**asdict(cost))
+        for name in _COSTS:
+            self._spent[name] += getattr(cost, name)
 
     def _draw_seed(self, step: int, *draw: int) -> int:
         """A seed for one candidate that depends on nothing but its place."""
