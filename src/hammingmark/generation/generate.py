@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from hammingmark.errors import BackendError, Failure, InputError
-from hammingmark.generation.candidates import CandidatePolicy, SentenceTask
+from hammingmark.generation.candidates import CandidatePolicy
 from hammingmark.generation.config import PAPER, GenerationConfig
 from hammingmark.generation.loop import GenerationLoop
+from hammingmark.generation.sentence_task import SentenceTask
 from hammingmark.generation.stages import StagedSentences
 from hammingmark.generation.state import GenerationState
 from hammingmark.generation.stopping import Stages

@@ -16,8 +16,9 @@ from dataclasses import replace
 from itertools import count
 
 from hammingmark.errors import Failure, HammingMarkError, InferenceError
-from hammingmark.generation.candidates import Draw, SentenceCandidates
+from hammingmark.generation.candidates import SentenceCandidates
 from hammingmark.generation.scheduler import Turns
+from hammingmark.generation.sentence_task import Draw
 from hammingmark.generation.state import Cancel, GenerationState
 from hammingmark.protocols import Backend, Session
 from hammingmark.records import Candidate, GenerationStep, Request

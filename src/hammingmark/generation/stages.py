@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hammingmark.generation.candidates import Draw, Path, SentenceRule, SentenceTask
 from hammingmark.generation.config import SENTENCE_TOKENS
+from hammingmark.generation.sentence_task import Draw, Path, SentenceRule, SentenceTask
 from hammingmark.generation.stopping import Stages
 from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Candidate, Request
@@ -115,13 +115,13 @@ class StagedSentences:
             for number in range(here.draws, here.draws + min(likely, _AHEAD)):
                 yield (*here.path, number)
 
-    def request(self, path: Path, number: int, seed: int) -> Request:
+    def request(self, path: Path, *, number: int, seed: int) -> Request:
         """Ask for one more stage."""
         here = self._read[path[:-1]]
         head = "".join(here.pieces)
         return self._task.request(
-            number,
-            seed,
+            number=number,
+            seed=seed,
             max_tokens=self._stage_tokens(here),
             enough=lambda text: self._complete(head + text) or self._may_be_whole(head, text),
             head=head,

@@ -10,15 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.errors import Failure
-from hammingmark.generation.candidates import (
-    CandidatePolicy,
-    Draw,
-    Path,
-    Place,
-    SentenceCandidates,
-    SentenceTask,
-)
+from hammingmark.generation.candidates import CandidatePolicy, SentenceCandidates
 from hammingmark.generation.config import GenerationConfig
+from hammingmark.generation.sentence_task import Draw, Path, Place, SentenceTask
 from hammingmark.generation.stop_strings import cut_generation, settled_length
 from hammingmark.generation.text import AcceptedText
 from hammingmark.protocols import Encoder, LogitsProcessor

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 
-from hammingmark.generation.candidates import Draw, Path, SentenceTask
+from hammingmark.generation.sentence_task import Draw, Path, SentenceTask
 from hammingmark.generation.text import AcceptedText, Addition, may_end, tokens_of
 from hammingmark.protocols import Backend, ContextRule
 from hammingmark.records import Candidate, Request, Sampling, Unit
@@ -40,7 +40,7 @@ class UnjudgedText:
         """The only draw."""
         return [(0,)]
 
-    def request(self, path: Path, number: int, seed: int) -> Request:
+    def request(self, path: Path, *, number: int, seed: int) -> Request:
         """Ask for all that is left of the text, or for its next part."""
         task, condition = self._task, None
         ends = [task.accepted.enough_sentences(task.config.max_sentences)]
@@ -51,8 +51,8 @@ class UnjudgedText:
             if task.previous is not None:
                 condition = self._context.condition(task.previous[None])[0]
         return task.request(
-            number,
-            seed,
+            number=number,
+            seed=seed,
             max_tokens=task.tokens_left,
             enough=lambda text: any(end(text) for end in ends),
             condition=condition,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from hammingmark.generation.candidates import Draw, Path, SentenceRule, SentenceTask
+from hammingmark.generation.sentence_task import Draw, Path, SentenceRule, SentenceTask
 from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Candidate, Request
 
@@ -54,10 +54,10 @@ class WholeSentences:
         """All that were not judged, in order."""
         return ((number,) for number in range(self._next, self.budget))
 
-    def request(self, path: Path, number: int, seed: int) -> Request:
+    def request(self, path: Path, *, number: int, seed: int) -> Request:
         """Ask for one more sentence."""
         return self._task.request(
-            number, seed, max_tokens=self._task.max_tokens, enough=self._enough
+            number=number, seed=seed, max_tokens=self._task.max_tokens, enough=self._enough
         )
 
     def read(self, path: Path, candidate: Candidate) -> Draw:
