@@ -223,3 +223,27 @@ def test_a_splitter_that_promises_nothing_reads_the_whole_text(splitter: Splitte
     restarting, less = written(CountingRestarts(SentencexSplitter()), lambda index: " ", 40)
     assert restarting.written == made.written
     assert less < most / 4
+
+
+@pytest.mark.parametrize(
+    ("before", "more", "whole"),
+    [
+        ("The river froze.", " The mill turned.", "The river froze. The mill turned."),
+        ("The river froze.", "The mill turned.", "The river froze. The mill turned."),
+        ("A heading\n", "The mill turned.", "A heading\nThe mill turned."),
+        ("天黑了。", "月亮出来了。", "天黑了。月亮出来了。"),
+        ("", " The mill turned.", "The mill turned."),
+    ],
+)
+def test_a_text_that_is_resumed_is_one_text(
+    splitter: Splitter, before: str, more: str, whole: str
+) -> None:
+    """What the model continues is its own part alone: the beginning is in its prompt."""
+    text = AcceptedText(Prompt("A prompt."), splitter, resumes=before)
+    assert text.whole == before
+    if before:
+        assert before + text.added(more) == whole
+    addition = text.read_all(Candidate(1, (more,), finished=True))
+    after = text.with_addition(addition)
+    assert (after.whole, after.continued) == (whole, more)
+    assert after.added(" It") == " It"
