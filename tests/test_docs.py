@@ -58,6 +58,13 @@ def run_examples(text: str, name: str, names: dict[str, object]) -> None:
     assert not result.failed, report.getvalue()
 
 
+def test_code_blocks_begin_and_end() -> None:
+    for page in PAGES:
+        fences = re.findall(r"^`{2,}.*$", page.read_text("utf-8"), re.MULTILINE)
+        assert all(fence.startswith("```") for fence in fences), relative(page)
+        assert len(fences) % 2 == 0, relative(page)
+
+
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a service runs with the embedded models."""
