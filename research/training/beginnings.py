@@ -44,7 +44,7 @@ def draw(given: argparse.Namespace) -> None:
     found: list[Row] = []
     asked = [(i, "") for i in range(len(texts)) for _ in range(given.sentences)]
     for (i, _), candidate in zip(asked, _drawn(backend, texts, asked, rng), strict=True):
-        addition = texts[i].read(candidate, cut=False)
+        addition = texts[i].read(candidate, truncated=False)
         if addition and addition.sentence:
             pieces = list(candidate.pieces[: addition.tokens])
             row: Row = {"context": i, "pieces": pieces, "sentence": addition.sentence, "ends": {}}
@@ -60,7 +60,7 @@ def draw(given: argparse.Namespace) -> None:
     ends = _drawn(backend, texts, asked, rng)
     for (row, place), (i, head), candidate in zip(cuts, asked, ends, strict=True):
         whole = replace(candidate, pieces=(head, *candidate.pieces))
-        addition = texts[i].read(whole, cut=False)
+        addition = texts[i].read(whole, truncated=False)
         if addition and addition.sentence:
             row["ends"].setdefault(str(place), []).append(addition.sentence)
     with given.out.open("w", encoding="utf-8") as file:
@@ -80,7 +80,7 @@ def _drawn(
     try:
         for number, (i, head) in enumerate(asked):
             text, seed = texts[i], int(rng.integers(1 << 31))
-            enough = _enough_after(head, text.enough())
+            enough = _enough_after(head, text.stop_condition())
             session.submit(Request(number, text.prompt, text.spaced(head), seed, 128, enough))
         while len(found) < len(asked):
             found |= {candidate.number: candidate for candidate in session.wait()}

@@ -32,7 +32,7 @@ class Lazy(Generic[Made]):
             return self._made[0]
 
 
-class OnceEach(Generic[Made]):
+class SingleFlightCache(Generic[Made]):
     """Keeps what was used lately; any thread may ask.
 
     Two who ask for the same at once get the same, and nobody waits for what is made for others.

@@ -11,7 +11,7 @@ from hammingmark.records import Message, Prompt
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """Who may speak in a chat, and what models call them; OpenAI's newer models say developer."""
 
-Asked = Prompt | str | Sequence[Message | Mapping[str, Any]]
+PromptInput = Prompt | str | Sequence[Message | Mapping[str, Any]]
 """What may be asked: a text, or a chat."""
 
 CHAT = 'a list like [{"role": "user", "content": "…"}]'

@@ -216,7 +216,7 @@ class NullDistribution(Protocol):
     """How a statistic is distributed over keys that a text does not know."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """How it is known, such as ``exact over reference keys``."""
 
     @property

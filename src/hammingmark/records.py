@@ -155,7 +155,7 @@ class Request:
         written: what has been written since; the candidate continues it.
         seed: decides the draw.
         max_tokens: at most so many tokens.
-        enough: told the candidate's text so far, says whether it need not go on.
+        stop_condition: told the candidate's text so far, says whether it need not go on.
         sampling: how its tokens are drawn.
         logits: what is done to the logits of each step, where the backend can
             (`protocols.BackendCapabilities`).
@@ -167,7 +167,7 @@ class Request:
     written: str
     seed: int
     max_tokens: int
-    enough: Callable[[str], bool]
+    stop_condition: Callable[[str], bool]
     sampling: Sampling = Sampling()
     logits: LogitsProcessor | None = None
     condition: NDArray[np.float32] | None = field(default=None, compare=False)
@@ -199,7 +199,7 @@ class Candidate:
         pieces: what it wrote, token by token as far as the model tells; empty for one whose text
             comes with the next.
         finished: whether the model ended its text here.
-        cut: whether it reached its limit of tokens.
+        truncated: whether it reached its limit of tokens.
         failure: why the model could not go on; None if it could have.
         read_tokens: tokens that the model read before: of the prompt, and of what was written
             since; None where it does not tell.
@@ -208,7 +208,7 @@ class Candidate:
     number: int
     pieces: tuple[str, ...]
     finished: bool
-    cut: bool = False
+    truncated: bool = False
     failure: Failure | None = None
     read_tokens: int | None = field(default=None, compare=False)
 
@@ -267,23 +267,23 @@ class Evidence:
         unit: what is scored, such as ``transition`` or ``token``.
         scores: one for each unit. There may be fewer than the text has pieces, because the first
             pieces have nothing before them: n - 1 transitions for n sentences.
-        scale: the largest score; None where scores are standard normal deviates.
+        max_score: the largest score; None where scores are standard normal deviates.
         threshold: the score from which a unit is valid.
         means: statistics that are averaged over the units, by name; empty without any unit.
         sums: statistics that are summed over them, log-likelihood ratios.
-        rests_on: how many pieces before its own a unit rests on; by default as many as the first
-            pieces that have no score.
+        context_units: how many pieces before its own a unit rests on; by default as many as the
+            first pieces that have no score.
         z: how many standard deviations statistics lie above what the method's paper expects of
             unmarked text, by name, for comparison with it; no p-value comes from them.
     """
 
     unit: str
     scores: tuple[UnitScore, ...] = field(repr=False)
-    scale: float | None
+    max_score: float | None
     threshold: float
     means: Mapping[str, float] = field(default_factory=dict)
     sums: Mapping[str, float] = field(default_factory=dict)
-    rests_on: int | None = None
+    context_units: int | None = None
     z: Mapping[str, float] = field(default_factory=dict)
 
     @property

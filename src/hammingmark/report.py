@@ -122,11 +122,13 @@ def _has_tokens(verdict: Verdict) -> bool:
 
 def _largest(evidence: Evidence) -> tuple[str, float]:
     """What stands behind a score, and the score that fills a bar."""
-    return ("", _DEVIATES) if evidence.scale is None else (f"/{evidence.scale:g}", evidence.scale)
+    if evidence.max_score is None:
+        return "", _DEVIATES
+    return f"/{evidence.max_score:g}", evidence.max_score
 
 
 def _shown(score: float, evidence: Evidence) -> str:
-    return f"{score:+.2f}" if evidence.scale is None else f"{score:.3g}"
+    return f"{score:+.2f}" if evidence.max_score is None else f"{score:.3g}"
 
 
 def _share(score: float, scale: float) -> float:
@@ -282,6 +284,6 @@ def _details(unit: UnitScore) -> str:
 def _said(evidence: Evidence, unit: UnitScore) -> str:
     """A unit's figures in words."""
     details = _details(unit)
-    if evidence.scale is None:
+    if evidence.max_score is None:
         return html.escape(f"{details}at least {evidence.threshold:.2f} is required")
-    return html.escape(f"{details}{evidence.threshold:g} of {evidence.scale:g} are required")
+    return html.escape(f"{details}{evidence.threshold:g} of {evidence.max_score:g} are required")

@@ -78,7 +78,7 @@ def evidence_to_dict(evidence: Evidence, *, statistic: str) -> dict[str, Any]:
     return {
         "unit": evidence.unit,
         "unit_threshold": evidence.threshold,
-        "max_score": evidence.scale,
+        "max_score": evidence.max_score,
         "repeated": evidence.repeated,
         "statistics": evidence.statistics,
         "z": evidence.z.get(statistic),

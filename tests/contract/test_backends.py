@@ -74,7 +74,7 @@ def test_the_model_ends_a_candidate(backend: Backend) -> None:
     one = ask(1, chat, written="The capital of France is Paris.", max_tokens=60)
     candidate = draw(backend, one, sampling=GREEDY)[1]
     assert candidate.finished
-    assert not candidate.cut
+    assert not candidate.truncated
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_prompt_that_is_too_long_is_one_sentence(backend: Backend) -> None:
 def test_a_candidate_for_which_the_context_has_no_room_says_so(backend: Backend) -> None:
     prompt = Prompt("Many words follow here. " * 98)
     candidate = draw(backend, ask(0, prompt, max_tokens=100))[0]
-    assert candidate.cut
+    assert candidate.truncated
     assert candidate.failure is not None
     assert candidate.failure.kind == "context_overflow"
 

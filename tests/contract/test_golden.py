@@ -210,9 +210,9 @@ def evidence_of(evidence: Evidence) -> dict[str, Any]:
     names = sorted({name for each in evidence.scores for name in each.details})
     return {
         "unit": evidence.unit,
-        "scale": evidence.scale,
+        "scale": evidence.max_score,
         "threshold": evidence.threshold,
-        "rests_on": evidence.rests_on,
+        "rests_on": evidence.context_units,
         "scores": numbers([each.score for each in evidence.scores]),
         "valid": "".join(str(int(each.valid)) for each in evidence.scores),
         "counted": "".join(str(int(each.counted)) for each in evidence.scores),
@@ -236,7 +236,7 @@ def outcomes_of(watermark: Watermark, text: ScoredText) -> dict[str, Any]:
             "best": float(test.best.sum()),
             "centre": float(test.centre.sum()),
             "is_ratio": test.is_ratio,
-            "null": test.null.words,
+            "null": test.null.description,
             "first_draws": numbers(first.sum(axis=0)[:6]),
             "references": outcome.references,
             "p_value": outcome.p_value,

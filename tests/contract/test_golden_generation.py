@@ -145,7 +145,9 @@ class Full(WordByWord):
         made = super().candidate(request)
         if len(request.written.split()) < 60:
             return made
-        return replace(made, pieces=(), cut=False, failure=Failure("context_overflow", "Full."))
+        return replace(
+            made, pieces=(), truncated=False, failure=Failure("context_overflow", "Full.")
+        )
 
 
 class InParts(FakeLogitsBackend):

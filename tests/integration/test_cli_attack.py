@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.command import run_main
 
-from hammingmark.text.words import words_of
+from hammingmark.text.words import split_words
 
 COMMAND = Path(sys.executable).with_name("hammingmark")
 TEXT = "The river rose in the night. By morning it had reached the mill, and it was very late."
@@ -47,7 +47,7 @@ def rows_of(path: str | Path) -> list[dict[str, Any]]:
 def test_one_text_to_the_screen(run: Run) -> None:
     code, out, err = run("delete-words", "--in", "t.txt", "--share", "0.5")
     assert code == 0
-    assert len(words_of(out)) == len(words_of(TEXT)) / 2
+    assert len(split_words(out)) == len(split_words(TEXT)) / 2
     assert err.startswith("[1 text: words changed 0.500")
     code, out, _ = run("delete-words", "--in", "t.txt", "--json")
     assert json.loads(out)["original"] == "t.txt"

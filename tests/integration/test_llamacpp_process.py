@@ -259,13 +259,15 @@ def test_every_token_counts_also_where_several_make_a_character(name: str) -> No
     session = backend.open()
     prompt = Prompt("今天天气很好，我们去公园散步。我们看到了很多花。😀 😃 ")
     for number in range(3):
-        session.submit(Request(number, prompt, "", 5 + number, 60, enough=lambda text: False))
+        session.submit(
+            Request(number, prompt, "", 5 + number, 60, stop_condition=lambda text: False)
+        )
     found: list[Candidate] = []
     while len(found) < 3:
         found += session.wait()
     session.close()
     backend.close()
-    cut = [each for each in found if each.cut]
+    cut = [each for each in found if each.truncated]
     assert cut, "every text was short"
     assert all(56 <= len(each.pieces) <= 60 for each in cut)
     assert any("" in each.pieces for each in cut)

@@ -62,7 +62,7 @@ def test_candidates_of_one_request_differ(server: Server) -> None:
     backend = OpenAIBackend(server.url, "any")
     found = draw(backend, *(ask(number, seed=100 + number, max_tokens=8) for number in range(4)))
     for candidate in found.values():
-        assert candidate.cut
+        assert candidate.truncated
         assert len(candidate.pieces) == 8
     assert len({candidate.text for candidate in found.values()}) == 4
     assert "n" not in backend.refused

@@ -167,7 +167,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
     assert data["attainable_p_value"] == verdict.attainable
     assert data["decision_threshold"] == verdict.threshold
     assert (data["unit"], data["unit_threshold"]) == (evidence.unit, evidence.threshold)
-    assert (data["max_score"], data["repeated"]) == (evidence.scale, evidence.repeated)
+    assert (data["max_score"], data["repeated"]) == (evidence.max_score, evidence.repeated)
     assert data["statistics"] == dict(evidence.statistics)
     assert data["z"] == evidence.z.get(verdict.statistic)
     assert [passage_of(each) for each in data["passages"]] == list(verdict.passages)

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hammingmark.lazy import OnceEach
+from hammingmark.lazy import SingleFlightCache
 
 
 def test_it_is_made_once_for_all_who_ask_and_nobody_else_waits() -> None:
-    kept: OnceEach[str] = OnceEach(4)
+    kept: SingleFlightCache[str] = SingleFlightCache(4)
     began, may_end = threading.Event(), threading.Event()
     made: list[str] = []
 
@@ -32,7 +32,7 @@ def test_it_is_made_once_for_all_who_ask_and_nobody_else_waits() -> None:
 
 
 def test_what_was_not_used_lately_is_forgotten() -> None:
-    kept: OnceEach[int] = OnceEach(2)
+    kept: SingleFlightCache[int] = SingleFlightCache(2)
     for name in (1, 2, 1, 3):
         assert kept.get(name, lambda name=name: name) == name  # type: ignore[misc]
     assert len(kept) == 2
@@ -41,7 +41,7 @@ def test_what_was_not_used_lately_is_forgotten() -> None:
 
 
 def test_what_failed_is_tried_again() -> None:
-    kept: OnceEach[int] = OnceEach(2)
+    kept: SingleFlightCache[int] = SingleFlightCache(2)
 
     def fail() -> int:
         raise ValueError("no")
@@ -54,7 +54,7 @@ def test_what_failed_is_tried_again() -> None:
 
 
 def test_after_a_fork_what_was_made_is_there_and_what_was_being_made_is_made_anew() -> None:
-    kept: OnceEach[str] = OnceEach(4)
+    kept: SingleFlightCache[str] = SingleFlightCache(4)
     kept.get("made", lambda: "before")
     began, may_end = threading.Event(), threading.Event()
 

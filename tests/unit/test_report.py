@@ -22,7 +22,7 @@ def evidence(scale: float = 8) -> Evidence:
             UnitScore(7.0, True, {"match": 7, "cosine": 0.25, "expected": 4.6}),
             UnitScore(3.0, False, {"match": 3, "cosine": -0.5, "expected": 2.7}),
         ),
-        scale=scale,
+        max_score=scale,
         threshold=6,
         means={"edge_vote": 0.5, "global_bits": 0.625, "soft": 0.6},
         sums={"likelihood": 1.5, "margin": -0.25},

@@ -30,7 +30,7 @@ SENTENCES = Verdict(
             UnitScore(7.0, True, {"match": 7, "bits": "11111110", "cosine": 0.25}),
             UnitScore(3.0, False, {"match": 3, "bits": "00000111", "cosine": -0.5}),
         ),
-        scale=8.0,
+        max_score=8.0,
         threshold=6.0,
         means={"edge_vote": 0.5},
         sums={"margin": -0.25},
@@ -49,7 +49,7 @@ TOKENS = replace(
     evidence=Evidence(
         unit="token",
         scores=(UnitScore(1.0, True), UnitScore(1.0, True, counted=False), UnitScore(0.0, False)),
-        scale=1.0,
+        max_score=1.0,
         threshold=1.0,
         means={"green": 0.5},
         z={"green": 1.5},

@@ -16,13 +16,15 @@ from hammingmark.backends.tokenizer import SavedTokenizer, TransformersTokenizer
 from hammingmark.errors import HammingMarkError, InputError
 from hammingmark.keys.config import TokenizerId
 from hammingmark.keys.parameters import parameters_of
-from hammingmark.lazy import OnceEach
+from hammingmark.lazy import SingleFlightCache
 from hammingmark.models.catalogue import CATALOGUE, DEFAULT_GENERATOR
 from hammingmark.models.entries import GeneratorCard
 from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Backend, Tokenizer
 
-_shared: OnceEach[Backend] = OnceEach(1)  # the last one is given up before another is loaded
+_shared: SingleFlightCache[Backend] = SingleFlightCache(
+    1
+)  # the last one is given up before another is loaded
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")  # a key's file may say anything
 
 
@@ -70,7 +72,7 @@ def shared_backend(text: str) -> Backend:
 def _forget_after_fork() -> None:
     """What a process that forked has loaded is still its own."""
     global _shared
-    _shared = OnceEach(1)
+    _shared = SingleFlightCache(1)
 
 
 if hasattr(os, "register_at_fork"):

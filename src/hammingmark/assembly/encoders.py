@@ -18,13 +18,13 @@ from hammingmark.assembly.parts import (
     resolve_name,
 )
 from hammingmark.errors import InputError
-from hammingmark.lazy import OnceEach
+from hammingmark.lazy import SingleFlightCache
 from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER
 from hammingmark.models.entries import EncoderCard
 from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Encoder
 
-_kept: OnceEach[Encoder] = OnceEach(4)
+_kept: SingleFlightCache[Encoder] = SingleFlightCache(4)
 
 
 def load_encoder(

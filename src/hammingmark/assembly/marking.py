@@ -17,7 +17,7 @@ from hammingmark.generation.generate import PAPER, GenerationConfig, Writer
 from hammingmark.keys.config import EMBEDDING, TokenConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.models.catalogue import DEFAULT_GENERATOR
-from hammingmark.prompts import Asked, as_prompt
+from hammingmark.prompts import PromptInput, as_prompt
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Sampling
 
@@ -78,7 +78,7 @@ def writer(
 
 
 def generate(
-    prompt: Asked,
+    prompt: PromptInput,
     *,
     key: WatermarkKey | str | Path | None,
     max_tokens: int = 200,

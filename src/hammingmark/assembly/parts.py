@@ -212,7 +212,8 @@ def build(
     for name, each in known.items():
         if each.default is REQUIRED and name not in chosen:
             raise InputError(
-                f"The {KINDS[room]} {resolved.name!r} needs the parameter {name!r}: {each.words}. "
+                f"The {KINDS[room]} {resolved.name!r} needs the parameter {name!r}: "
+                f"{each.description}. "
                 f"On the command line it is given with --set {within}{name}=…, or with a file: "
                 f"--set {within}{name}=@FILE."
             )

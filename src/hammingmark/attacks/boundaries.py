@@ -13,7 +13,7 @@ from hammingmark.attacks.each import how_many, pick
 from hammingmark.attacks.sentences import SentenceAttack
 from hammingmark.attacks.word_spans import listed
 from hammingmark.records import Unit
-from hammingmark.text.words import words_of
+from hammingmark.text.words import split_words
 
 # Words that begin a sentence with a capital and no other reason for it.
 _COMMON = listed(
@@ -61,7 +61,7 @@ class MergeSentences(SentenceAttack):
             and _ends_plainly(units[place].text)
         ]
         wanted = how_many(self.share * len(places), most=len(pairs), rng=rng)
-        small = {word for unit in units for word in words_of(unit.text) if word.islower()}
+        small = {word for unit in units for word in split_words(unit.text) if word.islower()}
         joined: set[int] = set()
         for place in rng.permutation(np.array(pairs, dtype=np.int64)):
             if len(joined) < wanted and not joined & {place - 1, place, place + 1}:
@@ -114,7 +114,7 @@ class SplitSentences(SentenceAttack):
             seams = sorted(spaces, key=lambda span: abs(span[0] - len(sentence) / 2))[:1]
         for start, end in sorted(seams, key=lambda span: abs(span[0] - len(sentence) / 2)):
             first, second = sentence[:start], sentence[end:]
-            if min(len(words_of(first)), len(words_of(second))) >= _LEAST_WORDS:
+            if min(len(split_words(first)), len(split_words(second))) >= _LEAST_WORDS:
                 return f"{first}.", second[0].upper() + second[1:]
         return None
 
@@ -125,7 +125,7 @@ def _ends_plainly(sentence: str) -> bool:
 
 def _uncapitalised(sentence: str, small: set[str]) -> str:
     """The sentence as it goes on behind another: a name keeps its capital."""
-    first = next(iter(words_of(sentence)), "")
+    first = next(iter(split_words(sentence)), "")
     if not sentence.startswith(first) or not (
         first.lower() in _COMMON or (first.istitle() and first.lower() in small)
     ):

@@ -12,7 +12,7 @@ from hammingmark.attacks.each import EachShare, EachText, how_many
 from hammingmark.attacks.sentences import SentenceAttack
 from hammingmark.errors import InputError
 from hammingmark.records import Unit
-from hammingmark.text.words import words_of
+from hammingmark.text.words import split_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,17 +57,17 @@ class CopyPaste(EachShare):
         super().__post_init__()
         if not self.share:
             raise InputError("share must be above 0: a text cannot be a share 0 of another.")
-        if not any(map(words_of, self.pool)):
+        if not any(map(split_words, self.pool)):
             raise InputError("The pool holds no sentence; give at least one.")
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
-        wanted = len(words_of(text)) * (1.0 - self.share) / self.share
+        wanted = len(split_words(text)) * (1.0 - self.share) / self.share
         around: list[str] = []
         place = int(rng.integers(len(self.pool)))
         while wanted > 0:
             sentence = self.pool[place % len(self.pool)]
-            length = len(words_of(sentence))
+            length = len(split_words(sentence))
             if wanted < length * rng.random():  # so that the share is right on average
                 break
             around.append(sentence)

@@ -151,7 +151,7 @@ class Rewrite:
             written="",
             seed=seed,
             max_tokens=self._max_tokens or 64 + len(piece.text) // 2,
-            enough=_never,
+            stop_condition=_never,
             sampling=self._sampling,
         )
 
@@ -175,7 +175,7 @@ class Rewrite:
         return found
 
     def _read(self, candidate: Candidate, piece: Piece) -> str | Kept:
-        if candidate.cut:
+        if candidate.truncated:
             return Kept("cut")
         return clean(candidate.text, original=piece.text, whole=self._scope == "document")
 

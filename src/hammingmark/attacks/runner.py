@@ -12,7 +12,7 @@ import numpy as np
 from hammingmark.errors import InputError
 from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
 from hammingmark.records import Attacked
-from hammingmark.text.words import share_changed, words_of
+from hammingmark.text.words import share_changed, split_words
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class AttackRunner:
         return [
             Attacked(
                 text=new,
-                words_changed=share_changed(words_of(old), words_of(new)),
+                words_changed=share_changed(split_words(old), split_words(new)),
                 sentences_touched=pair.touched,
                 similarity=likeness,
                 min_similarity=bound,

@@ -76,12 +76,12 @@ class MarianRoundTrip:
 
     def _pass(self, answers: list[str | Kept], model: Seq2Seq, rng: np.random.Generator) -> None:
         """Translate every piece that is still in hand, in place."""
-        in_hand = [(number, text) for number, text in enumerate(answers) if isinstance(text, str)]
-        long = model.too_long([text for _, text in in_hand])
-        for (number, _), is_long in zip(in_hand, long, strict=True):
+        running = [(number, text) for number, text in enumerate(answers) if isinstance(text, str)]
+        long = model.too_long([text for _, text in running])
+        for (number, _), is_long in zip(running, long, strict=True):
             if is_long:  # half of a piece would be lost without a word
                 answers[number] = Kept("long")
-        short = [each for each, is_long in zip(in_hand, long, strict=True) if not is_long]
+        short = [each for each, is_long in zip(running, long, strict=True) if not is_long]
         written = model.write([text for _, text in short], decoding=self._decoding, rng=rng)
         for (number, _), (text, *_) in zip(short, written, strict=True):
             answers[number] = text if text.strip() else Kept("empty")

@@ -71,8 +71,8 @@ class Draw:
         if reason == "content_filter":
             self.failure = _FILTERED
         if text:
-            self.pieces += split_words(text)
-        if reason or (text and self.request.enough("".join(self.pieces))):
+            self.pieces += split_pieces(text)
+        if reason or (text and self.request.stop_condition("".join(self.pieces))):
             self.over = True
 
     @property
@@ -82,13 +82,13 @@ class Draw:
             self.request.number,
             tuple(self.pieces),
             finished=self.reason == "stop",
-            cut=self.reason == "length",
+            truncated=self.reason == "length",
             failure=self.failure,
             read_tokens=self.read_tokens,
         )
 
 
-def split_words(text: str) -> list[str]:
+def split_pieces(text: str) -> list[str]:
     """What stands for tokens where a server sends several at once: words, the long ones in parts.
 
     What may be one token is left whole.
@@ -98,7 +98,7 @@ def split_words(text: str) -> list[str]:
     return _WORDS.findall(text)
 
 
-async def deal_out(
+async def dispatch_chunks(
     response: httpx.Response,
     *,
     draws: Sequence[Draw],

@@ -217,13 +217,13 @@ class LlamaCppSession:
                 # Tokens before it that make a part of a character have no text of their own.
                 pieces.extend([""] * (drawn - len(pieces) - 1))
                 pieces.append(piece["text"])
-                if request.enough("".join(pieces)):
+                if request.stop_condition("".join(pieces)):
                     return True
             return is_given_up()
 
         while not is_given_up():
             if not self._process.is_usable:
-                raise self._process.obituary()
+                raise self._process.exit_reason()
             try:
                 lane = self._process.lanes.get(timeout=0.1)
             except Empty:
@@ -243,7 +243,7 @@ class LlamaCppSession:
             request.number,
             tuple(pieces),
             finished=reason == "stop",
-            cut=reason == "length",
+            truncated=reason == "length",
             failure=context_full(context=self._context, trained=self._trained) if full else None,
             read_tokens=read,
         )

@@ -66,7 +66,7 @@ class Lane:
                     return None
                 continue
             if message is None:
-                raise self._process.obituary()
+                raise self._process.exit_reason()
             if "over" in message:
                 self._process.lanes.put(self)
                 return message["error"]
@@ -119,7 +119,7 @@ class LlamaCppProcess:
             if not answer or "ready" not in answer:
                 if complaint := (answer or {}).get("failed"):
                     raise BackendError("llama.cpp cannot load the model.", detail=str(complaint))
-                raise self.obituary()
+                raise self.exit_reason()
         except BaseException:  # also Ctrl-C
             self._end()
             raise
@@ -157,7 +157,7 @@ class LlamaCppProcess:
             while not lane.inbox.empty():
                 self._clear(lane, lane.inbox.get())
 
-    def obituary(self) -> BackendError:
+    def exit_reason(self) -> BackendError:
         """Why the process does not answer."""
         if self._closed:
             summary = "The model was closed while candidates were being drawn."

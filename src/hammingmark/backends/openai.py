@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from hammingmark.backends.base import Closing
-from hammingmark.backends.inflight import Draw, WeightedSemaphore, deal_out
+from hammingmark.backends.inflight import Draw, WeightedSemaphore, dispatch_chunks
 from hammingmark.backends.openai_refusals import fields_to_drop, is_context_overflow, refuses_n
 from hammingmark.backends.openai_schema import asked_for, body_of, model_of, path_of
 from hammingmark.errors import BackendError, Failure, InferenceError, InputError
@@ -142,7 +142,7 @@ class OpenAIBackend(Closing):
                 await self._endpoint.stream(
                     path,
                     {**own, **self._extra},
-                    partial(deal_out, draws=asked, receive=receive, where=where),
+                    partial(dispatch_chunks, draws=asked, receive=receive, where=where),
                     is_final=refuses_n if len(asked) > 1 else _never,
                 )
             except Refused as refused:

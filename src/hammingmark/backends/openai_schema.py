@@ -96,12 +96,12 @@ async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Pi
     """
     kind = response.headers.get("content-type", "")
     if "html" in kind:
-        raise _stranger(where)
+        raise _not_openai_compatible(where)
     if "json" in kind:
         try:
             content = await read_body(response, most=_LONGEST)
         except BodyTooLarge:
-            raise _stranger(where) from None
+            raise _not_openai_compatible(where) from None
         for piece in _choices(_parsed(content, where), where):
             yield replace(piece, reason=piece.reason or "stop")
         return
@@ -123,7 +123,7 @@ async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Pi
                     ended.add(piece.index)
                 yield piece
     except EventTooLong:
-        raise _stranger(where) from None
+        raise _not_openai_compatible(where) from None
     if not begun or begun - ended:
         raise Interrupted("the stream ended early")
 
@@ -134,7 +134,7 @@ def _parsed(data: bytes, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        raise _stranger(where)
+        raise _not_openai_compatible(where)
     if answer.get("error"):
         raise Interrupted("it reports an error", error=ErrorObject.of(answer["error"]))
     return answer
@@ -153,7 +153,7 @@ def _choices(answer: dict[str, Any], where: str) -> list[Piece]:
             for place, each in enumerate(choices)
         ]
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-        raise _stranger(where) from None
+        raise _not_openai_compatible(where) from None
 
 
 def _read_tokens(answer: Mapping[str, Any]) -> int | None:
@@ -172,7 +172,7 @@ def _text(choice: Mapping[str, Any]) -> str:
     return well_formed(text) if isinstance(text, str) else ""
 
 
-def _stranger(where: str) -> BackendError:
+def _not_openai_compatible(where: str) -> BackendError:
     return BackendError(
         "The model's server does not answer like an OpenAI-compatible endpoint.",
         advice=f"Check the base URL. It was asked at {where}.",

@@ -239,11 +239,18 @@ class _Lane:
         asked = self.request
         return Continuation(self.tokens, asked.seed, asked.sampling, asked.logits, asked.condition)
 
-    def finish(self, *, finished: bool, cut: bool, failure: Failure | None = None) -> None:
+    def finish(self, *, finished: bool, truncated: bool, failure: Failure | None = None) -> None:
         """Hand the candidate over."""
         number, pieces, read = self.request.number, tuple(self.pieces), len(self.tokens)
         self.done.append(
-            Candidate(number, pieces, finished=finished, cut=cut, failure=failure, read_tokens=read)
+            Candidate(
+                number,
+                pieces,
+                finished=finished,
+                truncated=truncated,
+                failure=failure,
+                read_tokens=read,
+            )
         )
 
 
@@ -310,7 +317,7 @@ class _Engine:
     def _take(self, lane: _Lane, token: int) -> None:
         assert lane.slot is not None
         if token in self._ends:
-            lane.finish(finished=True, cut=False)
+            lane.finish(finished=True, truncated=False)
             self._leave(lane)
             return
         lane.drawn.append(token)
@@ -322,15 +329,15 @@ class _Engine:
             lane.pieces += [""] * (len(lane.drawn) - len(lane.pieces) - 1)
             lane.pieces.append(piece)
             lane.text += piece
-        if whole and lane.request.enough(lane.text):
-            lane.finish(finished=False, cut=False)
+        if whole and lane.request.stop_condition(lane.text):
+            lane.finish(finished=False, truncated=False)
             self._leave(lane)
         elif len(lane.drawn) >= lane.request.max_tokens:
-            lane.finish(finished=False, cut=True)
+            lane.finish(finished=False, truncated=True)
             self._leave(lane)
         elif self._slots.room(lane.slot) < 1:
             full = context_full(context=self._length, trained=self._trained)
-            lane.finish(finished=False, cut=True, failure=full)
+            lane.finish(finished=False, truncated=True, failure=full)
             self._leave(lane)
 
     def _leave(self, lane: _Lane) -> None:

@@ -320,7 +320,7 @@ def show_attacks(name: str | None, *, as_json: bool) -> None:
         click.echo(f"{each:<{width}}  {brief}")
         for parameter in parameters.values() if name else ():
             if parameter.typed:
-                click.echo(f"  {parameter.name}: {parameter.words}; {_otherwise(parameter)}")
+                click.echo(f"  {parameter.name}: {parameter.description}; {_otherwise(parameter)}")
 
 
 def _record(name: str) -> dict[str, object]:
@@ -330,7 +330,7 @@ def _record(name: str) -> dict[str, object]:
         "brief": brief,
         "parameters": {
             parameter.name: {
-                "takes": parameter.words,
+                "takes": parameter.description,
                 "required": parameter.default is REQUIRED,
                 "default": None if parameter.default is REQUIRED else parameter.default,
             }

@@ -30,7 +30,7 @@ def methods(name: str | None, as_json: bool) -> None:
                 "statistics": list(method.statistics),
                 "parameters": {
                     key: {
-                        "takes": parameter.words,
+                        "takes": parameter.description,
                         "default": None if default is REQUIRED else default,
                         "meaning": meaning,
                     }
@@ -50,7 +50,7 @@ def methods(name: str | None, as_json: bool) -> None:
             click.echo(f"  statistics: {', '.join(method.statistics)}")
             for parameter in method.parameters.values():
                 default, meaning = explained[each][parameter.name]
-                click.echo(f"  {parameter.name}: {parameter.words}{_otherwise(default)}")
+                click.echo(f"  {parameter.name}: {parameter.description}{_otherwise(default)}")
                 if meaning:
                     click.echo(click.wrap_text(meaning, 100, _INDENT, _INDENT))
 

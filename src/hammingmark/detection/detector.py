@@ -164,7 +164,7 @@ class Detector:
             key_id=key.id,
             label=key.label,
             method=key.config.method,
-            null=tests[best].null.words,
+            null=tests[best].null.description,
         )
         mark = watermarks[best]
         if mark.capabilities.keyless:
@@ -245,7 +245,7 @@ class Detector:
         rest: two sentences for one transition.
         """
         before = len(text.pieces) - len(evidence.scores)
-        rests_on = before if evidence.rests_on is None else evidence.rests_on
+        rests_on = before if evidence.context_units is None else evidence.context_units
         key = watermark.key
         for window in found.windows:
             p_value = min(1.0, self.searched * window.p_value)

@@ -15,7 +15,7 @@ from hammingmark.errors import InputError
 from hammingmark.protocols import ContextRule, Encoder, FloatArray, Splitter, Tokenizer
 from hammingmark.records import EditHypotheses
 from hammingmark.text.context_tokens import with_contexts
-from hammingmark.text.words import words_of
+from hammingmark.text.words import split_words
 
 _BATCH_SENTENCES = 4096
 _BATCH_TEXTS = 512
@@ -261,6 +261,6 @@ def _halves(sentence: str) -> tuple[str, str] | None:
             second = _AND.sub("", second)
         elif seam.group().endswith("("):
             second = f"{second[:-2]}."
-        if min(len(words_of(first)), len(words_of(second))) >= least:
+        if min(len(split_words(first)), len(split_words(second))) >= least:
             return f"{first}.", second[0].upper() + second[1:]
     return None

@@ -13,7 +13,7 @@ from hammingmark.evaluation.metrics import Interval, bootstrap
 from hammingmark.evaluation.progress import Progress, silent
 from hammingmark.evaluation.rows import Row, complete
 from hammingmark.protocols import Splitter
-from hammingmark.text.words import words_of
+from hammingmark.text.words import split_words
 
 
 class LikelihoodModel(Protocol):
@@ -98,7 +98,7 @@ def near_copies(texts: Sequence[Sequence[str]], *, most: float = 0.5, n: int = 4
     for sentences in texts:
         said: set[tuple[str, ...]] = set()
         for sentence in sentences:
-            words = [word.lower() for word in words_of(sentence)]
+            words = [word.lower() for word in split_words(sentence)]
             size = min(n, len(words))
             runs = {tuple(words[i : i + size]) for i in range(len(words) - size + 1)}
             copied += bool(words) and len(runs & said) > most * len(runs)
@@ -116,7 +116,7 @@ def mean_repetition(texts: Sequence[str], *, n: int = 4) -> float:
         raise InputError(f"A run has at least 1 word, not {n}.")
     again = total = 0
     for text in texts:
-        words = [word.lower() for word in words_of(text)]
+        words = [word.lower() for word in split_words(text)]
         runs = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
         again += len(runs) - len(set(runs))
         total += len(runs)

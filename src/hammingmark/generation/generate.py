@@ -19,7 +19,7 @@ from hammingmark.generation.stopping import Stages
 from hammingmark.generation.text import AcceptedText, last_sentence
 from hammingmark.generation.unjudged import TextInParts, UnjudgedText
 from hammingmark.generation.whole_sentences import WholeSentences
-from hammingmark.prompts import Asked, as_prompt
+from hammingmark.prompts import PromptInput, as_prompt
 from hammingmark.protocols import (
     Backend,
     Capabilities,
@@ -75,12 +75,12 @@ class Writer:
         key = self.watermark.key.id if self.watermark else None
         return f"Writer({self.backend.name!r}, key_id={key!r})"
 
-    def write(self, prompt: Asked, *, seed: int) -> Generation:
+    def write(self, prompt: PromptInput, *, seed: int) -> Generation:
         """Answer one prompt."""
         return self.write_many([prompt], seed=seed)[0]
 
     def write_many(
-        self, prompts: Sequence[Asked], *, seed: int, first: int = 0
+        self, prompts: Sequence[PromptInput], *, seed: int, first: int = 0
     ) -> list[Generation]:
         """Answer several prompts at once; a prompt's text depends on its place and on no other.
 
@@ -96,7 +96,7 @@ class Writer:
             pass
         return run.generations()
 
-    def stream(self, *prompts: Asked, seed: int, first: int = 0) -> Run:
+    def stream(self, *prompts: PromptInput, seed: int, first: int = 0) -> Run:
         """Answer prompts, sentence by sentence: iterate, then ask for ``generations``."""
         return Run(self, prompts, seed=seed, first=first)
 
@@ -105,7 +105,7 @@ class Run:
     """Texts in the making; iterating yields each step as soon as it is accepted."""
 
     def __init__(
-        self, writer: Writer, given: Sequence[Asked], *, seed: int, first: int = 0
+        self, writer: Writer, given: Sequence[PromptInput], *, seed: int, first: int = 0
     ) -> None:
         if not isinstance(seed, int) or seed < 0:
             raise InputError(f"A seed is a whole number, 0 or above, not {seed!r:.40}.")

@@ -17,7 +17,7 @@ from itertools import count
 
 from hammingmark.errors import Failure, HammingMarkError, InferenceError
 from hammingmark.generation.candidates import SentenceCandidates
-from hammingmark.generation.scheduler import Turns
+from hammingmark.generation.scheduler import FairScheduler
 from hammingmark.generation.sentence_task import Draw
 from hammingmark.generation.state import Cancel, GenerationState
 from hammingmark.protocols import Backend, Session
@@ -48,7 +48,7 @@ class GenerationLoop:
         self._backend = backend
         self._session = session
         # No more texts at once than the backend draws, and can keep in mind.
-        self._turns: Turns[GenerationState] = Turns(backend.parallel)
+        self._turns: FairScheduler[GenerationState] = FairScheduler(backend.parallel)
         self._numbers = count()
         self._asked: dict[int, tuple[GenerationState, SentenceCandidates, Request]] = {}
         self._given_up: dict[int, GenerationState] = {}
@@ -106,7 +106,7 @@ class GenerationLoop:
         """
         touched: dict[GenerationState, None] = {}
         pending: dict[int, list[_Pending]] = {}  # by their encoders
-        active = self._turns.in_hand
+        active = self._turns.running
         for document in active:
             document.spend(model_seconds=waited / len(active))
         for candidate in arrived:
@@ -145,7 +145,7 @@ class GenerationLoop:
             elif steps:
                 self._turns.end_sentences(document, steps)
         # What is under way for a text that has lost its place comes to its end.
-        active = self._turns.in_hand
+        active = self._turns.running
         changed = set(touched)
         for document in active:
             if document not in changed and document.is_asked:

@@ -28,7 +28,7 @@ class _Client(Generic[Text]):
     since: int = 0
 
 
-class Turns(Generic[Text]):
+class FairScheduler(Generic[Text]):
     """Places for texts, shared between clients.
 
     A place that becomes free goes to the client that holds fewest, of several to the one that has
@@ -56,7 +56,7 @@ class Turns(Generic[Text]):
         return text in self._texts
 
     @property
-    def in_hand(self) -> list[Text]:
+    def running(self) -> list[Text]:
         """The texts that have places."""
         return list(self._written)
 

@@ -112,7 +112,7 @@ class SentenceTask:
         number: int,
         seed: int,
         max_tokens: int,
-        enough: Callable[[str], bool],
+        stop_condition: Callable[[str], bool],
         head: str = "",
         condition: NDArray[np.float32] | None = None,
     ) -> Request:
@@ -122,14 +122,14 @@ class SentenceTask:
             number: of the request.
             seed: decides the draw.
             max_tokens: at most so many.
-            enough: whether it need not go on, as long as no string to stop at has come.
+            stop_condition: whether it need not go on, as long as no string to stop at has come.
             head: what the sentence begins with.
             condition: what ``logits`` are told about the text.
         """
         if self.config.stop:
-            enough = ending_at(
+            stop_condition = ending_at(
                 self.config.stop,
-                enough,
+                stop_condition,
                 before=self.accepted.whole,
                 added=lambda text: self.accepted.added(head + text),
             )
@@ -139,7 +139,7 @@ class SentenceTask:
             written=self.accepted.continued + self.accepted.spaced(head),
             seed=seed,
             max_tokens=max_tokens,
-            enough=enough,
+            stop_condition=stop_condition,
             sampling=self.config.sampling(self.accepted.prompt),
             logits=self.logits,
             condition=condition,

@@ -70,7 +70,7 @@ class StagedSentences:
         self._task = task
         self._rule = SentenceRule(watermark, task)
         self._stages = stages
-        self._complete = task.accepted.enough()
+        self._complete = task.accepted.stop_condition()
         # Draws at most: as many tokens as the budget of whole sentences would take.
         self._limit = max(1, self.budget * SENTENCE_TOKENS // stages.tokens)
         self._here = _Beginning()
@@ -110,7 +110,7 @@ class StagedSentences:
         for here in (self._here, min(others, key=lambda each: each.cost, default=None)):
             if here is None:
                 continue
-            chance = self._stages.gets_on(here.place, here.score, here.draws)
+            chance = self._stages.p_continue(here.place, here.score, here.draws)
             likely = 1 if here.sure and here.draws == 0 else math.ceil(1.0 / max(1e-3, chance))
             for number in range(here.draws, here.draws + min(likely, _AHEAD)):
                 yield (*here.path, number)
@@ -123,7 +123,9 @@ class StagedSentences:
             number=number,
             seed=seed,
             max_tokens=self._stage_tokens(here),
-            enough=lambda text: self._complete(head + text) or self._may_be_whole(head, text),
+            stop_condition=lambda text: (
+                self._complete(head + text) or self._may_be_whole(head, text)
+            ),
             head=head,
         )
 
@@ -132,9 +134,11 @@ class StagedSentences:
         task, here = self._task, self._read[path[:-1]]
         tokens = len(candidate.pieces)
         # A backend may hand over several tokens at once: the limit that was reached tells.
-        length = here.length + (self._stage_tokens(here) if candidate.cut else tokens)
+        length = here.length + (self._stage_tokens(here) if candidate.truncated else tokens)
         whole, overlap = task.cut(candidate, here.pieces)
-        addition = task.accepted.read(whole, cut=whole.cut and length >= task.tokens_left)
+        addition = task.accepted.read(
+            whole, truncated=whole.truncated and length >= task.tokens_left
+        )
         draw = Draw(path, tokens, addition, not whole.text.strip(), overlap=overlap)
         goes_on = not (whole.finished or whole.failure) and length < task.max_tokens
         if goes_on and (addition is None or not addition.sentence):

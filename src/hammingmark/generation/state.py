@@ -243,7 +243,7 @@ class GenerationState:
             ended = "error"
         elif addition.ends or not (addition.tokens or addition.units):
             ended = "end"
-        elif addition.cut or following.task.tokens_left <= 0:
+        elif addition.truncated or following.task.tokens_left <= 0:
             ended = "tokens"
         elif limit is not None and place.sentences >= limit:
             ended = "sentences"

@@ -42,7 +42,7 @@ def held_back(stop: Sequence[str], text: str) -> int:
 
 
 def ending_at(
-    stop: Sequence[str], enough: Callable[[str], bool], *, before: str, added: Added
+    stop: Sequence[str], stop_condition: Callable[[str], bool], *, before: str, added: Added
 ) -> Callable[[str], bool]:
     """A function that says whether a growing candidate need not go on, also if a string has come.
 
@@ -51,7 +51,7 @@ def ending_at(
 
     Args:
         stop: the strings.
-        enough: says it of a candidate without them.
+        stop_condition: says it of a candidate without them.
         before: what stands before the candidate.
         added: what the candidate adds to that.
     """
@@ -61,7 +61,7 @@ def ending_at(
         more = added(text)
         if find_stop(stop, more, before=tail) is not None:
             return True
-        return enough(text) and not held_back(stop, tail + more)
+        return stop_condition(text) and not held_back(stop, tail + more)
 
     return complete
 
@@ -91,7 +91,7 @@ def cut_at(
             break
         pieces.append(piece[:left])
         left -= len(piece)
-    cut = replace(candidate, pieces=tuple(pieces), finished=True, cut=False, failure=None)
+    cut = replace(candidate, pieces=tuple(pieces), finished=True, truncated=False, failure=None)
     return cut, max(0, -place)
 
 

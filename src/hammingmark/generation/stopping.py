@@ -97,9 +97,9 @@ class Stages:
     def cost(self, place: int, score: float, draws: int = 0) -> float:
         """V_{j,n}(x), in tokens; after very many draws, a draw anew is as rare as it is dear."""
         found = float(np.interp(score, _GRID, self._tables[0][place, min(draws, _DRAWS)]))
-        return found * max(1.0, _alike(place, _DRAWS) / _alike(place, draws))
+        return found * max(1.0, _p_novel(place, _DRAWS) / _p_novel(place, draws))
 
-    def gets_on(self, place: int, score: float, draws: int = 0) -> float:
+    def p_continue(self, place: int, score: float, draws: int = 0) -> float:
         """The probability that a draw from here is gone on with, or is accepted."""
         return float(np.interp(score, _GRID, self._tables[1][place, min(draws, _DRAWS)]))
 
@@ -123,9 +123,9 @@ def _solve(stages: Stages) -> tuple[DoubleArray, DoubleArray]:
             beyond = np.zeros((len(_GRID), 1, len(_NODES)))
         else:
             beyond = np.interp(_following(stages, j), _GRID, costs[j + 1, 0])
-        back = _again(draw, ends, refused, beyond, _alike(j, _DRAWS))
+        back = _again(draw, ends, refused, beyond, _p_novel(j, _DRAWS))
         for n in reversed(range(_DRAWS + 1)):
-            fresh = _alike(j, n)
+            fresh = _p_novel(j, n)
             on = (beyond < back[:, None, None]).mean(axis=1) @ _WEIGHTS
             chances[j, n] = fresh * (ends * (1.0 - refused) + (1.0 - ends) * on)
             if n < _DRAWS:
@@ -165,7 +165,7 @@ def _again(
     return high
 
 
-def _alike(place: int, draws: int) -> float:
+def _p_novel(place: int, draws: int) -> float:
     """ν / (ν + n)."""
     alike = _ALIKE[place > 0]
     return alike / (alike + draws)

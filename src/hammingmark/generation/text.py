@@ -29,8 +29,8 @@ class Addition:
         sentence: the last of them if it can carry a mark, otherwise empty.
         tokens: of the characters that are added.
         ends: whether the model ended its text with it.
-        cut: whether the text ran into its limit with it. Tokens cannot tell: a backend may hand
-            over several at once, and a text that was cut inside a sentence must not go on.
+        truncated: whether the text ran into its limit with it. Tokens cannot tell: a backend may
+            hand over several at once, and a text truncated inside a sentence must not go on.
     """
 
     raw: str
@@ -38,7 +38,7 @@ class Addition:
     sentence: str
     tokens: int
     ends: bool
-    cut: bool = False
+    truncated: bool = False
 
 
 class AcceptedText:
@@ -96,7 +96,7 @@ class AcceptedText:
         """Those of another text that can carry a mark."""
         return tuple(self._splitter.split(text).carrying)
 
-    def enough(self) -> Callable[[str], bool]:
+    def stop_condition(self) -> Callable[[str], bool]:
         """A function that says whether a growing candidate has its sentence, or no place here."""
         known = len(self._units)
 
@@ -110,16 +110,16 @@ class AcceptedText:
 
         return complete
 
-    def read(self, candidate: Candidate, *, cut: bool) -> Addition | None:
+    def read(self, candidate: Candidate, *, truncated: bool) -> Addition | None:
         """What a candidate adds, or None if it has no place here.
 
         Args:
             candidate: a continuation of what is written.
-            cut: whether it ran into the limit of the whole text, so that an unfinished sentence
-                is its last.
+            truncated: whether it ran into the limit of the whole text, so that an unfinished
+                sentence is its last.
         """
         text = self.spaced(candidate.text)
-        if candidate.finished or cut:
+        if candidate.finished or truncated:
             text = text.rstrip()  # white space that is not kept must not decide what is read
         units = self._split(text)
         known = len(self._units)
@@ -133,9 +133,9 @@ class AcceptedText:
         end = next((i for i, unit in enumerate(fresh) if unit.carries), None)
         if end is None:
             tokens = tokens_of(candidate, len(text))
-            return Addition(text.rstrip(), fresh, "", tokens, candidate.finished, cut)
+            return Addition(text.rstrip(), fresh, "", tokens, candidate.finished, truncated)
         last = end == len(fresh) - 1
-        if last and not (candidate.finished or cut):
+        if last and not (candidate.finished or truncated):
             return None
         kept = fresh[: end + 1]
         raw = text.rstrip() if last else self._raw(text, kept)
@@ -143,7 +143,7 @@ class AcceptedText:
             return None
         tokens = tokens_of(candidate, len(raw))
         ended = last and candidate.finished
-        return Addition(raw, kept, kept[-1].text, tokens, ended, last and cut)
+        return Addition(raw, kept, kept[-1].text, tokens, ended, last and truncated)
 
     def begun(self, text: str) -> tuple[str, bool] | None:
         """The sentence that a candidate has begun, and whether it ends if another follows.
@@ -170,7 +170,7 @@ class AcceptedText:
         followed = self._split(f"{text} {_NEXT}")
         return len(followed) == len(now) + 1 and now[-1].carries
 
-    def enough_sentences(self, most: int | None) -> Callable[[str], bool]:
+    def sentence_limit_reached(self, most: int | None) -> Callable[[str], bool]:
         """A function that says whether a growing text has so many sentences; None for any."""
 
         def complete(text: str) -> bool:
@@ -191,7 +191,7 @@ class AcceptedText:
             if raw is not None:
                 return Addition(raw, kept, "", tokens_of(candidate, len(raw)), ends=False)
         ends = candidate.finished
-        return Addition(text, units, "", len(candidate.pieces), ends, cut=not ends)
+        return Addition(text, units, "", len(candidate.pieces), ends, truncated=not ends)
 
     def repeats(self, sentence: str) -> float:
         """The share of a sentence's four-word runs that the text or its prompt has already."""

@@ -43,7 +43,7 @@ class UnjudgedText:
     def request(self, path: Path, *, number: int, seed: int) -> Request:
         """Ask for all that is left of the text, or for its next part."""
         task, condition = self._task, None
-        ends = [task.accepted.enough_sentences(task.config.max_sentences)]
+        ends = [task.accepted.sentence_limit_reached(task.config.max_sentences)]
         if task.config.in_parts:
             ends.append(may_end)
         if self._context:
@@ -54,7 +54,7 @@ class UnjudgedText:
             number=number,
             seed=seed,
             max_tokens=task.tokens_left,
-            enough=lambda text: any(end(text) for end in ends),
+            stop_condition=lambda text: any(end(text) for end in ends),
             condition=condition,
         )
 
@@ -83,7 +83,7 @@ class UnjudgedText:
     def _context_after(self, addition: Addition) -> str:
         """The context of what follows an addition, if it is another and anything may follow."""
         accepted = self._task.accepted
-        if not self._context or addition.ends or addition.cut:
+        if not self._context or addition.ends or addition.truncated:
             return ""
         if not self._context.context_changes(accepted.written)(addition.raw):
             return ""
@@ -106,7 +106,7 @@ class TextInParts(AcceptedText):
         """A part as it is: it may go on in the middle of a word."""
         return text
 
-    def enough_sentences(self, most: int | None) -> Callable[[str], bool]:
+    def sentence_limit_reached(self, most: int | None) -> Callable[[str], bool]:
         """A function that says whether the text has so many sentences with one more part."""
 
         def complete(part: str) -> bool:
@@ -124,15 +124,15 @@ class TextInParts(AcceptedText):
         are those of the whole text.
         """
         part, tokens = candidate.text, len(candidate.pieces)
-        if most is not None and self.enough_sentences(most)(part):
+        if most is not None and self.sentence_limit_reached(most)(part):
             kept = self._first(part, most)
             whole = self._raw(self.written + part, kept)
             # What was written before stays, also where the sentence is found to end in it.
             raw = part.rstrip() if whole is None else whole[len(self.written) :]
             return Addition(raw, kept, "", tokens_of(candidate, len(raw)), ends=False)
-        over = candidate.finished or candidate.cut
+        over = candidate.finished or candidate.truncated
         return Addition(
-            part.rstrip() if over else part, (), "", tokens, candidate.finished, candidate.cut
+            part.rstrip() if over else part, (), "", tokens, candidate.finished, candidate.truncated
         )
 
     def with_addition(self, addition: Addition) -> TextInParts:
@@ -175,7 +175,7 @@ def draw_sentences(
     try:
         for number, (text, seed) in enumerate(zip(texts, seeds, strict=True)):
             request = Request(
-                number, text.prompt, text.written, seed, max_tokens, text.enough(), sampling
+                number, text.prompt, text.written, seed, max_tokens, text.stop_condition(), sampling
             )
             session.submit(request)
         left = len(texts)
@@ -186,7 +186,7 @@ def draw_sentences(
                 tick(len(arrived))
             for candidate in arrived:
                 candidate.require_text()
-                addition = texts[candidate.number].read(candidate, cut=False)
+                addition = texts[candidate.number].read(candidate, truncated=False)
                 if addition and addition.sentence:
                     sentences[candidate.number] = addition.sentence
     finally:

@@ -25,7 +25,7 @@ class WholeSentences:
     def __init__(self, task: SentenceTask, *, watermark: SentenceWatermark) -> None:
         self._task = task
         self._rule = SentenceRule(watermark, task)
-        self._enough = task.accepted.enough()
+        self._stop_condition = task.accepted.stop_condition()
         self._next = 0  # the first draw that was not judged
         self._prose = False
         self._pool: list[Draw] = []
@@ -57,15 +57,18 @@ class WholeSentences:
     def request(self, path: Path, *, number: int, seed: int) -> Request:
         """Ask for one more sentence."""
         return self._task.request(
-            number=number, seed=seed, max_tokens=self._task.max_tokens, enough=self._enough
+            number=number,
+            seed=seed,
+            max_tokens=self._task.max_tokens,
+            stop_condition=self._stop_condition,
         )
 
     def read(self, path: Path, candidate: Candidate) -> Draw:
         """A sentence that came back."""
         task, tokens = self._task, len(candidate.pieces)
         candidate, overlap = task.cut(candidate)
-        at_limit = candidate.cut and task.tokens_left <= task.config.max_sentence_tokens
-        addition = task.accepted.read(candidate, cut=at_limit)
+        at_limit = candidate.truncated and task.tokens_left <= task.config.max_sentence_tokens
+        addition = task.accepted.read(candidate, truncated=at_limit)
         draw = Draw(path, tokens, addition, not candidate.text.strip(), overlap=overlap)
         if addition is None:
             draw.failure = candidate.failure

@@ -194,7 +194,7 @@ def from_json(config: type[Config], data: Mapping[str, Any]) -> Config:
                 f"The method {config.method!r} has no parameter {shown}. It has: {listed}."
             )
         if isinstance(given[name], str) and not known[name].choices and not known[name].wants(str):
-            raise InputError(f"{name} takes {known[name].words}.")
+            raise InputError(f"{name} takes {known[name].description}.")
     chosen: dict[str, Any] = read_parameters(known, given, of=f"the method {config.method!r}")
     for field in fields(config):
         if field.name in PARTS and data.get(field.name) is not None:

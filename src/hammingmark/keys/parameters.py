@@ -71,10 +71,10 @@ class Parameter:
             return self._parse(value) if isinstance(value, str) else self._check(value)
         except ValueError:
             shown = value if isinstance(value, str) else repr(value)
-            raise InputError(f"{self.name} takes {self.words}, not {shown!s:.60}.") from None
+            raise InputError(f"{self.name} takes {self.description}, not {shown!s:.60}.") from None
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What it takes, in words."""
         found = [*self.choices, *(_WORDS[kind] for kind in self.kinds if kind in _WORDS)]
         return " or ".join(dict.fromkeys(found)) or "nothing that can be typed"

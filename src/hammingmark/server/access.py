@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from hammingmark.server.authorization import bearer_token
 from hammingmark.server.config import ServerConfig
 from hammingmark.server.detection.schema import ERRORS as _ERRORS
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 from hammingmark.server.service import Client, Service
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -83,7 +83,7 @@ def check_host(config: ServerConfig, host: str | None) -> None:
     except ValueError:
         own = False
     if not own:
-        raise Problem(
+        raise APIError(
             421,
             "This service answers to the names of this machine alone; call it by localhost or "
             "127.0.0.1.",

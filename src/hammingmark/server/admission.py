@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 from hammingmark.errors import InputError
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 
 _KEPT = 8  # of so many places one is kept for clients other than the one that holds the rest
 _RECENT = 0.2  # weight of the latest request in the time that requests take
@@ -51,7 +51,7 @@ class Admission:
         if (len(self) and len(self) + answers > self._most) or (
             held and held + answers > self._most_of_one
         ):
-            raise Problem(
+            raise APIError(
                 429,
                 "The service has too much to do; try again later.",
                 kind="rate_limit_error",

@@ -28,7 +28,7 @@ from hammingmark.server.detection import router as detection_router
 from hammingmark.server.logs import log_event
 from hammingmark.server.logs import request_id as current_request
 from hammingmark.server.marking import router as marking_router
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 from hammingmark.server.service import Client, Service
 
 _LOG = logging.getLogger("hammingmark.server")
@@ -144,39 +144,39 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/web/{name}", include_in_schema=False)
     async def part(name: str) -> Response:
         if name not in files:
-            raise Problem(404, "There is no such file.")
+            raise APIError(404, "There is no such file.")
         return page(name)
 
 
 def _add_problems(app: FastAPI) -> None:
-    @app.exception_handler(Problem)
-    async def tell(request: Request, problem: Problem) -> Response:
+    @app.exception_handler(APIError)
+    async def tell(request: Request, problem: APIError) -> Response:
         return problem.response()
 
     @app.exception_handler(HammingMarkError)
     async def tell_error(request: Request, error: HammingMarkError) -> Response:
-        return Problem.of(error).response()
+        return APIError.of(error).response()
 
     @app.exception_handler(RequestValidationError)
     async def tell_invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
-            return Problem(400, _HTTP_WORDS[400]).response()
+            return APIError(400, _HTTP_WORDS[400]).response()
         if isinstance(error.body, bytes):
             # Pages of other origins may send any other type without asking the service first.
             words = "The body must be JSON, with the header Content-Type: application/json."
-            return Problem(415, words).response()
+            return APIError(415, words).response()
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         own = first["ctx"]["error"] if first["type"] == "value_error" else None
         said = str(own or first["msg"])
         words = f"{place}: {said}" if place else said
-        return Problem(422, words, param=place or None).response()
+        return APIError(422, words, param=place or None).response()
 
     @app.exception_handler(HTTPException)
     async def tell_http(request: Request, error: HTTPException) -> Response:
         headers = dict(error.headers or {})
         words = _HTTP_WORDS.get(error.status_code, str(error.detail))
-        return Problem(error.status_code, words).response(headers)
+        return APIError(error.status_code, words).response(headers)
 
 
 class _Envelope:
@@ -208,7 +208,7 @@ class _Envelope:
         try:
             try:
                 self._check(HTTPConnection(scope))
-            except Problem as problem:
+            except APIError as problem:
                 headers = _CLOSE if _has_body(scope) else None
                 await problem.response(headers)(scope, receive, counted)
             else:
@@ -217,7 +217,7 @@ class _Envelope:
             _LOG.exception("fault")
             if status != 499:  # the answer has begun
                 raise
-            await Problem.unforeseen().response()(scope, receive, counted)
+            await APIError.unforeseen().response()(scope, receive, counted)
         finally:
             path = scope["path"]
             self._service.metrics.count_request(path, status=status)
@@ -268,7 +268,7 @@ class _Envelope:
         return limited
 
 
-def _as_http(problem: Problem) -> HTTPException:
+def _as_http(problem: APIError) -> HTTPException:
     """A problem with a body; whoever reads it passes on this kind of error alone."""
     return HTTPException(problem.status, problem.message, _CLOSE)
 
@@ -286,9 +286,9 @@ def _has_body(scope: Scope) -> bool:
     )
 
 
-def _too_slow(seconds: float) -> Problem:
-    return Problem(408, f"The body of a request must arrive within {seconds:g} seconds.")
+def _too_slow(seconds: float) -> APIError:
+    return APIError(408, f"The body of a request must arrive within {seconds:g} seconds.")
 
 
-def _too_large(limit: int) -> Problem:
-    return Problem(413, f"The body of a request may have {limit:,} bytes at most.")
+def _too_large(limit: int) -> APIError:
+    return APIError(413, f"The body of a request may have {limit:,} bytes at most.")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 
 
 def limited(*, head: float, stall: float) -> type[H11Protocol]:
@@ -73,7 +73,7 @@ def limited(*, head: float, stall: float) -> type[H11Protocol]:
 Answer = TypeVar("Answer")
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
     """Wait for something, and give it up if the client leaves.
 
     Raises:
@@ -85,7 +85,7 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Answer]) -> An
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise Problem(499, "The client left.", kind="client_error")
+        raise APIError(499, "The client left.", kind="client_error")
     finally:
         for task in (working, watching):
             task.cancel()

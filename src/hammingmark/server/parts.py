@@ -7,7 +7,7 @@ from hammingmark.assembly.encoders import load_encoder
 from hammingmark.encoders.wrappers import TimedEncoder
 from hammingmark.errors import HammingMarkError, ModelError
 from hammingmark.keys.config import TokenizerId
-from hammingmark.lazy import OnceEach
+from hammingmark.lazy import SingleFlightCache
 from hammingmark.protocols import Encoder, Tokenizer
 
 _MOST = 16  # of each
@@ -24,8 +24,8 @@ class Parts:
     def __init__(self, encoder: Encoder | None = None, *, encoder_timeout: float = 30.0) -> None:
         self._encoder_timeout = encoder_timeout
         self._encoder = self._timed(encoder) if encoder else None
-        self._encoders: OnceEach[Encoder] = OnceEach(_MOST)
-        self._tokenizers: OnceEach[Tokenizer] = OnceEach(_MOST)
+        self._encoders: SingleFlightCache[Encoder] = SingleFlightCache(_MOST)
+        self._tokenizers: SingleFlightCache[Tokenizer] = SingleFlightCache(_MOST)
 
     def encoder(self, name: str) -> Encoder:
         """The encoder of this name.

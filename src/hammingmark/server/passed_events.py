@@ -9,7 +9,7 @@ from typing import Any
 
 from hammingmark.http.sse import Event, EventTooLong, format_event, read_events
 from hammingmark.server.plain_json import check_json
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 
 _HEAD = ("id", "object", "created", "model")
 
@@ -110,11 +110,11 @@ def _is_whole(event: Event) -> bool:
     return True
 
 
-def too_large() -> Problem:
+def too_large() -> APIError:
     """What is said of an answer, or an event, that nobody wants to keep."""
-    return Problem(502, "The upstream's answer is too large.", kind="upstream_error")
+    return APIError(502, "The upstream's answer is too large.", kind="upstream_error")
 
 
-def broken_off() -> Problem:
+def broken_off() -> APIError:
     """What is said of an answer that the upstream did not end."""
-    return Problem(502, "The upstream broke off its answer.", kind="upstream_error")
+    return APIError(502, "The upstream broke off its answer.", kind="upstream_error")

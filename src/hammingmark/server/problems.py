@@ -43,7 +43,7 @@ _REQUEST_KINDS: Mapping[FailureKind, str | None] = {
 """What a model's failure may be that a client can mend by another request, and OpenAI's code."""
 
 
-class Problem(Exception):
+class APIError(Exception):
     """A request that is not answered as it was asked.
 
     Args:
@@ -74,7 +74,7 @@ class Problem(Exception):
         self.retry_after = retry_after
 
     @classmethod
-    def of(cls, error: HammingMarkError) -> Problem:
+    def of(cls, error: HammingMarkError) -> APIError:
         """What an error of the package means for a client."""
         if isinstance(error, InputError):
             return cls(400, str(error))
@@ -85,7 +85,7 @@ class Problem(Exception):
         return cls(status, f"{words}; try again later. The log of the service says why.", kind=kind)
 
     @classmethod
-    def of_failure(cls, failure: Failure) -> Problem:
+    def of_failure(cls, failure: Failure) -> APIError:
         """What the failure of a model means for a client."""
         if not failure.is_about_text:
             # The detail may quote the prompt, and what is in a request is not logged.
@@ -106,13 +106,13 @@ class Problem(Exception):
         return cls(502, message, kind="upstream_error")
 
     @classmethod
-    def refused_service(cls) -> Problem:
+    def refused_service(cls) -> APIError:
         """The upstream does not want this service, whoever its client is."""
         words = "The upstream refuses the API key of this service."
         return cls(502, words, kind="upstream_error")
 
     @classmethod
-    def unforeseen(cls) -> Problem:
+    def unforeseen(cls) -> APIError:
         """A fault of the service, whose words are for its log alone."""
         words = "Something unforeseen went wrong; the log has more under the id in X-Request-Id."
         return cls(500, words, kind="server_error")

@@ -34,7 +34,7 @@ from hammingmark.server.config import ServerConfig
 from hammingmark.server.detection.judging import Judging, Pause
 from hammingmark.server.detection.service import Detection
 from hammingmark.server.logs import log_event
-from hammingmark.server.marking.answering import Answering, Plan
+from hammingmark.server.marking.answering import CompletionStream, GenerationPlan
 from hammingmark.server.marking.interpret import (
     config_of,
     count_answers,
@@ -45,10 +45,10 @@ from hammingmark.server.marking.interpret import (
 )
 from hammingmark.server.marking.keys import MarkingKey, Writers
 from hammingmark.server.marking.recording import Asker
-from hammingmark.server.marking.schema import Asked
+from hammingmark.server.marking.schema import GenerationRequest
 from hammingmark.server.metrics import Metrics
 from hammingmark.server.parts import Parts
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 from hammingmark.server.settings import without_secrets
 from hammingmark.server.upstream import Exchange, Upstream
 
@@ -141,7 +141,7 @@ class Service:
         )
         # Answers must not wait for those who have many texts judged.
         self._own_judging = ThreadPoolExecutor(1, "hammingmark-judge-answers")
-        self._running: WeakSet[Answering | Exchange] = WeakSet()
+        self._running: WeakSet[CompletionStream | Exchange] = WeakSet()
         self.admission = Admission(most=config.limits.queue, at_once=self.backend.parallel)
         self._loading = "The models are being loaded."
         self._stopping = False
@@ -165,7 +165,7 @@ class Service:
                     offered = [str(each["id"]) for each in await self.upstream.models()]
                     self.default_model = offered[0] if len(offered) == 1 else ""
                 self._loading = ""
-            except Problem as problem:  # of the upstream, which everybody may hear of by no name
+            except APIError as problem:  # of the upstream, which everybody may hear of by no name
                 self._loading = problem.message
                 reason = f"{without_secrets(self.config.upstream.url or '')}: {problem.message}"
             except HammingMarkError as error:  # whose words name files and addresses
@@ -232,21 +232,21 @@ class Service:
         if self.api_keys is not None:
             api_key = self.api_keys.find(token) if token else None
             if api_key is None and self.api_keys.is_shut:
-                raise Problem(
+                raise APIError(
                     503,
                     "The service cannot tell who may ask, so that nobody may; try again later.",
                     kind="server_error",
                 )
             if api_key is None:
                 wanted = "This service needs an API key: Authorization: Bearer hmk_…"
-                raise Problem(
+                raise APIError(
                     401,
                     "This service does not know the API key." if token else wanted,
                     kind="authentication_error",
                     code="invalid_api_key",
                 )
             if not api_key.allows(scope):
-                raise Problem(
+                raise APIError(
                     403,
                     f"The API key {api_key.name!r} is not good for {scope!r}.",
                     kind="permission_error",
@@ -254,7 +254,7 @@ class Service:
         client = Client(request_id, address, api_key)
         wait = self._limiter.take(client.name, per_minute=api_key.rate if api_key else None)
         if wait > 0:
-            raise Problem(
+            raise APIError(
                 429,
                 "Too many requests; wait, and ask less often.",
                 kind="rate_limit_error",
@@ -281,7 +281,7 @@ class Service:
         finally:
             self._ended.set()
 
-    def plan(self, asked: Asked, client: Client) -> Plan:
+    def plan(self, asked: GenerationRequest, client: Client) -> GenerationPlan:
         """What a request means.
 
         Raises:
@@ -291,23 +291,25 @@ class Service:
         policy, limits = self.config.policy, self.config.limits
         reason, cause = self._why_unmarked(asked, client)
         if reason and cause == "unmarkable" and policy.unmarkable == "refuse":
-            raise Problem(400, f"{reason} This service writes marked text only.", code="unmarkable")
+            raise APIError(
+                400, f"{reason} This service writes marked text only.", code="unmarkable"
+            )
         choices = asked.n or 1
         if count_answers(asked) > limits.choices:
-            raise Problem(400, f"This service gives {limits.choices} answers at most.", param="n")
+            raise APIError(400, f"This service gives {limits.choices} answers at most.", param="n")
         if not self.upstream and (why := why_not_text(asked)):
-            raise Problem(400, f"{why} The embedded model writes text alone.", code="unmarkable")
+            raise APIError(400, f"{why} The embedded model writes text alone.", code="unmarkable")
         prompts = () if reason and self.upstream else tuple(prompts_of(asked))
         label = asked.mark.label
         if label is not None and policy.labels == "never":
-            raise Problem(403, "This service takes no labels.", kind="permission_error")
+            raise APIError(403, "This service takes no labels.", kind="permission_error")
         key: WatermarkKey | None = None
         if not reason:
             key = self.key.current()
             if label is not None:
                 key = key.derive(as_label(label))
         seed = secrets.randbits(62) if asked.seed is None else asked.seed % (1 << 63)
-        return Plan(
+        return GenerationPlan(
             prompts=prompts,
             choices=choices,
             config=self._config_of(asked),
@@ -320,7 +322,9 @@ class Service:
             streams=bool(asked.stream),
         )
 
-    def answering(self, plan: Plan, client: Client, *, endpoint: str, model: str) -> Answering:
+    def answering(
+        self, plan: GenerationPlan, client: Client, *, endpoint: str, model: str
+    ) -> CompletionStream:
         """The answers to a request, about to be written."""
         asker = Asker(
             request_id=client.request_id,
@@ -329,7 +333,7 @@ class Service:
             api_key=client.api_key.name if client.api_key else None,
             client=client.name,
         )
-        made = Answering(
+        made = CompletionStream(
             plan,
             asker,
             engine=self._engine,
@@ -348,12 +352,14 @@ class Service:
         self._running.add(made)
         return made
 
-    def model_of(self, asked: Asked) -> str:
+    def model_of(self, asked: GenerationRequest) -> str:
         """The model that a request asks the upstream for; empty where nobody says."""
         own = (None, "", self.config.model_name)  # the name that clients may know the service by
         return self.default_model if asked.model in own else asked.model or ""
 
-    async def record_passed(self, plan: Plan, client: Client, *, endpoint: str, model: str) -> None:
+    async def record_passed(
+        self, plan: GenerationPlan, client: Client, *, endpoint: str, model: str
+    ) -> None:
         """Record a request that goes to the upstream as it is, before it does.
 
         Raises:
@@ -399,14 +405,14 @@ class Service:
             log_event(_LOG, "answer not judged", level=logging.WARNING, error=words)
             return None
 
-    def _why_unmarked(self, asked: Asked, client: Client) -> tuple[str, str]:
+    def _why_unmarked(self, asked: GenerationRequest, client: Client) -> tuple[str, str]:
         """Why an answer is not marked, in a sentence and in a word; empty if it is."""
         if not asked.mark.enabled:
             switch = self.config.policy.switch_off
             allowed = client.api_key is not None and client.api_key.may_switch_off
             if switch == "never" or (switch == "by_api_key" and not allowed):
                 whose = " with this API key" if switch == "by_api_key" and client.api_key else ""
-                raise Problem(
+                raise APIError(
                     403,
                     "This service marks what it writes; the watermark cannot be switched off"
                     f"{whose}.",
@@ -423,7 +429,7 @@ class Service:
         method = registry.find("methods", config.method)
         return isinstance(config, TokenConfig) and method.stage == "logits"
 
-    def _config_of(self, asked: Asked) -> GenerationConfig:
+    def _config_of(self, asked: GenerationRequest) -> GenerationConfig:
         sampling = Sampling(top_k=0) if self.upstream else None
         made = config_of(
             asked,
@@ -436,14 +442,14 @@ class Service:
             return drawn_plainly(made)
         named = self.model_of(asked)
         if self.upstream and not named and self._loading:
-            raise Problem(
+            raise APIError(
                 502,
                 "The upstream has not told yet which models it has; try again later.",
                 kind="upstream_error",
                 retry_after=_LOAD_AGAIN,
             )
         if self.upstream and not named:
-            raise Problem(400, "The upstream offers several models; name one.", param="model")
+            raise APIError(400, "The upstream offers several models; name one.", param="model")
         if self.upstream:
             further = (*made.text_sampling.further, ("model", json.dumps(named)))
             return replace(
@@ -494,7 +500,7 @@ class Service:
             log_event(_LOG, "audit log usable again")
 
 
-def _stopping_problem() -> Problem:
-    return Problem(
+def _stopping_problem() -> APIError:
+    return APIError(
         503, "The service is stopping; try again later.", kind="server_error", retry_after=10.0
     )

@@ -16,7 +16,7 @@ from hammingmark.http.sse import format_event
 from hammingmark.server.event_stream import EventStream
 from hammingmark.server.passed_events import broken_off, told_events, too_large, without_marks
 from hammingmark.server.plain_json import check_json
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 
 T = TypeVar("T")
 
@@ -35,9 +35,9 @@ class Exchange:
         self.timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._end = self._loop.time() + timeout
-        self._interrupted: asyncio.Future[Problem] = self._loop.create_future()
+        self._interrupted: asyncio.Future[APIError] = self._loop.create_future()
 
-    def interrupt(self, problem: Problem) -> None:
+    def interrupt(self, problem: APIError) -> None:
         """End it with a problem, from its event loop."""
         if not self._interrupted.done():
             self._interrupted.set_result(problem)
@@ -58,7 +58,7 @@ class Exchange:
                 return working.result()
             if self._interrupted.done():
                 raise self._interrupted.result()
-            raise Problem(504, "The answer took too long; try again later.", kind="timeout")
+            raise APIError(504, "The answer took too long; try again later.", kind="timeout")
         finally:
             if not working.done():
                 working.cancel()
@@ -96,7 +96,7 @@ class Upstream:
             found = [each for each in content["data"] if isinstance(each["id"], str)]
             check_json(found)
         except (ValueError, LookupError, TypeError, RecursionError):
-            raise _stranger() from None
+            raise _not_openai_compatible() from None
         finally:
             await response.aclose()
         return found
@@ -125,7 +125,7 @@ class Upstream:
         response = await self._send("POST", path, dict(body))
         held.push_async_callback(response.aclose)
         if response.status_code in (401, 403):  # the client's own API key was good
-            raise Problem.refused_service()
+            raise APIError.refused_service()
         headers = {"X-Watermark-Status": "unmarked"}
         for name, shown in _PASSED.items():
             if response.headers.get(name, "").isascii() and name in response.headers:
@@ -139,14 +139,14 @@ class Upstream:
             answer = json.loads(content) if "json" in kind else None
             check_json(answer)
         except (ValueError, RecursionError):
-            raise _stranger() from None
+            raise _not_openai_compatible() from None
         if answer is None and response.status_code in (429, 503):  # a gateway's, in its own words
-            problem = Problem(
+            problem = APIError(
                 response.status_code, "The upstream has too much to do.", kind="upstream_error"
             )
             return problem.response(headers)
         if answer is None or not (response.is_success or response.is_error):
-            raise _stranger()
+            raise _not_openai_compatible()
         if response.is_success and isinstance(answer, dict):
             answer = {**without_marks(answer), "watermark": dict(told)}
         return JSONResponse(answer, response.status_code, headers)
@@ -157,9 +157,11 @@ class Upstream:
             return await self._client.send(request, stream=True)
         except LOST as lost:
             if lost_kind(lost) == "timeout":
-                raise Problem(504, "The upstream did not answer in time.", kind="timeout") from None
+                raise APIError(
+                    504, "The upstream did not answer in time.", kind="timeout"
+                ) from None
             words = f"The upstream cannot be reached ({type(lost).__name__})."
-            raise Problem(502, words, kind="upstream_error") from None
+            raise APIError(502, words, kind="upstream_error") from None
 
 
 async def _read(response: httpx.Response) -> bytes:
@@ -180,12 +182,12 @@ async def _relay(
             yield passed
     except LOST:
         yield format_event(broken_off().content)
-    except Problem as problem:
+    except APIError as problem:
         yield format_event(problem.content)
 
 
-def _stranger() -> Problem:
-    return Problem(
+def _not_openai_compatible() -> APIError:
+    return APIError(
         502, "The upstream does not answer like an OpenAI-compatible endpoint.",
         kind="upstream_error",
     )  # fmt: skip

@@ -50,7 +50,7 @@ class GroupedNull:
             by which the power of the test is estimated; 0 where that is not known.
     """
 
-    words = "exact over keys"
+    description = "exact over keys"
     draws = 0
 
     def __init__(

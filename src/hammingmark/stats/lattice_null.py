@@ -46,12 +46,12 @@ class LatticeNull:
         *,
         centre: float,
         secret: Secret,
-        words: str,
+        description: str,
         ratios: Increments | None = None,
     ) -> None:
         self._secret = secret
         self.counted = counted
-        self.words = words
+        self.description = description
         self._units = int(counted.sum())
         self._increments = increments
         self._centre = centre

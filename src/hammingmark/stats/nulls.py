@@ -34,7 +34,7 @@ class KeyRandomization:
     draws: Callable[[], Iterator[Iterator[NDArray[np.float64]]]]
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """How it is known."""
         return "exact over reference keys"
 
@@ -79,7 +79,7 @@ class BinomialNull(LatticeNull):
             _votes(probability, centre.denominator),
             centre=float(centre),
             secret=secret,
-            words="exact binomial",
+            description="exact binomial",
         )
         self._natural = probability
         self._marked = marked
@@ -105,7 +105,7 @@ class NormalApproximation:
         secret: of the key, for draws.
     """
 
-    words = "z-test with γ of human text, not exact"
+    description = "z-test with γ of human text, not exact"
     draws = 0
 
     def __init__(self, units: int, expected: float, secret: Secret) -> None:

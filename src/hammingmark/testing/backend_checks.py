@@ -121,7 +121,7 @@ def check_enough_ends_a_candidate(backend: Backend) -> None:
         assert enough(candidate.text), f"{candidate.text!r} was not enough"
         before = "".join(candidate.pieces[:-1])
         assert not enough(before), f"{before!r} was enough, and it went on"
-        assert not candidate.cut, "it says that it reached its limit"
+        assert not candidate.truncated, "it says that it reached its limit"
 
 
 def check_the_limit_cuts_a_candidate(backend: Backend) -> None:
@@ -130,7 +130,7 @@ def check_the_limit_cuts_a_candidate(backend: Backend) -> None:
     assert found, "the model always ends before its sixth token"
     for candidate in found:
         assert 1 <= len(candidate.pieces) <= 5, f"{len(candidate.pieces)} pieces of 5 tokens"
-        assert candidate.cut, "it does not say that it reached its limit"
+        assert candidate.truncated, "it does not say that it reached its limit"
         assert candidate.failure is None, f"a limit is no failure: {candidate.failure}"
 
 

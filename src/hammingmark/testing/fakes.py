@@ -77,13 +77,15 @@ class FakeBackend:
         pieces: list[str] = []
         for token in islice(tokens, min(room, request.max_tokens)):
             pieces.append(token)
-            if request.enough("".join(pieces)):
+            if request.stop_condition("".join(pieces)):
                 return Candidate(request.number, tuple(pieces), finished=False)
         finished = len(pieces) == len(tokens)
         full = not finished and room < request.max_tokens
         summary = f"The context of {self.context} words is full."
         failure = Failure("context_overflow", summary) if full else None
-        return Candidate(request.number, tuple(pieces), finished, cut=not finished, failure=failure)
+        return Candidate(
+            request.number, tuple(pieces), finished, truncated=not finished, failure=failure
+        )
 
     def _text(self, request: Request, *, turns: str, begun: str) -> str:
         if self.sentences:

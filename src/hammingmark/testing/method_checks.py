@@ -332,7 +332,7 @@ def check_evidence_and_tests_tell_one_story(method: type[Any], config: MethodCon
         assert np.isclose(value, shown), f"{statistic} is reported as {shown} and is {value}"
     assert evidence.valid == sum(each.valid for each in evidence.scores)
     for each in evidence.scores:
-        most = np.inf if evidence.scale is None else evidence.scale + 1e-6
+        most = np.inf if evidence.max_score is None else evidence.max_score + 1e-6
         assert each.score <= most, "a score is above the scale"
         assert each.valid is bool(each.score >= np.float32(evidence.threshold)), (
             "a unit is valid by another rule than its score and the threshold"
@@ -354,7 +354,7 @@ def check_tests_keep_their_shapes_and_their_ceiling(
                 assert part.dtype == np.float64, f"{name}: {part.dtype}"
                 assert np.isfinite(part).all(), f"{name}: not finite"
             assert (test.own <= test.best + 1e-6).all(), f"{name}: above the best"
-            assert test.null.words, f"{name}: no words for its null distribution"
+            assert test.null.description, f"{name}: no words for its null distribution"
             for block in islice(test.null.blocks(), 2):
                 values = np.concatenate(list(block))
                 assert values.shape[0] == units, f"{name}: {values.shape[0]} rows"

@@ -35,7 +35,7 @@ def settled_words(text: str) -> Iterator[tuple[int, int, int]]:
             yield start, end, last + 1
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text, in order."""
     return [text[start:end] for start, end in word_spans(text)]
 

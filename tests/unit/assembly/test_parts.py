@@ -17,7 +17,7 @@ from hammingmark.assembly.parts import PartSpec, known_parameters, resolve
 from hammingmark.encoders.openai import OpenAIEncoder
 from hammingmark.errors import InputError
 from hammingmark.keys.parameters import is_secret, without_login
-from hammingmark.lazy import OnceEach
+from hammingmark.lazy import SingleFlightCache
 from hammingmark.testing import FakeBackend
 
 
@@ -86,7 +86,7 @@ def test_parameters_of_the_default_model_can_be_given() -> None:
 
 def test_a_shared_model_is_forgotten_in_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "load_backend", lambda text: FakeBackend(name=text))
-    monkeypatch.setattr(backends, "_shared", OnceEach(1))
+    monkeypatch.setattr(backends, "_shared", SingleFlightCache(1))
     first = backends.shared_backend("one")
     assert backends.shared_backend("one") is first
     assert backends.shared_backend("two") is not first

@@ -177,7 +177,7 @@ def test_a_prompt_is_named_or_given(splitter: Splitter) -> None:
         ("system", "s"),
         ("user", "The rain fell.!"),
     ]
-    assert not request.enough("anything")
+    assert not request.stop_condition("anything")
     wanted = Sampling(temperature=0.5, top_k=9, top_p=0.95)
     assert {request.sampling for request in backend.drawn} == {wanted}
     with raises_naming(InputError, "v0", "v1"):

@@ -21,7 +21,7 @@ from hammingmark.attacks.sentences import (
 )
 from hammingmark.errors import InputError
 from hammingmark.text.sentencex import SentencexSplitter
-from hammingmark.text.words import words_of
+from hammingmark.text.words import split_words
 
 SPLITTER = SentencexSplitter()
 SENTENCES = [
@@ -252,8 +252,8 @@ def test_a_quoted_text_is_a_share_of_the_words(share: float) -> None:
     for seed in range(300):
         new = once(attack, TEXT, seed)
         assert TEXT in new.split("\n\n")
-        totals.append(len(words_of(new)))
-    assert np.mean(totals) * share == pytest.approx(len(words_of(TEXT)), rel=0.05)
+        totals.append(len(split_words(new)))
+    assert np.mean(totals) * share == pytest.approx(len(split_words(TEXT)), rel=0.05)
 
 
 def test_a_run_of_human_sentences_is_taken() -> None:

@@ -14,7 +14,7 @@ from hammingmark.attacks.homoglyphs import CYRILLIC, GREEK, Homoglyphs
 from hammingmark.attacks.typos import NEIGHBOURS, Typos
 from hammingmark.errors import InputError
 from hammingmark.text.structure import normalise
-from hammingmark.text.words import edit_distance, words_of
+from hammingmark.text.words import edit_distance, split_words
 
 TEXT = "A quick Brown fox jumps over the lazy dog near the old River bank today"
 
@@ -32,7 +32,7 @@ def test_keys_have_their_neighbours() -> None:
 def test_every_chosen_word_slips_once() -> None:
     kinds = set()
     for seed in range(200):
-        old, new = words_of(TEXT), words_of(once(Typos(share=1.0), TEXT, seed))
+        old, new = split_words(TEXT), split_words(once(Typos(share=1.0), TEXT, seed))
         assert new[0] == "A"  # too short to slip
         for before, after in zip(old[1:], new[1:], strict=True):
             assert before != after
@@ -46,9 +46,9 @@ def test_every_chosen_word_slips_once() -> None:
 def test_the_share_of_typos_is_kept_on_average() -> None:
     changed = []
     for seed in range(300):
-        new = words_of(once(Typos(share=0.2), TEXT, seed))
-        changed.append(sum(a != b for a, b in zip(words_of(TEXT), new, strict=True)))
-    assert np.mean(changed) == pytest.approx(0.2 * len(words_of(TEXT)), abs=4 * 0.5 / 300**0.5)
+        new = split_words(once(Typos(share=0.2), TEXT, seed))
+        changed.append(sum(a != b for a, b in zip(split_words(TEXT), new, strict=True)))
+    assert np.mean(changed) == pytest.approx(0.2 * len(split_words(TEXT)), abs=4 * 0.5 / 300**0.5)
 
 
 @pytest.mark.parametrize("text", ["Привет мир", "हिन्दी में", "它来了", "a I 3", "", "x2"])

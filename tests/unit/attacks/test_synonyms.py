@@ -14,7 +14,7 @@ from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.lexicon import Lexicon
 from hammingmark.attacks.synonyms import Synonyms
 from hammingmark.errors import InputError
-from hammingmark.text.words import words_of
+from hammingmark.text.words import split_words
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_the_share_is_of_all_words_as_far_as_they_can_be_replaced(folder: Path) 
     counts = []
     for seed in range(100):
         new = attack.apply([text], rng=np.random.default_rng(seed))[0]
-        counts.append(sum(a != b for a, b in zip(words_of(text), words_of(new), strict=True)))
+        counts.append(sum(a != b for a, b in zip(split_words(text), split_words(new), strict=True)))
     assert np.mean(counts) == 15.0
 
 
@@ -109,9 +109,9 @@ def test_wordnet_reaches_some_words_of_real_prose(articles: list[str]) -> None:
     texts = [" ".join(load_splitter().split(text).carrying[:20]) for text in articles[:20]]
     changed = total = 0
     for old, new in zip(texts, attack.apply(texts, rng=np.random.default_rng(0)), strict=True):
-        assert len(words_of(old)) == len(words_of(new))
-        changed += sum(a != b for a, b in zip(words_of(old), words_of(new), strict=True))
-        total += len(words_of(old))
+        assert len(split_words(old)) == len(split_words(new))
+        changed += sum(a != b for a, b in zip(split_words(old), split_words(new), strict=True))
+        total += len(split_words(old))
     print(f"{changed / total:.3f} of the words have a synonym that can be put in their place")
     assert 0.02 < changed / total < 0.2
     new = attack.apply(["They purchased a big house."], rng=np.random.default_rng(0))[0]

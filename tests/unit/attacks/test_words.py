@@ -12,7 +12,7 @@ from hammingmark.attacks.each import EachText
 from hammingmark.attacks.word_spans import like, prose_words
 from hammingmark.attacks.words import DeleteWords, InsertWords, SwapWords
 from hammingmark.errors import InputError
-from hammingmark.text.words import words_of
+from hammingmark.text.words import split_words
 
 TEXT = "The river rose in the night, and by morning it had reached the old mill."
 CODE = "Look at this.\n\n```python\nx = do_it(now)  # not a word\n```\n\nSee `run it` or a@b.org."
@@ -27,8 +27,8 @@ def once(attack: EachText, text: str, seed: int = 0) -> str:
 def test_the_share_is_kept_on_average(
     kind: type[DeleteWords] | type[InsertWords], share: float
 ) -> None:
-    before = len(words_of(TEXT))
-    counts = [len(words_of(once(kind(share=share), TEXT, seed))) - before for seed in range(300)]
+    before = len(split_words(TEXT))
+    counts = [len(split_words(once(kind(share=share), TEXT, seed))) - before for seed in range(300)]
     # A whole number next to the expected one is drawn: its deviation is at most a half.
     assert abs(np.mean(counts)) == pytest.approx(share * before, abs=4 * 0.5 / 300**0.5)
 
@@ -36,11 +36,11 @@ def test_the_share_is_kept_on_average(
 def test_a_swap_moves_two_words_and_the_share_is_kept() -> None:
     moved = []
     for seed in range(200):
-        new = words_of(once(SwapWords(share=0.3), TEXT, seed))
-        old = words_of(TEXT)
+        new = split_words(once(SwapWords(share=0.3), TEXT, seed))
+        old = split_words(TEXT)
         assert sorted(new) == sorted(old)
         moved.append(sum(a != b for a, b in zip(old, new, strict=True)))
-    assert np.mean(moved) == pytest.approx(0.3 * len(words_of(TEXT)), abs=4 * 1.0 / 200**0.5)
+    assert np.mean(moved) == pytest.approx(0.3 * len(split_words(TEXT)), abs=4 * 1.0 / 200**0.5)
 
 
 def test_deleting_everything_leaves_the_marks() -> None:
@@ -55,10 +55,10 @@ def test_no_double_space_is_left() -> None:
 
 
 def test_words_to_put_in_come_from_the_list_or_from_the_text() -> None:
-    new = words_of(once(InsertWords(share=1.0, words=("quince",)), "a b c"))
+    new = split_words(once(InsertWords(share=1.0, words=("quince",)), "a b c"))
     assert new == ["a", "quince", "b", "quince", "c", "quince"]
-    own = words_of(once(InsertWords(share=1.0), TEXT))
-    assert set(own) == set(words_of(TEXT))
+    own = split_words(once(InsertWords(share=1.0), TEXT))
+    assert set(own) == set(split_words(TEXT))
 
 
 def test_a_swap_stays_inside_a_clause() -> None:

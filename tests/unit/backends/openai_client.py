@@ -36,9 +36,9 @@ def ask(
     prompt: Prompt = PROMPT,
     written: str = "",
     max_tokens: int = 50,
-    enough: Callable[[str], bool] = lambda text: False,
+    stop_condition: Callable[[str], bool] = lambda text: False,
 ) -> Request:
-    return Request(number, prompt, written, seed or 10 * number, max_tokens, enough)
+    return Request(number, prompt, written, seed or 10 * number, max_tokens, stop_condition)
 
 
 def draw(backend: Backend, *requests: Request, **named: Any) -> dict[int, Candidate]:

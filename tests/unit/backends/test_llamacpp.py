@@ -53,7 +53,7 @@ class Process:
     def is_usable(self) -> bool:
         return self.reason is None
 
-    def obituary(self) -> BackendError | None:
+    def exit_reason(self) -> BackendError | None:
         return self.reason
 
 
@@ -90,7 +90,7 @@ def test_a_prompt_that_is_refused_is_a_candidate(
 def test_a_text_that_fills_the_context_keeps_what_it_has() -> None:
     piece = {"text": " It", "reason": "length", "drawn": 1, "read": 511}
     candidate = drawn(Process(Lane([piece])))
-    assert (candidate.text, candidate.cut) == (" It", True)
+    assert (candidate.text, candidate.truncated) == (" It", True)
     assert candidate.failure is not None
     assert candidate.failure.kind == "context_overflow"
 

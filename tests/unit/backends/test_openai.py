@@ -29,7 +29,7 @@ from tests.unit.backends.openai_server import (
 )
 
 from hammingmark.assembly.backends import load_backend
-from hammingmark.backends.inflight import split_words
+from hammingmark.backends.inflight import split_pieces
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.errors import BackendError, FailureKind, InputError
 from hammingmark.protocols import Backend
@@ -67,7 +67,7 @@ def test_a_text_goes_to_completions(server: Server, make: Maker) -> None:
 
 def test_a_limit_cuts(make: Maker) -> None:
     assert draw(make(), ask(1, max_tokens=3))[1] == Candidate(
-        1, tuple(story(10)[:3]), finished=False, cut=True
+        1, tuple(story(10)[:3]), finished=False, truncated=True
     )
 
 
@@ -386,7 +386,7 @@ def test_an_answer_that_is_not_streamed(server: Server, make: Maker, prompt: Pro
     ],
 )
 def test_what_comes_at_once_counts_as_words(text: str, pieces: list[str]) -> None:
-    assert split_words(text) == pieces
+    assert split_pieces(text) == pieces
     assert "".join(pieces) == text
 
 
@@ -411,7 +411,7 @@ def test_odd_streams(server: Server, make: Maker) -> None:
         handler.wfile.write(b"data: [DONE]")
 
     server.script = [crlf]
-    assert draw(make(), ask(1))[1] == Candidate(1, (" é",), finished=False, cut=True)
+    assert draw(make(), ask(1))[1] == Candidate(1, (" é",), finished=False, truncated=True)
 
     def abrupt(handler: Any, body: dict[str, Any]) -> None:
         handler.begin()
@@ -446,7 +446,7 @@ def test_our_own_mistakes_are_not_called_the_servers(
         raise ZeroDivisionError
 
     with pytest.raises(BackendError) as caught:
-        draw(make(), ask(1, enough=wrong))
+        draw(make(), ask(1, stop_condition=wrong))
     assert caught.value.kind == "internal"
     assert "ZeroDivisionError" in caught.value.failure.summary
     assert "a request failed for a reason of our own" in caplog.text

@@ -42,7 +42,7 @@ def all_of(session: Session, count: int) -> list[Candidate]:
 
 def test_enough_ends_the_request(server: Server, make: Maker) -> None:
     server.always = stall_midway
-    found = draw(make(), ask(1, enough=lambda text: text == " Seed"))
+    found = draw(make(), ask(1, stop_condition=lambda text: text == " Seed"))
     assert found == {1: Candidate(1, (" Seed",), finished=False)}
     assert server.left.wait(20)
 
@@ -52,7 +52,7 @@ def test_a_candidate_comes_as_soon_as_it_is_enough(server: Server, make: Maker) 
     server.always = stall_midway
     session = make().open()
     session.submit(ask(1))
-    session.submit(ask(2, enough=lambda text: True))
+    session.submit(ask(2, stop_condition=lambda text: True))
     assert [each.number for each in session.wait()] == [2]
     assert not server.left.wait(0.1)
     session.cancel(1)
@@ -77,7 +77,7 @@ def test_cancelling_one_leaves_the_others_of_its_request(server: Server, make: M
 
     server.always = pauses
     session = make().open()
-    for request in (ask(1), ask(2, enough=lambda text: True), ask(3)):
+    for request in (ask(1), ask(2, stop_condition=lambda text: True), ask(3)):
         session.submit(request)
     assert [each.number for each in session.wait()] == [2]
     session.cancel(1)
@@ -96,7 +96,7 @@ def test_cancelling_closes_the_connection(server: Server, make: Maker, step: Ste
     server.always = step
     session = make().open()
     session.submit(ask(1))
-    session.submit(ask(2, enough=lambda text: True))
+    session.submit(ask(2, stop_condition=lambda text: True))
     if step is stall_midway:
         assert [each.number for each in session.wait()] == [2]
     else:
@@ -117,7 +117,7 @@ def test_closing_ends_everything(server: Server, make: Maker, step: Step) -> Non
     session = make(parallel=2, use_n=False).open()
     for number in range(1, 5):
         session.submit(ask(number))
-    session.submit(ask(5, enough=lambda text: True))
+    session.submit(ask(5, stop_condition=lambda text: True))
     session.cancel(5)
     assert [each.number for each in session.wait()] == [5]
     while len(server.seen) < 2:

@@ -165,7 +165,7 @@ def test_contexts(folder: Path, backend: TransformersBackend) -> None:
     long = (request(number, Prompt("the " * 15), max_tokens=50) for number in range(6))
     full = [each for each in draw(small, *long).values() if each.failure]  # some end by themselves
     assert full
-    assert all(each.cut for each in full)
+    assert all(each.truncated for each in full)
     assert {each.failure.kind for each in full if each.failure} == {"context_overflow"}
 
 

@@ -39,12 +39,12 @@ class LongestOfThree:
             number=number,
             seed=seed,
             max_tokens=self._task.max_tokens,
-            enough=self._task.accepted.enough(),
+            stop_condition=self._task.accepted.stop_condition(),
         )
 
     def read(self, path: Path, candidate: Candidate) -> Draw:
         candidate, overlap = self._task.cut(candidate)
-        addition = self._task.accepted.read(candidate, cut=candidate.cut)
+        addition = self._task.accepted.read(candidate, truncated=candidate.truncated)
         return Draw(path, len(candidate.pieces), addition, overlap=overlap)
 
     def guess(self, draws: Mapping[Path, Draw]) -> Draw | None:

@@ -249,7 +249,7 @@ def test_white_space_alone_does_not_end_a_text() -> None:
             pieces = tuple(word + " " * (word is not words[-1]) for word in words)
             cut = len(pieces) >= request.max_tokens
             finished = text == parts[-1] and not cut
-            return Candidate(request.number, pieces, finished=finished, cut=cut)
+            return Candidate(request.number, pieces, finished=finished, truncated=cut)
 
     backend = InParts()
     generation = write(backend)

@@ -299,7 +299,7 @@ class CoarseBackend(FakeBackend):
     """Hands over a whole candidate as one piece, cut at its limit, as some backends do."""
 
     def candidate(self, request: Request) -> Candidate:
-        made = super().candidate(replace(request, max_tokens=6, enough=lambda text: False))
+        made = super().candidate(replace(request, max_tokens=6, stop_condition=lambda text: False))
         return replace(made, pieces=(made.text,))
 
 

@@ -60,10 +60,10 @@ class WordByWord(FakeBackend):
         pieces: list[str] = []
         while (piece := self.say(before + "".join(pieces), rng)) is not None:
             pieces.append(piece)
-            if request.enough("".join(pieces)):
+            if request.stop_condition("".join(pieces)):
                 return Candidate(request.number, tuple(pieces), finished=False)
             if len(pieces) == request.max_tokens:
-                return Candidate(request.number, tuple(pieces), finished=False, cut=True)
+                return Candidate(request.number, tuple(pieces), finished=False, truncated=True)
         return Candidate(request.number, tuple(pieces), finished=True)
 
     @property
@@ -357,7 +357,7 @@ def test_trouble_in_the_middle_of_a_sentence_ends_the_text(splitter: Splitter) -
             return replace(
                 made,
                 pieces=(),
-                cut=False,
+                truncated=False,
                 failure=Failure("context_overflow", "The context is full."),
             )
 

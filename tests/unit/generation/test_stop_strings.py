@@ -56,15 +56,15 @@ def test_what_is_held_back_is_all_that_a_string_may_still_take(
 def test_a_candidate_is_cut_before_the_first_of_them(
     stop: list[str], before: str, pieces: list[str]
 ) -> None:
-    candidate = Candidate(1, tuple(pieces), finished=False, cut=True)
+    candidate = Candidate(1, tuple(pieces), finished=False, truncated=True)
     cut, back = cut_at(stop, candidate, before=before, added=str)
     place = find_stop(stop, candidate.text, before=before)
-    enough = ending_at(stop, lambda text: False, before=before, added=str)
-    assert enough(candidate.text) is (place is not None)
+    stop_condition = ending_at(stop, lambda text: False, before=before, added=str)
+    assert stop_condition(candidate.text) is (place is not None)
     if place is None:
         assert (cut, back) == (candidate, 0)
         return
-    assert (cut.finished, cut.cut) == (True, False)
+    assert (cut.finished, cut.truncated) == (True, False)
     assert cut.text == candidate.text[: max(0, place)]
     assert back == max(0, -place)
     whole = before + candidate.text
@@ -88,10 +88,10 @@ def test_a_candidate_goes_on_while_a_string_may_be_coming() -> None:
     def ends(text: str) -> bool:
         return text.endswith(".")
 
-    enough = ending_at(["froze. The quiet"], ends, before="", added=str)
-    assert not enough("The river froze.")
-    assert enough("The river froze. The quiet")
-    assert enough("The river froze. It was quiet.")
+    stop_condition = ending_at(["froze. The quiet"], ends, before="", added=str)
+    assert not stop_condition("The river froze.")
+    assert stop_condition("The river froze. The quiet")
+    assert stop_condition("The river froze. It was quiet.")
     later = ending_at(["froze. The quiet"], ends, before="The river froze.", added=str)
     assert later(" The quiet")
 

@@ -55,9 +55,9 @@ def test_a_chance_to_get_on_is_a_probability() -> None:
     stages = Stages(0.5)
     for place in range(stages.places):
         for draws in (0, 5, 50):
-            found = np.array([stages.gets_on(place, score, draws) for score in SCORES])
+            found = np.array([stages.p_continue(place, score, draws) for score in SCORES])
             assert ((found >= 0.0) & (found <= 1.0)).all()
-    assert stages.gets_on(4, 1.5) > stages.gets_on(4, -0.5)
+    assert stages.p_continue(4, 1.5) > stages.p_continue(4, -0.5)
 
 
 def test_with_a_single_place_sentences_are_drawn_whole() -> None:
@@ -99,7 +99,7 @@ class Walk:
         ends = 1.0 if last else 1.0 - self.longer[place + 1] / self.longer[place]
         tokens = 2 * stages.tokens if last else stages.at(place + 1) - stages.at(place)
         self.drawn += tokens * (1.0 if last else 1.0 - ends / 2.0) + stopping._EMBEDDING
-        if before and rng.random() >= stopping._alike(place, len(before)):
+        if before and rng.random() >= stopping._p_novel(place, len(before)):
             before.append(before[rng.integers(len(before))])
             return before[-1]
         ended = bool(rng.random() < ends)

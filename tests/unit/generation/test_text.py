@@ -22,7 +22,7 @@ def candidate(text: str, *, finished: bool = False) -> Candidate:
 def page(splitter: Splitter, *written: str) -> AcceptedText:
     made = AcceptedText(Prompt("A prompt."), splitter)
     for text in written:
-        addition = made.read(candidate(text, finished=True), cut=False)
+        addition = made.read(candidate(text, finished=True), truncated=False)
         assert addition is not None
         made = made.with_addition(addition)
     return made
@@ -31,7 +31,7 @@ def page(splitter: Splitter, *written: str) -> AcceptedText:
 def read(
     made: AcceptedText, text: str, *, finished: bool = False, cut: bool = False
 ) -> Addition | None:
-    return made.read(candidate(text, finished=finished), cut=cut)
+    return made.read(candidate(text, finished=finished), truncated=cut)
 
 
 def test_a_sentence_ends_where_the_next_begins(splitter: Splitter) -> None:
@@ -92,13 +92,13 @@ def test_what_is_written_splits_into_what_was_accepted(splitter: Splitter) -> No
 
 
 def test_enough_is_when_another_unit_has_begun(splitter: Splitter) -> None:
-    enough = page(splitter, "It rained.").enough()
-    assert not enough(" The river")
-    assert not enough(" The river rose fast.")
-    assert enough(" The river rose fast. T")
-    assert not enough("\n\n# A heading\n\n")
-    assert not enough("\n\n# A heading\n\nA sentence.")
-    assert enough("\n\n# A heading\n\nA sentence. B")
+    stop_condition = page(splitter, "It rained.").stop_condition()
+    assert not stop_condition(" The river")
+    assert not stop_condition(" The river rose fast.")
+    assert stop_condition(" The river rose fast. T")
+    assert not stop_condition("\n\n# A heading\n\n")
+    assert not stop_condition("\n\n# A heading\n\nA sentence.")
+    assert stop_condition("\n\n# A heading\n\nA sentence. B")
 
 
 def test_repetition_is_the_share_of_four_word_runs_seen_before(splitter: Splitter) -> None:
@@ -127,11 +127,11 @@ def test_the_first_centre_is_a_whole_last_sentence(
 
 
 def test_a_candidate_that_cannot_fit_is_given_up_at_its_first_token(splitter: Splitter) -> None:
-    enough = page(splitter, "It cost 3.").enough()
-    assert enough("5")  # would touch the full stop
-    assert not enough(" The")
-    assert not enough(" The river rose.")
-    assert enough(" The river rose. Then")
+    stop_condition = page(splitter, "It cost 3.").stop_condition()
+    assert stop_condition("5")  # would touch the full stop
+    assert not stop_condition(" The")
+    assert not stop_condition(" The river rose.")
+    assert stop_condition(" The river rose. Then")
 
 
 def test_a_space_that_the_model_left_out_is_put_in(splitter: Splitter) -> None:
@@ -184,7 +184,7 @@ def written(splitter: Counting, gap: Callable[[int], str], count: int) -> tuple[
     for index in range(count):
         splitter.characters.clear()
         text = f"{gap(index)}Word {index} was seen at the mill again. Then"
-        assert made.enough()(text)
+        assert made.stop_condition()(text)
         addition = read(made, text)
         assert addition is not None
         made = made.with_addition(addition)

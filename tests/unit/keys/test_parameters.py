@@ -67,8 +67,8 @@ def test_a_constructor_says_what_it_takes() -> None:
     assert known["rate"].default is REQUIRED
     assert known["folder"].default == "wordnet"
     assert known["scope"].choices == ("word", "text")
-    assert known["warmth"].words == "a number or none"
-    assert known["judge"].words == "an encoder or none"
+    assert known["warmth"].description == "a number or none"
+    assert known["judge"].description == "an encoder or none"
     assert all(setting.typed for setting in known.values())
     assert not Parameter("x", (object,), (), None).typed
 
@@ -117,7 +117,7 @@ def test_what_is_typed_gets_its_type(name: str, typed: object, value: object) ->
     ],
 )
 def test_another_kind_is_refused(name: str, wrong: object, takes: str) -> None:
-    assert parameters_of(Everything)[name].words == takes
+    assert parameters_of(Everything)[name].description == takes
     with raises_naming(InputError, name, takes, wrong):
         read(**{name: wrong})
 
@@ -176,7 +176,7 @@ def test_every_attack_says_what_it_is() -> None:
 def test_an_attack_within_an_attack_is_told_behind_a_dot() -> None:
     given: dict[str, object] = {"inner": "typos", "inner.share": "0.25", "encoder": FakeEncoder()}
     known = attack_parameters("boundary-seeking", given)
-    assert known["inner.share"].words == "a number"
+    assert known["inner.share"].description == "a number"
     assert "inner.share" not in attack_parameters("boundary-seeking", {"inner": Typos()})
     attack = load_attack("boundary-seeking", splitter=load_splitter(), parameters=given)
     assert isinstance(attack, BoundarySeeking)

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 import pytest
 
 from hammingmark.server.admission import Admission
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 
 
-def refusal(room: Admission, answers: int, client: str) -> Problem:
-    with pytest.raises(Problem) as refused, room.admitted(answers, client=client):
+def refusal(room: Admission, answers: int, client: str) -> APIError:
+    with pytest.raises(APIError) as refused, room.admitted(answers, client=client):
         pass
     assert (refused.value.status, refused.value.code) == (429, "queue_full")
     return refused.value

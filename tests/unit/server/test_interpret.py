@@ -24,19 +24,23 @@ from hammingmark.generation.config import CHAT_SAMPLING, TEXT_SAMPLING
 from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Sampling
 from hammingmark.server.marking.interpret import config_of, count_answers, why_unmarkable
-from hammingmark.server.marking.schema import Asked, AskedChat, AskedCompletion
-from hammingmark.server.problems import Problem
+from hammingmark.server.marking.schema import (
+    ChatCompletionRequest,
+    CompletionRequest,
+    GenerationRequest,
+)
+from hammingmark.server.problems import APIError
 from hammingmark.testing import FakeBackend
 
 Serve = Callable[..., Served]
 SENTENCES = "The silver river froze. The quiet garden slept. The old mill turned. The bells rang."
 
 
-def asked_for(**named: Any) -> AskedChat:
-    return AskedChat.model_validate({"messages": QUESTION} | named)
+def asked_for(**named: Any) -> ChatCompletionRequest:
+    return ChatCompletionRequest.model_validate({"messages": QUESTION} | named)
 
 
-def config(asked: Asked, sampling: Sampling | None = None) -> Any:
+def config(asked: GenerationRequest, sampling: Sampling | None = None) -> Any:
     return config_of(asked, max_tokens=100, limit=200, budget=7, sampling=sampling)
 
 
@@ -65,7 +69,7 @@ def test_an_answer_has_as_many_tokens_as_were_asked_for(named: dict[str, int], t
 
 
 def test_more_tokens_than_allowed_are_refused() -> None:
-    with raises_naming(Problem, 200, 201) as refused:
+    with raises_naming(APIError, 200, 201) as refused:
         config(asked_for(max_completion_tokens=201))
     assert (refused.value.status, refused.value.param) == (400, "max_completion_tokens")
 
@@ -180,17 +184,17 @@ def test_words_of_a_message_that_are_none_make_no_prompt(
 def test_prompts_are_counted_and_those_in_tokens_recognized(
     prompt: Any, count: int, foreign: bool
 ) -> None:
-    asked = AskedCompletion(prompt=prompt)
+    asked = CompletionRequest(prompt=prompt)
     assert count_answers(asked) == count
-    assert count_answers(AskedCompletion(prompt=prompt, n=3)) == 3 * count
-    best = AskedCompletion.model_validate({"prompt": prompt, "n": 2, "best_of": 4})
+    assert count_answers(CompletionRequest(prompt=prompt, n=3)) == 3 * count
+    best = CompletionRequest.model_validate({"prompt": prompt, "n": 2, "best_of": 4})
     assert count_answers(best) == 4 * count
     assert (why_unmarkable(asked) is not None) is foreign
 
 
 @pytest.mark.parametrize("name", ["echo", "suffix"])
 def test_completions_with_more_than_a_text_are_not_marked(name: str) -> None:
-    asked = AskedCompletion.model_validate({"prompt": "One.", name: "yes"})
+    asked = CompletionRequest.model_validate({"prompt": "One.", name: "yes"})
     assert name in (why_unmarkable(asked) or "")
 
 

@@ -13,7 +13,7 @@ from tests.unit.server.harness import PATIENCE, until
 
 from hammingmark.errors import InputError
 from hammingmark.server.detection.judging import Judging, Pause
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 
 
 class Endless:
@@ -116,7 +116,7 @@ def test_what_is_given_up_before_its_turn_never_begins() -> None:
 def test_what_takes_too_long_is_given_up() -> None:
     async def run() -> None:
         judging, work = Judging(at_once=1, most=10), Endless()
-        with pytest.raises(Problem) as late:
+        with pytest.raises(APIError) as late:
             await judging.judge(work, client="a", timeout=0.02)
         assert (late.value.status, late.value.kind) == (504, "timeout")
         assert work.ended.wait(PATIENCE)
@@ -131,11 +131,11 @@ def test_one_client_may_have_half_of_all_that_wait() -> None:
         for client in ("a", "b"):
             tasks += [begin(judging, Endless(), client=client) for _ in range(2)]
             await asyncio.sleep(0)
-            with pytest.raises(Problem) as refused:
+            with pytest.raises(APIError) as refused:
                 await judging.judge(Endless(), client=client, timeout=PATIENCE)
             assert (refused.value.status, refused.value.code) == (429, "queue_full")
             assert refused.value.retry_after
-        with pytest.raises(Problem):
+        with pytest.raises(APIError):
             await judging.judge(Endless(), client="c", timeout=PATIENCE)
         for task in tasks:
             task.cancel()
@@ -153,9 +153,9 @@ def test_who_waits_is_told_of_the_end() -> None:
         works = [Endless(), Endless()]
         tasks = [begin(judging, work) for work in works]
         await slices(*works)
-        judging.interrupt(Problem(503, "The service is stopping."))
+        judging.interrupt(APIError(503, "The service is stopping."))
         for task in tasks:
-            with raises_naming(Problem, "stopping"):
+            with raises_naming(APIError, "stopping"):
                 await task
         for work in works:
             assert work.ended.wait(PATIENCE)

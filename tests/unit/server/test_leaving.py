@@ -30,7 +30,7 @@ from tests.unit.server.harness import (
 
 from hammingmark.protocols import FloatArray
 from hammingmark.records import GenerationStep
-from hammingmark.server.marking.schema import AskedChat
+from hammingmark.server.marking.schema import ChatCompletionRequest
 from hammingmark.server.service import Client
 from hammingmark.testing import FakeEncoder
 
@@ -156,7 +156,7 @@ def test_leaving_just_when_a_sentence_arrives_is_not_forgotten(
 ) -> None:
     served = serve(backend=GatedBackend())
     service = served.service
-    asked = AskedChat.model_validate({"messages": QUESTION})
+    asked = ChatCompletionRequest.model_validate({"messages": QUESTION})
     client = Client("1", "127.0.0.1", None)
     step = GenerationStep(0, "The river froze.", "The river froze.", True, 1.0, 1, 3, 3)
 

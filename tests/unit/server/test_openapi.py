@@ -174,11 +174,11 @@ def test_a_body_may_not_be_nested_without_end(service: Live, path: str) -> None:
 
 
 def test_answers_and_their_mark_are_described(schema: Any) -> None:
-    for path, name in ((CHAT, "AnsweredChat"), (TEXT, "AnsweredCompletion")):
+    for path, name in ((CHAT, "AnsweredChat"), (TEXT, "CompletionResponse")):
         told = schema.raw_schema["paths"][path]["post"]["responses"]["200"]
         assert told["content"]["application/json"]["schema"]["$ref"].endswith(f"/{name}")
         assert "watermark" in told["content"]["text/event-stream"]["schema"]["description"]
         assert {"X-Watermark-Status", "X-Watermark-Key-Id"} <= told["headers"].keys()
         found = schema.raw_schema["components"]["schemas"]
-        assert found[name]["properties"]["watermark"]["$ref"].endswith("/ToldWatermark")
-        assert "p_value" in found["ToldWatermark"]["properties"]
+        assert found[name]["properties"]["watermark"]["$ref"].endswith("/WatermarkInfo")
+        assert "p_value" in found["WatermarkInfo"]["properties"]

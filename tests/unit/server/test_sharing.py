@@ -20,7 +20,7 @@ from tests.unit.server.harness import (
 )
 
 from hammingmark.records import Prompt
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 from hammingmark.server.service import Client
 
 CLIENT = Client("r-1", "192.0.2.1", None)
@@ -64,13 +64,13 @@ def test_room_is_for_answers_not_for_requests(serve: Serve) -> None:
         async with AsyncExitStack() as held:
             await held.enter_async_context(service.admitted(CLIENT, 3))
             await held.enter_async_context(service.admitted(CLIENT, 2))
-            with pytest.raises(Problem) as full:
+            with pytest.raises(APIError) as full:
                 await held.enter_async_context(service.admitted(CLIENT))
             assert (full.value.status, full.value.code) == (429, "queue_full")
             assert full.value.retry_after
         async with service.admitted(CLIENT, 8):  # which no waiting would make less
             assert len(service.admission) == 8
-            with pytest.raises(Problem):
+            with pytest.raises(APIError):
                 await service.admitted(CLIENT).__aenter__()
         assert len(service.admission) == 0
 

@@ -19,7 +19,7 @@ EVEN = Increments(0, stats.binom.pmf(np.arange(9), 8, 0.5), step=1 / 8)
 
 def null(counted: int, *, increments: Increments = EVEN, centre: float = 5 / 8) -> LatticeNull:
     where = np.ones(counted, np.bool_)
-    return LatticeNull(where, increments, centre=centre, secret=SECRET, words="exact")
+    return LatticeNull(where, increments, centre=centre, secret=SECRET, description="exact")
 
 
 def test_tails_are_those_of_the_binomial() -> None:
@@ -31,7 +31,7 @@ def test_tails_are_those_of_the_binomial() -> None:
 
 def test_what_does_not_count_adds_nothing() -> None:
     counted = np.array([True, False, True])
-    one = LatticeNull(counted, EVEN, centre=5 / 8, secret=SECRET, words="exact")
+    one = LatticeNull(counted, EVEN, centre=5 / 8, secret=SECRET, description="exact")
     np.testing.assert_array_equal(one.best, [1.0, 0.0, 1.0])
     np.testing.assert_array_equal(one.centre, [5 / 8, 0.0, 5 / 8])
     assert one.p_value(np.array([1.0, 0.0, 1.0])) == pytest.approx(2.0**-16)

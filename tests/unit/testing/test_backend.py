@@ -31,7 +31,7 @@ def test_the_seed_decides_and_not_the_company() -> None:
 def test_a_text_is_sentences_and_has_an_end() -> None:
     candidate = draw(FakeBackend(), ask(0, max_tokens=1000))[0]
     assert candidate.finished
-    assert not candidate.cut
+    assert not candidate.truncated
     sentences = FakeSplitter().split(candidate.text).carrying
     assert len(sentences) >= 6
     assert all(each.startswith("The ") and each.endswith(".") for each in sentences)
@@ -76,18 +76,18 @@ def test_what_it_says_can_be_given() -> None:
     candidate = draw(backend, ask(0))[0]
     assert candidate.text == given
     assert candidate.pieces == ("  Yes,", "\n\n*no*.", " \n")
-    assert draw(backend, ask(0, max_tokens=1))[0].cut
+    assert draw(backend, ask(0, max_tokens=1))[0].truncated
 
 
 def test_the_context_is_shared_by_prompt_text_and_candidate() -> None:
     backend = FakeBackend(context=10)
     candidate = backend.candidate(ask(0, Prompt("one two three"), written=" four", max_tokens=9))
     assert len(candidate.pieces) == 6
-    assert candidate.cut
+    assert candidate.truncated
     assert candidate.failure is not None
     assert candidate.failure.kind == "context_overflow"
     limited = backend.candidate(ask(0, Prompt("one two three"), written=" four", max_tokens=6))
-    assert limited.cut
+    assert limited.truncated
     assert limited.failure is None
     long = draw(backend, ask(0, Prompt("word " * 10)), ask(1, Prompt("word")))
     assert (long[0].pieces, long[0].finished) == ((), False)

@@ -151,9 +151,9 @@ BROKEN: dict[str, Any] = {
         sentences=lambda request: "" if request.prompt.messages else "Yes."
     ),
     "check_enough_ends_a_candidate": Backend(
-        read=lambda each: replace(each, enough=lambda text: False)
+        read=lambda each: replace(each, stop_condition=lambda text: False)
     ),
-    "check_the_limit_cuts_a_candidate": Backend(change=lambda each: replace(each, cut=False)),
+    "check_the_limit_cuts_a_candidate": Backend(change=lambda each: replace(each, truncated=False)),
     "check_a_seed_decides": Backend(read=lambda each: replace(each, seed=0)),
     "check_only_the_likeliest_is_drawn_if_nothing_else_is_left": Backend(
         read=lambda each: replace(each, sampling=Sampling())

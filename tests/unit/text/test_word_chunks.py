@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hammingmark.text.word_chunks import WordChunks
-from hammingmark.text.words import settled_words, word_spans, words_of
+from hammingmark.text.words import settled_words, split_words, word_spans
 
 PIECES = st.lists(
     st.one_of(
@@ -52,7 +52,7 @@ def test_words_that_are_settled_stay(pieces: list[str], more: list[str]) -> None
     settled = list(settled_words(text))
     assert settled == [each for each in settled_words(longer) if each[2] <= len(text)]
     assert [each[:2] for each in settled] == list(word_spans(text))[: len(settled)]
-    assert len(words_of(text)) - len(settled) in (0, 1), "the last one alone is not settled"
+    assert len(split_words(text)) - len(settled) in (0, 1), "the last one alone is not settled"
 
 
 def test_contexts_are_whole_chunks() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hammingmark.text.words import edit_distance, share_changed, word_spans, words_of
+from hammingmark.text.words import edit_distance, share_changed, split_words, word_spans
 
 LISTS = st.lists(st.sampled_from("abc"), max_size=12)
 
@@ -28,7 +28,7 @@ LISTS = st.lists(st.sampled_from("abc"), max_size=12)
     ],
 )
 def test_words_are_what_stands_between_spaces_and_marks(text: str, words: list[str]) -> None:
-    assert words_of(text) == words
+    assert split_words(text) == words
 
 
 @given(st.text())

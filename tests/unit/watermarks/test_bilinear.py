@@ -225,7 +225,7 @@ def test_a_text_of_one_sentence_has_one_unit() -> None:
     mark, rows = mark_of(), topical(1, np.random.default_rng(6))
     read = mark.read(rows)
     assert len(read.evidence.scores) == 1
-    assert read.evidence.rests_on == 1
+    assert read.evidence.context_units == 1
     test = read.test("likelihood")
     lone = MarkedScores(mark.config.threshold, np.ones((1, 1)), np.ones(1, bool))
     np.testing.assert_allclose(

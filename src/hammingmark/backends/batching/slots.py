@@ -27,7 +27,7 @@ class SlotTable:
         self.busy: set[int] = set()
         self._used = [0] * slots  # when each was last taken
         self._clock = 0
-        self._alike: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)  # by their heads
+        self._p_novel: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)  # by their heads
         self._idle: dict[int, set[int]] = {}  # by their tiers, the lowest first
         for slot in range(slots):
             self._idle.setdefault(tier(slot), set()).add(slot)
@@ -59,11 +59,11 @@ class SlotTable:
         self._forget_head(slot)
         read += tokens
         if read:
-            self._alike[tuple(read[:_HEAD])].add(slot)
+            self._p_novel[tuple(read[:_HEAD])].add(slot)
 
     def longest(self, tokens: Sequence[int]) -> tuple[int, int]:
         """The slot that shares the longest beginning, and its length; a free one where equal."""
-        alike = self._alike.get(tuple(tokens[:_HEAD]))
+        alike = self._p_novel.get(tuple(tokens[:_HEAD]))
         if not alike:
             idle = (slot for slots in self._idle.values() for slot in slots)
             return min(idle, key=lambda slot: (self._used[slot], -slot)), 0
@@ -85,9 +85,9 @@ class SlotTable:
     def _forget_head(self, slot: int) -> None:
         head = tuple(self.read[slot][:_HEAD])
         if head:
-            self._alike[head].discard(slot)
-            if not self._alike[head]:
-                del self._alike[head]
+            self._p_novel[head].discard(slot)
+            if not self._p_novel[head]:
+                del self._p_novel[head]
 
 
 def tier(slot: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 
 Judged = TypeVar("Judged")
 Pause = Callable[[], None]
@@ -114,7 +114,7 @@ class Judging:
         try:
             await asyncio.wait({work.verdict}, timeout=timeout)
             if not work.verdict.done():
-                raise Problem(
+                raise APIError(
                     504,
                     "Judging took too long. Send fewer or shorter texts, or try again later.",
                     kind="timeout",
@@ -124,7 +124,7 @@ class Judging:
         finally:
             self._give_up(work)
 
-    def interrupt(self, problem: Problem) -> None:
+    def interrupt(self, problem: APIError) -> None:
         """Give up on all, and tell those who wait; from the event loop in which they do."""
         with self._lock:
             every = list(self._under_way)
@@ -136,7 +136,7 @@ class Judging:
     def _begin(self, client: Hashable) -> _Work:
         with self._lock:
             if len(self._under_way) >= self._most or self._clients[client] >= self._most_of_one:
-                raise Problem(
+                raise APIError(
                     429,
                     "Too many texts wait to be judged; try again later.",
                     kind="rate_limit_error",

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from hammingmark.serialization import verdict_to_dict
 from hammingmark.server.access import ERRORS, client_of, service_of
-from hammingmark.server.connections import unless_gone
+from hammingmark.server.connections import cancel_on_disconnect
 from hammingmark.server.detection.judging import Pause
-from hammingmark.server.detection.schema import AskedDetection, KeyInfo, KeyInfos, Results
-from hammingmark.server.problems import Problem
+from hammingmark.server.detection.schema import DetectionRequest, KeyInfo, KeyInfos, Results
+from hammingmark.server.problems import APIError
 from hammingmark.server.service import Client, Service
 
 router = APIRouter(prefix="/v1/watermark", tags=["judging"], responses=ERRORS)
@@ -26,7 +26,7 @@ Serving = Annotated[Service, Depends(service_of)]
     "/detect", summary="Judge texts: is the watermark there, and where?", response_model=Results
 )
 async def detect(
-    asked: AskedDetection, request: Request, client: Asking, service: Serving
+    asked: DetectionRequest, request: Request, client: Asking, service: Serving
 ) -> Response:
     """The verdict on each text, by the exact p-value, corrected for the number of keys.
 
@@ -34,12 +34,12 @@ async def detect(
     """
     limits = service.config.limits
     if (asked.text is None) == (asked.texts is None):
-        raise Problem(422, "Give either 'text' or 'texts'.", param="text")
+        raise APIError(422, "Give either 'text' or 'texts'.", param="text")
     texts = [asked.text] if asked.text is not None else asked.texts or []
     if len(texts) > limits.texts:
-        raise Problem(413, f"{limits.texts} texts at most are judged at once.", param="texts")
+        raise APIError(413, f"{limits.texts} texts at most are judged at once.", param="texts")
     if max(map(len, texts)) > limits.text_characters:
-        raise Problem(
+        raise APIError(
             413, f"A text may have {limits.text_characters:,} characters at most.", param="text"
         )
     level = asked.level or service.config.level
@@ -56,7 +56,7 @@ async def detect(
         return f'{{"results":[{",".join(results)}]}}'.encode()
 
     began = time.perf_counter()
-    content = await unless_gone(request, service.judge(judge, client))
+    content = await cancel_on_disconnect(request, service.judge(judge, client))
     service.metrics.detection_seconds.observe(time.perf_counter() - began)
     return Response(content, media_type="application/json")
 

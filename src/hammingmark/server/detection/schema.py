@@ -10,7 +10,7 @@ KeyName = Annotated[StrictStr, Field(min_length=1, max_length=100)]
 Label = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 
 
-class AskedDetection(BaseModel):
+class DetectionRequest(BaseModel):
     """``POST /v1/watermark/detect``: one text, or several."""
 
     model_config = ConfigDict(extra="forbid")

@@ -13,13 +13,13 @@ from hammingmark.detection.group import DetectorGroup
 from hammingmark.keys.file_changes import FileState, state_of
 from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.keys.keyring import Entry, Keyring
-from hammingmark.lazy import OnceEach
+from hammingmark.lazy import SingleFlightCache
 from hammingmark.records import Verdict
 from hammingmark.report import counted
 from hammingmark.server.detection.slices import with_pauses
 from hammingmark.server.marking.marks import PROVES
 from hammingmark.server.parts import Parts
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 
 MOST_DERIVED = 10_000
 """Derived keys that are searched at once."""
@@ -51,7 +51,9 @@ class Detection:
         self._further = further
         self._on_problem = on_problem
         self._lock = threading.Lock()
-        self._detectors: OnceEach[Detector | DetectorGroup] = OnceEach(_MOST_DETECTORS)
+        self._detectors: SingleFlightCache[Detector | DetectorGroup] = SingleFlightCache(
+            _MOST_DETECTORS
+        )
         self._entries: list[Entry] = []
         self._state: FileState | None = None
         self._wrong: set[str] = set()
@@ -96,7 +98,7 @@ class Detection:
         masters = keys if names is not None else [key for key in keys if not key.parent]
         wanted = list(dict.fromkeys(map(as_label, labels)))
         if len(masters) * len(wanted) > MOST_DERIVED:
-            raise Problem(
+            raise APIError(
                 413,
                 f"{MOST_DERIVED:,} derived keys at most are searched at once, and each of "
                 f"{counted(len(masters), 'key')} has one for each label. Give fewer labels, or "
@@ -112,14 +114,14 @@ class Detection:
             marks = {key.config: method_of(key) for key in {k.config: k for k in keys}.values()}
             keys = [key for key in keys if not marks[key.config].capabilities.samples]
             if not keys:
-                raise Problem(404, "The keyring holds no key. Make one: hammingmark keys new.")
+                raise APIError(404, "The keyring holds no key. Make one: hammingmark keys new.")
             return keys
         # Of two of one name the first is meant, which is that of the ring.
         known = {entry.name: entry.key for entry in reversed(entries)}
         known |= {entry.key.id: entry.key for entry in entries}
         for name in names:
             if name not in known:
-                raise Problem(404, f"There is no key {name!r:.100}.", param="keys")
+                raise APIError(404, f"There is no key {name!r:.100}.", param="keys")
         return list({known[name].id: known[name] for name in names}.values())
 
     def judge(

@@ -18,7 +18,7 @@ from hammingmark.server.marking.answers import Choice, finish_of
 from hammingmark.server.marking.keys import Writers
 from hammingmark.server.marking.marks import SHORT, Mark, mark_of, unknown, with_verdict
 from hammingmark.server.marking.recording import Asker, Recorder
-from hammingmark.server.problems import Problem, message_of
+from hammingmark.server.problems import APIError, message_of
 
 Judge = Callable[[WatermarkKey, str], Awaitable[Verdict | None]]
 """The verdict on a text under a key; None where it cannot be had."""
@@ -27,7 +27,7 @@ _LAST_MOMENT = 5.0  # seconds in which an answer is judged that came when its ti
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GenerationPlan:
     """What is to be written.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Text:
     carries: bool = False  # whether something of it is marked
 
 
-class Answering:
+class CompletionStream:
     """The answers to one request; iterating yields them piece by piece.
 
     Each piece is a choice and what is added to it. When a choice has ended, it comes once more,
@@ -90,7 +90,7 @@ class Answering:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: GenerationPlan,
         asker: Asker,
         *,
         engine: Engine,
@@ -110,7 +110,7 @@ class Answering:
         self._first_timeout = first_timeout
         self._began = 0.0
         self._complete = False  # whether all answers are there that are sent together
-        self._arrived: asyncio.Queue[tuple[int, Progress] | Problem] = asyncio.Queue()
+        self._arrived: asyncio.Queue[tuple[int, Progress] | APIError] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         answered = [prompt for prompt in plan.prompts for _ in range(plan.choices)]
         self._texts = [
@@ -134,7 +134,7 @@ class Answering:
         generation = self._texts[choice.index].generation
         return generation.cost if generation else Cost()
 
-    def interrupt(self, problem: Problem) -> None:
+    def interrupt(self, problem: APIError) -> None:
         """End the answers with a problem, from the event loop that iterates."""
         self._arrived.put_nowait(problem)
 
@@ -174,7 +174,7 @@ class Answering:
                 for text in self._texts:
                     yield text.choice, ""
         except HammingMarkError as error:
-            raise Problem.of(error) from None
+            raise APIError.of(error) from None
         finally:
             self._leave()
 
@@ -192,7 +192,7 @@ class Answering:
             if not arriving.done():
                 raise _too_late()
             arrived = arriving.result()
-            if isinstance(arrived, Problem):
+            if isinstance(arrived, APIError):
                 raise arrived
             index, progress = arrived
             limit = self._timeout
@@ -208,7 +208,7 @@ class Answering:
         except (EncoderError, ModelError) as error:
             if self._plan.key is None or not self._plan.delivers:
                 raise
-            text.failure = Problem.of(error).message
+            text.failure = APIError.of(error).message
             await self._submit(text, None, self._plan.config)
 
     async def _submit(
@@ -290,7 +290,7 @@ class Answering:
         )
         words = message_of(failure)
         if failure.origin == "encoder":
-            words = Problem.of_failure(failure).message  # which is also logged
+            words = APIError.of_failure(failure).message  # which is also logged
         if is_unmarked and self._plan.delivers and left > 0:
             text.failure, text.began = words, bool(generation.text)
             text.prompt = _continued(text.prompt, choice.lead + generation.text)
@@ -301,7 +301,7 @@ class Answering:
             mark = Mark("unmarked", words, "failure", cost=generation.cost)
             raise await self._refusal(text, mark)
         if not (failure.is_about_text and generation.text):
-            raise Problem.of_failure(failure)
+            raise APIError.of_failure(failure)
         for step in generation.steps[text.steps :]:
             self._take(text, step)
         return False
@@ -344,7 +344,7 @@ class Answering:
         verdict = await self._verdict(self._plan.key, text.choice.text + text.unsent)
         return verdict is not None and bool(verdict.evidence.scores)
 
-    async def _refusal(self, text: _Text, mark: Mark) -> Problem:
+    async def _refusal(self, text: _Text, mark: Mark) -> APIError:
         """What to say instead of an answer that must not be unmarked, once that is recorded.
 
         Raises:
@@ -353,7 +353,7 @@ class Answering:
         if not self._sent(text):  # otherwise it is cut short
             text.choice.text, text.choice.mark = "", mark
             await self._records.end(text.choice.index, mark, "", error="refused")
-        return Problem(503, mark.reason, kind="watermark_error", code="watermark_failed")
+        return APIError(503, mark.reason, kind="watermark_error", code="watermark_failed")
 
     def _end(self, text: _Text, mark: Mark) -> None:
         """Take note of an answer that is whole."""
@@ -415,8 +415,8 @@ def _send(text: _Text) -> str:
     return text.choice.sent[before:]
 
 
-def _too_late() -> Problem:
-    return Problem(
+def _too_late() -> APIError:
+    return APIError(
         504,
         "The answer took too long. Ask for fewer tokens, or try again later.",
         kind="timeout",

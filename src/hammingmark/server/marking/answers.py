@@ -42,7 +42,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ResponseBuilder:
     """The shape of answers to one request.
 
     Attributes:

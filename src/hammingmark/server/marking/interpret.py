@@ -10,8 +10,12 @@ from typing import Any
 from hammingmark.generation.config import TEXT_SAMPLING, GenerationConfig
 from hammingmark.prompts import ROLES, as_prompt
 from hammingmark.records import Prompt, Sampling
-from hammingmark.server.marking.schema import Asked, AskedChat, AskedCompletion
-from hammingmark.server.problems import Problem
+from hammingmark.server.marking.schema import (
+    ChatCompletionRequest,
+    CompletionRequest,
+    GenerationRequest,
+)
+from hammingmark.server.problems import APIError
 
 _INERT = frozenset({"tool_choice", "parallel_tool_calls", "response_format", "top_logprobs"})
 """Fields that mean nothing once `why_unmarkable` has found nothing."""
@@ -30,34 +34,34 @@ _PENALTIES = {
 """What else changes how tokens are drawn, and by which value it does not."""
 
 
-def prompts_of(asked: Asked) -> list[Prompt]:
+def prompts_of(asked: GenerationRequest) -> list[Prompt]:
     """The prompts: a chat, a text, or several texts.
 
     Raises:
         InputError: a message or a text is none.
     """
-    if isinstance(asked, AskedChat):
+    if isinstance(asked, ChatCompletionRequest):
         return [as_prompt(asked.messages, where="messages")]
-    assert isinstance(asked, AskedCompletion)
+    assert isinstance(asked, CompletionRequest)
     given = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
     return [as_prompt(each, where="prompt") for each in given]
 
 
-def count_answers(asked: Asked) -> int:
+def count_answers(asked: GenerationRequest) -> int:
     """How many answers a request asks for, those included of which the upstream sends the best."""
     best_of = (asked.model_extra or {}).get("best_of")
     of_each = max(asked.n or 1, best_of if isinstance(best_of, int) else 1)
     return of_each * _count_prompts(asked)
 
 
-def _count_prompts(asked: Asked) -> int:
+def _count_prompts(asked: GenerationRequest) -> int:
     """How many prompts there are."""
-    if not isinstance(asked, AskedCompletion) or isinstance(asked.prompt, str):
+    if not isinstance(asked, CompletionRequest) or isinstance(asked.prompt, str):
         return 1
     return 1 if isinstance(asked.prompt[0], int) else len(asked.prompt)
 
 
-def why_unmarkable(asked: Asked) -> str | None:
+def why_unmarkable(asked: GenerationRequest) -> str | None:
     """Why an answer to this cannot carry a mark, as a sentence; None if it can."""
     if asked.temperature is not None and Sampling(temperature=asked.temperature).is_greedy:
         return "At temperature 0 there is only one candidate, and nothing to choose."
@@ -66,7 +70,7 @@ def why_unmarkable(asked: Asked) -> str | None:
     return why_not_text(asked)
 
 
-def why_not_text(asked: Asked) -> str | None:
+def why_not_text(asked: GenerationRequest) -> str | None:
     """Why this asks for something else than text after text, as a sentence; None if it does not."""
     extra = asked.model_extra or {}
     if extra.get("functions") or (extra.get("tools") and extra.get("tool_choice") != "none"):
@@ -92,12 +96,12 @@ def why_not_text(asked: Asked) -> str | None:
     return _why_foreign(asked)
 
 
-def _why_foreign(asked: Asked) -> str | None:
+def _why_foreign(asked: GenerationRequest) -> str | None:
     """Why a prompt is none that the marking can read."""
-    if isinstance(asked, AskedCompletion):
+    if isinstance(asked, CompletionRequest):
         texts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
         return None if all(isinstance(each, str) for each in texts) else "The prompt is in tokens."
-    assert isinstance(asked, AskedChat)
+    assert isinstance(asked, ChatCompletionRequest)
     for message in asked.messages:
         role = message.get("role")
         if isinstance(role, str) and role in ("tool", "function"):
@@ -115,7 +119,7 @@ def _why_foreign(asked: Asked) -> str | None:
 
 
 def config_of(
-    asked: Asked,
+    asked: GenerationRequest,
     *,
     max_tokens: int,
     limit: int,
@@ -139,7 +143,7 @@ def config_of(
     # The one that does not count here may count where the request passes through.
     for name in ("max_tokens", "max_completion_tokens"):
         if (given := getattr(asked, name) or 0) > limit:
-            raise Problem(
+            raise APIError(
                 400,
                 f"This service writes {limit} tokens at most, and {given} are asked for.",
                 param=name,
@@ -165,7 +169,7 @@ def drawn_plainly(config: GenerationConfig) -> GenerationConfig:
     """
     for name, value in config.text_sampling.further:
         if name in _PENALTIES and json.loads(value) not in (None, _PENALTIES[name]):
-            raise Problem(
+            raise APIError(
                 400, f"The model of this service has no {name}; leave it out.", param=name
             )
     return replace(
@@ -175,7 +179,7 @@ def drawn_plainly(config: GenerationConfig) -> GenerationConfig:
     )
 
 
-def _sampling_of(asked: Asked, default: Sampling) -> Sampling:
+def _sampling_of(asked: GenerationRequest, default: Sampling) -> Sampling:
     given: dict[str, Any] = {
         name: value
         for name in ("temperature", "top_p", "min_p")
@@ -186,7 +190,7 @@ def _sampling_of(asked: Asked, default: Sampling) -> Sampling:
     return replace(default, **given, further=_further(asked))
 
 
-def _further(asked: Asked) -> tuple[tuple[str, str], ...]:
+def _further(asked: GenerationRequest) -> tuple[tuple[str, str], ...]:
     """The fields that are none of ours, for whoever writes."""
     extra = asked.model_extra or {}
     kept = {name: extra[name] for name in sorted(extra) if name not in _INERT}

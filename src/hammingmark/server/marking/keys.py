@@ -14,7 +14,7 @@ from hammingmark.keys.config import EMBEDDING
 from hammingmark.keys.file_changes import FileState, state_of
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Entry, Keyring
-from hammingmark.lazy import OnceEach
+from hammingmark.lazy import SingleFlightCache
 from hammingmark.protocols import Backend
 from hammingmark.server.parts import Parts
 
@@ -112,7 +112,7 @@ class Writers:
     def __init__(self, backend: Backend, parts: Parts) -> None:
         self._backend = backend
         self._parts = parts
-        self._made: OnceEach[Writer] = OnceEach(_MOST_WRITERS)
+        self._made: SingleFlightCache[Writer] = SingleFlightCache(_MOST_WRITERS)
 
     def writer(self, key: WatermarkKey | None, *, config: GenerationConfig) -> Writer:
         """A writer of marked text, or of unmarked text without a key.

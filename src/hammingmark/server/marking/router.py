@@ -15,19 +15,19 @@ from pydantic import BaseModel
 from hammingmark.http.sse import format_event
 from hammingmark.records import Prompt
 from hammingmark.server.access import ERRORS, client_of, service_of
-from hammingmark.server.connections import unless_gone
+from hammingmark.server.connections import cancel_on_disconnect
 from hammingmark.server.event_stream import EventStream
-from hammingmark.server.marking.answering import Answering, Plan
-from hammingmark.server.marking.answers import Choice, Form, summary
+from hammingmark.server.marking.answering import CompletionStream, GenerationPlan
+from hammingmark.server.marking.answers import Choice, ResponseBuilder, summary
 from hammingmark.server.marking.marks import Mark
 from hammingmark.server.marking.schema import (
-    AnsweredChat,
-    AnsweredCompletion,
-    Asked,
-    AskedChat,
-    AskedCompletion,
+    ChatCompletionRequest,
+    ChatCompletionResponse,
+    CompletionRequest,
+    CompletionResponse,
+    GenerationRequest,
 )
-from hammingmark.server.problems import Problem
+from hammingmark.server.problems import APIError
 from hammingmark.server.service import Client, Service
 
 _LOG = logging.getLogger("hammingmark.server")
@@ -68,9 +68,11 @@ def _answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 @router.post(
     "/v1/chat/completions",
     summary="Answer a chat with marked text",
-    responses=_answers(AnsweredChat),
+    responses=_answers(ChatCompletionResponse),
 )
-async def chat(asked: AskedChat, request: Request, client: Asking, service: Serving) -> Response:
+async def chat(
+    asked: ChatCompletionRequest, request: Request, client: Asking, service: Serving
+) -> Response:
     """OpenAI's chat completions; accepted sentences are streamed as they are accepted."""
     return await _answer(asked, request, client, service, chat=True)
 
@@ -78,10 +80,10 @@ async def chat(asked: AskedChat, request: Request, client: Asking, service: Serv
 @router.post(
     "/v1/completions",
     summary="Continue a text with marked text",
-    responses=_answers(AnsweredCompletion),
+    responses=_answers(CompletionResponse),
 )
 async def completions(
-    asked: AskedCompletion, request: Request, client: Asking, service: Serving
+    asked: CompletionRequest, request: Request, client: Asking, service: Serving
 ) -> Response:
     """OpenAI's completions."""
     return await _answer(asked, request, client, service, chat=False)
@@ -106,7 +108,7 @@ async def model(name: str, client: Asking, service: Serving) -> dict[str, Any]:
 
 
 async def _answer(
-    asked: Asked, request: Request, client: Client, service: Service, *, chat: bool
+    asked: GenerationRequest, request: Request, client: Client, service: Service, *, chat: bool
 ) -> Response:
     if service.upstream is None and asked.model not in (None, "", service.config.model_name):
         raise _no_model(asked.model or "")
@@ -119,21 +121,21 @@ async def _answer(
             name = service.model_of(asked)
             await service.record_passed(plan, client, endpoint=endpoint, model=name)
             passing = _pass_on(asked, plan, service, model=name, chat=chat, held=stack)
-            passed: Response = await unless_gone(request, passing)
+            passed: Response = await cancel_on_disconnect(request, passing)
             return passed.holding(stack) if isinstance(passed, EventStream) else passed
         name = service.model_of(asked) or service.config.model_name
-        form = Form(f"{'chatcmpl' if chat else 'cmpl'}-{client.request_id}", name, chat)
+        form = ResponseBuilder(f"{'chatcmpl' if chat else 'cmpl'}-{client.request_id}", name, chat)
         answering = service.answering(plan, client, endpoint=endpoint, model=name)
         began = time.perf_counter()
         pieces = aiter(_timed(answering, service, began))
         stack.push_async_callback(_close, pieces)
         if not asked.stream:
-            await unless_gone(request, _all(pieces))
+            await cancel_on_disconnect(request, _all(pieces))
             content = form.whole(answering.choices, characters=_characters(plan))
             headers = summary(answering.choices).headers
             return JSONResponse(content, headers={**headers, "X-Request-Id": client.request_id})
         # Until the first sentence is there, what goes wrong is still a status of HTTP.
-        first = await unless_gone(request, anext(pieces, None))
+        first = await cancel_on_disconnect(request, anext(pieces, None))
         told = {"X-Watermark-Status": "marking" if answering.is_marking else "unmarked"}
         if plan.key and answering.is_marking:
             told["X-Watermark-Key-Id"] = plan.key.id
@@ -144,7 +146,7 @@ async def _answer(
 
 
 async def _timed(
-    answering: Answering, service: Service, began: float
+    answering: CompletionStream, service: Service, began: float
 ) -> AsyncIterator[tuple[Choice, str]]:
     """The pieces of answers, with what the metrics count of them."""
     metrics, waiting, refused = service.metrics, True, False
@@ -160,7 +162,7 @@ async def _timed(
                     counted.add(choice.index)
                     metrics.count_answer(mark.status, reason=mark.cause, cost=mark.cost)
                 yield choice, text
-    except Problem as problem:
+    except APIError as problem:
         refused = problem.kind == "watermark_error"
         raise
     finally:
@@ -170,7 +172,9 @@ async def _timed(
     metrics.answer_seconds.observe(time.perf_counter() - began)
 
 
-def _count_unsent(choice: Choice, answering: Answering, service: Service, *, refused: bool) -> None:
+def _count_unsent(
+    choice: Choice, answering: CompletionStream, service: Service, *, refused: bool
+) -> None:
     """Count an answer that did not reach its end; one of which nothing was to be sent is none."""
     mark, cost = choice.mark, answering.cost_of(choice)
     if refused and (mark is None or mark.cause != "cut_short"):
@@ -183,10 +187,10 @@ def _count_unsent(choice: Choice, answering: Answering, service: Service, *, ref
 async def _events(
     first: tuple[Choice, str] | None,
     pieces: AsyncIterator[tuple[Choice, str]],
-    answering: Answering,
-    form: Form,
-    asked: Asked,
-    plan: Plan,
+    answering: CompletionStream,
+    form: ResponseBuilder,
+    asked: GenerationRequest,
+    plan: GenerationPlan,
 ) -> AsyncIterator[bytes]:
     """The answers as server-sent events; one that fails ends without ``[DONE]``."""
     begun: set[int] = set()
@@ -197,19 +201,21 @@ async def _events(
         async for choice, text in pieces:
             for data in _chunks(choice, text, form, begun):
                 yield format_event(data)
-    except Problem as problem:
+    except APIError as problem:
         yield format_event(problem.content)
         return
     except Exception:
         _LOG.exception("fault")
-        yield format_event(Problem.unforeseen().content)
+        yield format_event(APIError.unforeseen().content)
         return
     if asked.wants_usage:
         yield format_event(form.usage(answering.choices, characters=_characters(plan)))
     yield b"data: [DONE]\n\n"
 
 
-def _chunks(choice: Choice, text: str, form: Form, begun: set[int]) -> list[dict[str, Any]]:
+def _chunks(
+    choice: Choice, text: str, form: ResponseBuilder, begun: set[int]
+) -> list[dict[str, Any]]:
     chunks = []
     if form.chat and choice.index not in begun:
         begun.add(choice.index)
@@ -222,7 +228,13 @@ def _chunks(choice: Choice, text: str, form: Form, begun: set[int]) -> list[dict
 
 
 async def _pass_on(
-    asked: Asked, plan: Plan, service: Service, *, model: str, chat: bool, held: AsyncExitStack
+    asked: GenerationRequest,
+    plan: GenerationPlan,
+    service: Service,
+    *,
+    model: str,
+    chat: bool,
+    held: AsyncExitStack,
 ) -> Response:
     """A request that goes to the upstream as it is, and comes back unmarked."""
     assert service.upstream is not None
@@ -251,7 +263,7 @@ async def _close(pieces: AsyncIterator[Any]) -> None:
         await close()
 
 
-def _characters(plan: Plan) -> list[int]:
+def _characters(plan: GenerationPlan) -> list[int]:
     return [_length(prompt) for prompt in plan.prompts]
 
 
@@ -268,8 +280,8 @@ def _model(service: Service) -> dict[str, Any]:
     }
 
 
-def _no_model(name: str) -> Problem:
-    return Problem(
+def _no_model(name: str) -> APIError:
+    return APIError(
         404,
         f"There is no model {name!r:.100}; GET /v1/models lists them.",
         code="model_not_found",

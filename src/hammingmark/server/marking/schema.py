@@ -24,7 +24,7 @@ _LONGEST_NAME = 200  # of a model; it is in every chunk and in the audit log
 Stop = Annotated[StrictStr, Field(min_length=1, max_length=_LONGEST_STOP)]
 
 
-class AskedWatermark(BaseModel):
+class WatermarkOptions(BaseModel):
     """What a request says of the watermark."""
 
     model_config = ConfigDict(extra="forbid")
@@ -45,7 +45,7 @@ class StreamOptions(BaseModel):
     include_usage: StrictBool | None = None
 
 
-class Asked(BaseModel):
+class GenerationRequest(BaseModel):
     """What completions and chats have in common.
 
     Fields beside these go on to the upstream as they are.
@@ -67,7 +67,7 @@ class Asked(BaseModel):
     seed: StrictInt | None = Field(default=None, ge=-(2**63), lt=2**63)
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
-    watermark: AskedWatermark | None = None
+    watermark: WatermarkOptions | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -77,9 +77,9 @@ class Asked(BaseModel):
         return data
 
     @property
-    def mark(self) -> AskedWatermark:
+    def mark(self) -> WatermarkOptions:
         """What it says of the watermark."""
-        return self.watermark or AskedWatermark()
+        return self.watermark or WatermarkOptions()
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -97,13 +97,13 @@ class Asked(BaseModel):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-class AskedChat(Asked):
+class ChatCompletionRequest(GenerationRequest):
     """``POST /v1/chat/completions``."""
 
     messages: list[dict[str, Any]] = Field(min_length=1, max_length=_MOST_MESSAGES)
 
 
-class AskedCompletion(Asked):
+class CompletionRequest(GenerationRequest):
     """``POST /v1/completions``."""
 
     prompt: (
@@ -114,7 +114,7 @@ class AskedCompletion(Asked):
     ) = Field(description="a text, several, or tokens")
 
 
-class ToldWatermark(BaseModel):
+class WatermarkInfo(BaseModel):
     """How far an answer is marked, and what it took."""
 
     status: Literal["marked", "partly", "unmarked"]
@@ -144,7 +144,7 @@ class Usage(BaseModel):
     )
 
 
-class _Answered(BaseModel):
+class _Response(BaseModel):
     # What passes through has what the upstream says.
     model_config = ConfigDict(extra="allow")
 
@@ -153,18 +153,18 @@ class _Answered(BaseModel):
     created: int
     model: str
     usage: Usage | None = None
-    watermark: ToldWatermark = Field(description="of all choices together")
+    watermark: WatermarkInfo = Field(description="of all choices together")
 
 
-class _AnsweredChoice(BaseModel):
+class _ResponseChoice(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     index: int
     finish_reason: str | None
-    watermark: ToldWatermark | None = Field(default=None, description="of this choice")
+    watermark: WatermarkInfo | None = Field(default=None, description="of this choice")
 
 
-class AnsweredMessage(BaseModel):
+class ResponseMessage(BaseModel):
     """What the model says."""
 
     model_config = ConfigDict(extra="allow")
@@ -173,25 +173,25 @@ class AnsweredMessage(BaseModel):
     content: str | None
 
 
-class ChatChoice(_AnsweredChoice):
+class ChatChoice(_ResponseChoice):
     """One answer to a chat."""
 
-    message: AnsweredMessage
+    message: ResponseMessage
 
 
-class TextChoice(_AnsweredChoice):
+class TextChoice(_ResponseChoice):
     """One continuation of a text."""
 
     text: str
 
 
-class AnsweredChat(_Answered):
+class ChatCompletionResponse(_Response):
     """An answer to ``POST /v1/chat/completions`` that is not streamed."""
 
     choices: list[ChatChoice]
 
 
-class AnsweredCompletion(_Answered):
+class CompletionResponse(_Response):
     """An answer to ``POST /v1/completions`` that is not streamed."""
 
     choices: list[TextChoice]

@@ -68,7 +68,7 @@ class CountedText:
             self.scale,
             self.threshold,
             means=means,
-            rests_on=self.rests_on,
+            context_units=self.rests_on,
             z={n: z_score(c, self.expected, weight=weight) for n, c in self.counts.items()},
         )
 

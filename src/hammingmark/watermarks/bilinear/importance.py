@@ -52,7 +52,7 @@ class ImportanceNull:
         secret: of the key, for draws.
     """
 
-    words = "exact by importance sampling"
+    description = "exact by importance sampling"
 
     def __init__(self, sections: list[MarkedScores], secret: Secret) -> None:
         self._sections = [

@@ -63,7 +63,7 @@ class BilinearText:
             scores,
             None,
             threshold,
-            rests_on=1,
+            context_units=1,
             sums={"likelihood": float(self._test.own.sum())},
         )
 

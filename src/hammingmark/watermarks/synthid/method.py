@@ -168,7 +168,7 @@ class SynthIDMark:
             statistic.increments,
             centre=statistic.centre,
             secret=self.key.secret,
-            words=_WORDS[self.config.hashing],
+            description=_WORDS[self.config.hashing],
             ratios=known["bayesian"].increments,
         )
         own = np.where(counted, statistic.of(g_values), 0.0)

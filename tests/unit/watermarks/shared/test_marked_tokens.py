@@ -48,7 +48,12 @@ def test_likelihood_ratios_that_say_little_need_many_units() -> None:
     ratios = statistics_of(1, "mixed")["bayesian"].increments
     few, many = (
         LatticeNull(
-            np.ones(units, np.bool_), ratios, centre=0.0, secret=SECRET, words="", ratios=ratios
+            np.ones(units, np.bool_),
+            ratios,
+            centre=0.0,
+            secret=SECRET,
+            description="",
+            ratios=ratios,
         ).power(1e-9)
         for units in (200, 2000)
     )
