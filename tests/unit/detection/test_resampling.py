@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.errors import raises_naming
 
 from hammingmark.assembly.detection import calibrate_key, detector
 from hammingmark.detection.detector import Detector
@@ -124,21 +125,21 @@ def test_a_marked_text_is_found_again_under_its_key_alone(splitter: Splitter) ->
 
 def test_the_model_is_asked_for_where_it_is_needed_and_nowhere_else(splitter: Splitter) -> None:
     parts = {"encoder": FakeEncoder(), "splitter": splitter}
-    with pytest.raises(InputError, match="Name it as the backend"):
+    with raises_naming(InputError, "pmark-online", "--backend"):
         detector(key_of(), **parts)  # type: ignore[arg-type]
     other = WatermarkKey(Secret(bytes(32)), PMarkOfflineConfig(encoder=ENCODER))
-    with pytest.raises(InputError, match="judged without a language model"):
+    with raises_naming(InputError, "pmark-offline"):
         detector(other, backend=FakeBackend(), **parts)  # type: ignore[arg-type]
     some = [key_of(1), key_of(2, N=8), key_of(3)]
     apart = detector(some, backend=FakeBackend(), **parts)  # type: ignore[arg-type]
     assert isinstance(apart, DetectorGroup)
     assert [(each.keys, each.reader.count) for each in apart.detectors] == [(2, 16), (1, 8)]
-    with pytest.raises(InputError, match="does not allow for edits"):
+    with raises_naming(InputError, "pmark-online", "edits"):
         detector(key_of(), backend=FakeBackend(), edits=True, **parts)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="Thresholds are not fitted"):
+    with raises_naming(InputError, "pmark-online"):
         calibrate_key([TEXT], key=key_of(), level=0.1, provenance={}, **parts)  # type: ignore[arg-type]
     by_hand = Detector(SentenceReader(splitter, FakeEncoder()), EveryKey([PMarkOnline(key_of())]))
-    with pytest.raises(InputError, match="language model that wrote"):
+    with raises_naming(InputError, "pmark-online", "--backend"):
         by_hand.judge(TEXT)
 
 
