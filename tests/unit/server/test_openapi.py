@@ -174,7 +174,7 @@ def test_a_body_may_not_be_nested_without_end(service: Live, path: str) -> None:
 
 
 def test_answers_and_their_mark_are_described(schema: Any) -> None:
-    for path, name in ((CHAT, "AnsweredChat"), (TEXT, "CompletionResponse")):
+    for path, name in ((CHAT, "ChatCompletionResponse"), (TEXT, "CompletionResponse")):
         told = schema.raw_schema["paths"][path]["post"]["responses"]["200"]
         assert told["content"]["application/json"]["schema"]["$ref"].endswith(f"/{name}")
         assert "watermark" in told["content"]["text/event-stream"]["schema"]["description"]
