@@ -1,5 +1,5 @@
 """Language models that draw candidates, and their tokenizers.
 
-A backend draws what a request asks for. It knows no key and no method; acceptance is decided in
-``generation``.
+A backend draws candidates for requests. It knows no key and no method; ``generation`` decides
+which candidates are accepted.
 """

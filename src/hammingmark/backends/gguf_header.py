@@ -1,4 +1,4 @@
-"""What a GGUF file says about its model, read without loading it."""
+"""The metadata of a GGUF file, read without loading the model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-_NUMBERS = {
+_NUMBER_FORMATS = {
     0: "<B",
     1: "<b",
     2: "<H",
@@ -20,25 +20,25 @@ _NUMBERS = {
     12: "<d",
 }
 _STRING, _ARRAY = 8, 9
-_LONGEST = 1 << 24  # bytes of a text
+_LONGEST_STRING = 1 << 24  # bytes
 
 
 def trained_context(file: Path) -> int | None:
-    """Tokens of context that the model was trained for, or None if the file does not say."""
+    """The context for which the model was trained, in tokens; None if the file does not say."""
     try:
         with file.open("rb") as stream:
             return _context_length(stream)
     except (
         OSError, struct.error, KeyError, ValueError, OverflowError, MemoryError, RecursionError
     ):  # fmt: skip
-        return None  # whoever loads the file will say what is wrong with it
+        return None  # llama.cpp reports what is wrong when it loads the file
 
 
 def _context_length(stream: BinaryIO) -> int | None:
     magic, version = stream.read(4), _number(stream, "<I")
     if magic != b"GGUF" or version < 2:
         return None
-    _number(stream, "<Q")  # how many tensors
+    _number(stream, "<Q")  # number of tensors
     for _ in range(int(_number(stream, "<Q"))):
         name = _string(stream).decode()
         value = _value(stream, int(_number(stream, "<I")))
@@ -48,28 +48,28 @@ def _context_length(stream: BinaryIO) -> int | None:
 
 
 def _value(stream: BinaryIO, kind: int) -> float | None:
-    """A number, or None for a value that is passed over."""
+    """Read a value: a number, or None for a value of another kind, which is skipped."""
     if kind == _STRING:
         _string(stream)
     elif kind == _ARRAY:
-        inner, count = int(_number(stream, "<I")), int(_number(stream, "<Q"))
-        if inner in _NUMBERS:
-            stream.seek(count * struct.calcsize(_NUMBERS[inner]), 1)
+        element, count = int(_number(stream, "<I")), int(_number(stream, "<Q"))
+        if element in _NUMBER_FORMATS:
+            stream.seek(count * struct.calcsize(_NUMBER_FORMATS[element]), 1)
         else:
             for _ in range(count):
-                _value(stream, inner)
+                _value(stream, element)
     else:
-        return _number(stream, _NUMBERS[kind])
+        return _number(stream, _NUMBER_FORMATS[kind])
     return None
 
 
 def _string(stream: BinaryIO) -> bytes:
     size = int(_number(stream, "<Q"))
-    if size > _LONGEST:
-        raise ValueError("no name or text is as long as that")
+    if size > _LONGEST_STRING:
+        raise ValueError("the string is too long")
     return stream.read(size)
 
 
-def _number(stream: BinaryIO, form: str) -> float:
-    value: float = struct.unpack(form, stream.read(struct.calcsize(form)))[0]
+def _number(stream: BinaryIO, number_format: str) -> float:
+    value: float = struct.unpack(number_format, stream.read(struct.calcsize(number_format)))[0]
     return value

@@ -1,4 +1,4 @@
-"""Candidates under way over HTTP: those of one request, and how many there may be at once."""
+"""Candidates in progress over HTTP: those of one request, and the limit on their number."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hammingmark.records import Candidate, Request
 
 _FULL = Failure(
     "context_overflow",
-    "The prompt and the text have filled the server's context. Ask for a shorter text.",
+    "The prompt and the text fill the server's context. Ask for a shorter text.",
     advice="Or run the server with a larger context.",
 )
 _LONGEST_TOKEN = 32  # characters
 _WORDS = re.compile(r"\s*\S{1,16}|\s+")
 _FILTERED = Failure(
-    "content_filter", "The model's server filtered what the model wrote (content_filter)."
+    "content_filter", "The model's server filtered the model's output (content_filter)."
 )
 
 
@@ -31,39 +31,39 @@ class Draw:
     """One candidate being drawn.
 
     Attributes:
-        request: what was asked.
-        pieces: what came, in the present try, token by token or word by word.
-        reason: why the model ended it, if it did.
-        begun: whether the server gave a choice for it.
-        over: whether it needs nothing more: ended, long enough, or given up.
-        told: whether the caller has got it.
-        failure: why the model could not go on, if it could not.
-        read_tokens: of its prompt, where the server tells.
+        request: the request for it.
+        pieces: its text so far in this attempt, token by token or word by word.
+        reason: the server's reason for its end, if it has ended.
+        started: whether the server has sent a choice for it.
+        done: whether it needs no more text: it ended, is long enough, failed or was cancelled.
+        delivered: whether the caller has received it.
+        failure: why the model could not continue, if it could not.
+        read_tokens: tokens of its prompt, if the server reports them.
     """
 
     request: Request
     pieces: list[str] = field(default_factory=list)
     reason: str | None = None
-    begun: bool = False
-    over: bool = False
-    told: bool = False
+    started: bool = False
+    done: bool = False
+    delivered: bool = False
     failure: Failure | None = None
     read_tokens: int | None = None
 
-    def begin_again(self) -> None:
-        """Forget what came in a try that failed."""
-        if not self.over:
-            self.pieces, self.reason, self.begun = [], None, False
+    def reset(self) -> None:
+        """Discard the text of an attempt that failed."""
+        if not self.done:
+            self.pieces, self.reason, self.started = [], None, False
 
     def fail(self, failure: Failure) -> None:
-        """End it with what went wrong; what had come of it is of no use."""
+        """Fail the candidate and discard its text."""
         self.pieces, self.reason = [], None
-        self.failure, self.over = failure, True
+        self.failure, self.done = failure, True
 
-    def take(self, piece: Piece) -> None:
-        """One more piece."""
+    def append(self, piece: Piece) -> None:
+        """Add one piece from the server."""
         text, reason = piece.text, piece.reason
-        self.begun = True
+        self.started = True
         self.reason = reason
         self.read_tokens = piece.read or self.read_tokens
         if reason == "length" and piece.drawn is not None and piece.drawn < self.request.max_tokens:
@@ -73,11 +73,11 @@ class Draw:
         if text:
             self.pieces += split_pieces(text)
         if reason or (text and self.request.stop_condition("".join(self.pieces))):
-            self.over = True
+            self.done = True
 
     @property
     def candidate(self) -> Candidate:
-        """What came."""
+        """The candidate as it stands."""
         return Candidate(
             self.request.number,
             tuple(self.pieces),
@@ -89,9 +89,9 @@ class Draw:
 
 
 def split_pieces(text: str) -> list[str]:
-    """What stands for tokens where a server sends several at once: words, the long ones in parts.
+    """Split text as a substitute for tokens: into words, and long words into parts.
 
-    What may be one token is left whole.
+    Some servers send several tokens at once. Text that may be one token is not split.
     """
     if len(text.split()) <= 1 and len(text) <= _LONGEST_TOKEN:
         return [text]
@@ -105,20 +105,24 @@ async def dispatch_chunks(
     receive: Callable[[Draw], None],
     where: str,
 ) -> None:
-    """Deal out an answer; returns when nothing more of it is wanted."""
+    """Give each piece of a response to its candidate; return when no candidate needs more."""
     for draw in draws:
-        draw.begin_again()
+        draw.reset()
     async for piece in pieces_of(response, where=where):
-        if piece.index in range(len(draws)) and not draws[piece.index].over:
-            draws[piece.index].take(piece)
+        if piece.index in range(len(draws)) and not draws[piece.index].done:
+            draws[piece.index].append(piece)
         for draw in draws:
             receive(draw)
-        if all(draw.over for draw in draws):
+        if all(draw.done for draw in draws):
             return
 
 
 class WeightedSemaphore:
-    """So many at once and no more, first come, first served, whatever a group of them needs."""
+    """A limit on concurrent candidates, first come, first served; nothing overtakes a group.
+
+    It limits tasks of one event loop. The slots of `BatchEngine` and the lanes of `LlamaCppProcess`
+    hold the state of a sequence, so it cannot stand for them, nor they for it.
+    """
 
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)
@@ -126,7 +130,7 @@ class WeightedSemaphore:
 
     @asynccontextmanager
     async def take(self, count: int) -> AsyncIterator[None]:
-        """Wait for room, and give it back at the end."""
+        """Wait for ``count`` places, and release them at the end."""
         taken = 0
         try:
             async with self._turn:

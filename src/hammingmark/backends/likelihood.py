@@ -1,4 +1,4 @@
-"""How likely a model of the transformers library finds a text."""
+"""The likelihood of a text under a model of the transformers library."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class PretrainedLikelihood:
 
     Args:
         source: a folder, a name on the hub, or a GGUF file.
-        device: by default a CUDA device if there is one.
+        device: by default CUDA if it is available.
         dtype: ``"bfloat16"`` is faster on CUDA.
-        separator: stands between prompt and text, and belongs to neither.
+        separator: put between prompt and text; its tokens are not counted.
         max_tokens: of prompt and text together; the rest of a text is not counted.
     """
 
@@ -33,15 +33,17 @@ class PretrainedLikelihood:
         self._max_tokens = max_tokens
 
     def negative_log_likelihood(self, text: str, *, prompt: str) -> tuple[float, int]:
-        """Of a text after its prompt, in nats, and the number of its tokens.
+        """The negative log-likelihood of a text after its prompt, in nats, and its tokens' number.
 
-        Where there is no prompt, the text's first token is not counted.
+        Without a prompt, the first token of the text is not counted.
         """
         torch, tokenizer = self._loaded.torch, self._loaded.tokenizer
-        before = tokenizer(prompt + self._separator).input_ids if prompt else []
+        prompt_tokens = tokenizer(prompt + self._separator).input_ids if prompt else []
         tokens = tokenizer(text).input_ids
-        ids = torch.tensor([(before + tokens)[: self._max_tokens]], device=self._loaded.device)
-        first = max(1, len(before))
+        ids = torch.tensor(
+            [(prompt_tokens + tokens)[: self._max_tokens]], device=self._loaded.device
+        )
+        first = max(1, len(prompt_tokens))
         if ids.shape[1] <= first:
             return 0.0, 0
         with torch.inference_mode():

@@ -1,6 +1,6 @@
-"""llama.cpp through xllamacpp: no GPU, no compiler, no server to look after.
+"""llama.cpp through xllamacpp: no GPU, compiler or server is needed.
 
-It runs in a process of its own, which begins with the first candidate and ends with the backend.
+It runs in a child process that starts with the first session and ends with the backend.
 All candidates of a step are decoded together, and a prompt that several share is read once.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
-from hammingmark.backends.base import Closing, messages_of
+from hammingmark.backends.base import Closing, FinishedCandidates, messages_of
 from hammingmark.backends.gguf_header import trained_context
 from hammingmark.backends.llamacpp_process import LlamaCppProcess
 from hammingmark.backends.local import (
@@ -29,11 +29,11 @@ from hammingmark.records import Candidate, Prompt, Request
 from hammingmark.registry import require_libraries
 
 DEFAULT_CONTEXT = 4096
-"""Tokens, as far as the model goes. Each costs memory four times over, once for each lane."""
+"""Tokens, unless the model was trained for fewer; each lane reserves memory for all of them."""
 
 _PENALTIES = frozenset({"presence_penalty", "frequency_penalty", "repeat_penalty"})
-_FURTHER = _PENALTIES | {"logit_bias"}
-_STEP = 256  # tokens; llama.cpp takes no other sizes
+_FURTHER_FIELDS = _PENALTIES | {"logit_bias"}
+_STEP = 256  # tokens; llama.cpp takes only multiples of it as a context
 
 
 class LlamaCppBackend(Closing):
@@ -41,13 +41,13 @@ class LlamaCppBackend(Closing):
 
     Args:
         file: the model.
-        name: what a user typed to get it.
+        name: the name by which a user chose it.
         parallel: how many candidates are decoded together.
-        width: how many of them may be of one text. Few cores gain less by decoding together than
-            they lose on candidates that are drawn in vain, and one at a time is repeatable.
-        context: tokens that a prompt and its continuation may have together; by default 4,096, or
-            what the model was trained for if that is less.
-        threads: for decoding; by default one fewer than there are cores.
+        width: how many of them may belong to one text. With few cores, decoding together gains
+            less than is lost on candidates that are not used, and one at a time is repeatable.
+        context: tokens of a prompt and its continuation together; by default 4,096, or the
+            context for which the model was trained if that is less.
+        threads: for decoding; by default one fewer than the number of cores.
     """
 
     libraries: ClassVar[tuple[str, ...]] = ("xllamacpp",)
@@ -66,7 +66,7 @@ class LlamaCppBackend(Closing):
         self.parallel = parallel
         self.width = width
         self._file = file
-        self._asked_context = context
+        self._requested_context = context
         self._threads = threads or threads_to_use()
         self._process: LlamaCppProcess | None = None
         self._lock = threading.Lock()
@@ -74,15 +74,15 @@ class LlamaCppBackend(Closing):
 
     @property
     def capabilities(self) -> BackendCapabilities:
-        """Sentences in stages."""
+        """It can draw sentences in stages."""
         return BackendCapabilities(continues=self.continues)
 
     def continues(self, prompt: Prompt) -> bool:
-        """In the middle of a sentence too, answers to a chat included."""
+        """Always true: it also continues within a sentence, in chats too."""
         return True
 
     def open(self) -> LlamaCppSession:
-        """Begin to draw; the first call loads the model, and the first after a fork does again."""
+        """Start a session; the first call loads the model, and so does the first after a fork."""
         if self._owner != os.getpid():
             self._owner, self._lock = os.getpid(), threading.Lock()
         with self._lock:
@@ -97,7 +97,7 @@ class LlamaCppBackend(Closing):
             )
 
     def close(self) -> None:
-        """End the process with the model; may be called twice."""
+        """End the process and release the model; may be called twice."""
         if self._process is not None:
             self._process.close()
             self._process = None
@@ -105,10 +105,10 @@ class LlamaCppBackend(Closing):
     def _load(self) -> LlamaCppProcess:
         require_libraries(self.libraries, part="llama.cpp", get="")
         if not self._file.is_file():
-            raise BackendError(f"There is no model file {self._file}.")
+            raise BackendError(f"The model file {self._file} does not exist.")
         self._trained = trained_context(self._file)
         context = fitting_context(
-            self._asked_context, default=DEFAULT_CONTEXT, trained=self._trained, name=self.name
+            self._requested_context, default=DEFAULT_CONTEXT, trained=self._trained, name=self.name
         )
         self._context = -(-context // _STEP) * _STEP
         try:
@@ -129,7 +129,10 @@ class LlamaCppBackend(Closing):
 
 
 class LlamaCppSession:
-    """Worker threads, each driving one candidate at a time through llama.cpp's own batching."""
+    """Worker threads, each of which draws one candidate at a time on a lane of the process.
+
+    llama.cpp batches the lanes itself. The lanes are shared by all sessions; the threads are not.
+    """
 
     def __init__(
         self,
@@ -142,9 +145,9 @@ class LlamaCppSession:
         self._process = process
         self._context = context
         self._trained = trained
-        self._asked: SimpleQueue[Request | None] = SimpleQueue()
-        self._done: SimpleQueue[Candidate | BackendError | None] = SimpleQueue()
-        self._under_way: set[int] = set()
+        self._requests: SimpleQueue[Request | None] = SimpleQueue()
+        self._finished = FinishedCandidates()
+        self._running: set[int] = set()
         self._cancelled: set[int] = set()
         self._closed = False
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
@@ -152,52 +155,46 @@ class LlamaCppSession:
             worker.start()
 
     def submit(self, request: Request) -> None:
-        """Ask for one candidate."""
-        self._under_way.add(request.number)
-        self._asked.put(request)
+        """Request one candidate."""
+        self._running.add(request.number)
+        self._requests.put(request)
 
     def cancel(self, number: int) -> None:
-        """Give up on one candidate."""
-        if number in self._under_way:
+        """Cancel one candidate."""
+        if number in self._running:
             self._cancelled.add(number)
 
     def wake(self) -> None:
-        """Have `wait` return soon."""
-        self._done.put(None)
+        """Make `wait` return soon."""
+        self._finished.wake()
 
     def wait(self) -> list[Candidate]:
-        """Every candidate that has finished, at least one unless it is woken."""
-        found = [self._done.get()]
-        while not self._done.empty():
-            found.append(self._done.get())
-        for each in found:
-            if isinstance(each, BackendError):
-                raise each
-        candidates = [each for each in found if isinstance(each, Candidate)]
-        numbers = {each.number for each in candidates}
-        self._under_way -= numbers
+        """Every candidate that has finished, at least one unless `wake` is called."""
+        candidates = self._finished.wait()
+        numbers = {candidate.number for candidate in candidates}
+        self._running -= numbers
         self._cancelled -= numbers
         return candidates
 
     def close(self) -> None:
-        """Give up on all candidates and end the threads; may be called twice."""
+        """Cancel all candidates and end the threads; may be called twice."""
         self._closed = True
         for _ in self._workers:
-            self._asked.put(None)
+            self._requests.put(None)
         for worker in self._workers:
             worker.join()
 
     def _work(self) -> None:
-        while (request := self._asked.get()) is not None:
+        while (request := self._requests.get()) is not None:
             if self._closed:
                 continue
             try:
-                self._done.put(self._draw(request))
+                self._finished.put(self._draw(request))
             except BackendError as error:
-                self._done.put(error)
+                self._finished.put(error)
             except Exception as error:
-                summary = f"A candidate could not be drawn ({type(error).__name__})."
-                self._done.put(BackendError(summary, kind="internal", detail=str(error)))
+                summary = f"Drawing a candidate failed ({type(error).__name__})."
+                self._finished.put(BackendError(summary, kind="internal", detail=str(error)))
 
     def _draw(self, request: Request) -> Candidate:
         pieces: list[str] = []
@@ -205,7 +202,7 @@ class LlamaCppSession:
         drawn = 0
         read: int | None = None
 
-        def is_given_up() -> bool:
+        def is_cancelled() -> bool:
             return self._closed or request.number in self._cancelled
 
         def receive(piece: dict[str, Any]) -> bool:
@@ -214,50 +211,49 @@ class LlamaCppSession:
             drawn = piece["drawn"] or drawn
             read = piece["read"] or read
             if piece["text"]:
-                # Tokens before it that make a part of a character have no text of their own.
+                # The tokens before it that form only part of a character have no text.
                 pieces.extend([""] * (drawn - len(pieces) - 1))
                 pieces.append(piece["text"])
                 if request.stop_condition("".join(pieces)):
                     return True
-            return is_given_up()
+            return is_cancelled()
 
-        while not is_given_up():
+        while not is_cancelled():
             if not self._process.is_usable:
                 raise self._process.exit_reason()
             try:
                 lane = self._process.lanes.get(timeout=0.1)
             except Empty:
-                continue  # another session's candidates are being drawn
-            complaint = lane.draw(
+                continue  # all lanes draw candidates of other sessions
+            error = lane.draw(
                 body_of(request),
                 chat=bool(request.prompt.messages),
                 receive=receive,
-                is_given_up=is_given_up,
+                is_cancelled=is_cancelled,
             )
-            if complaint:
-                refused = self._refusal(complaint)
-                return Candidate(request.number, (), finished=False, failure=refused)
+            if error:
+                return Candidate(request.number, (), finished=False, failure=self._failure(error))
             break
-        full = reason == "length" and drawn < request.max_tokens
+        is_full = reason == "length" and drawn < request.max_tokens
         return Candidate(
             request.number,
             tuple(pieces),
             finished=reason == "stop",
             truncated=reason == "length",
-            failure=context_full(context=self._context, trained=self._trained) if full else None,
+            failure=context_full(context=self._context, trained=self._trained) if is_full else None,
             read_tokens=read,
         )
 
-    def _refusal(self, complaint: Any) -> Failure:
-        if isinstance(complaint, dict):
-            tokens = int(complaint["n_prompt_tokens"])
+    def _failure(self, error: Any) -> Failure:
+        if isinstance(error, dict):
+            tokens = int(error["n_prompt_tokens"])
             return prompt_too_long(tokens, context=self._context, trained=self._trained)
         summary = "llama.cpp refused the prompt."
-        return Failure("prompt_refused", summary, detail=str(complaint))
+        return Failure("prompt_refused", summary, detail=str(error))
 
 
 def body_of(request: Request) -> dict[str, Any]:
-    """What llama.cpp is asked for."""
+    """The request body for llama.cpp."""
     sampling = request.sampling
     body: dict[str, Any] = {
         "max_tokens": request.max_tokens,
@@ -266,13 +262,15 @@ def body_of(request: Request) -> dict[str, Any]:
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
         "min_p": sampling.min_p,
-        # In the order of transformers and vLLM; llama.cpp's own has the temperature last.
+        # The order of transformers and vLLM; llama.cpp applies the temperature last by default.
         "samplers": ["temperature", "top_k", "top_p", "min_p"],
         "stream": True,
-        "timings_per_token": True,  # they tell how many tokens the prompt has
+        "timings_per_token": True,  # they report the number of prompt tokens
         "cache_prompt": True,
     }
-    further = {name: json.loads(value) for name, value in sampling.further if name in _FURTHER}
+    further = {
+        name: json.loads(value) for name, value in sampling.further if name in _FURTHER_FIELDS
+    }
     if further.keys() & _PENALTIES:
         body["samplers"] = ["penalties", *body["samplers"]]
     body |= further

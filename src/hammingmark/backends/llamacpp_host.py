@@ -1,14 +1,14 @@
-"""What runs in the process that hosts llama.cpp: requests in, pieces of candidates out.
+"""The program of the process that hosts llama.cpp: requests in, pieces of candidates out.
 
-Both ways a line is one JSON object. The first line in says how to load the model, and is answered
-by ``{"ready": true}`` or ``{"failed": "…"}``. Then each lane draws one candidate at a time:
+Each line, in or out, is one JSON object. The first line in says how to load the model; the reply
+is ``{"ready": true}`` or ``{"failed": "…"}``. Then each lane draws one candidate at a time:
 
-- in: ``{"lane": 0, "chat": false, "body": {…}}`` asks for a candidate;
-- out: ``{"lane": 0, "text": "…", "reason": null, "drawn": 1, "read": 8}`` is a piece of it, which
-  is answered by ``{"lane": 0, "stop": false}``;
+- in: ``{"lane": 0, "chat": false, "body": {…}}`` requests a candidate;
+- out: ``{"lane": 0, "text": "…", "reason": null, "drawn": 1, "read": 8}`` is a piece of it; the
+  reply is ``{"lane": 0, "stop": false}``;
 - out: ``{"lane": 0, "over": true, "error": null}`` ends it.
 
-The process ends with its standard input.
+The process ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Send = Callable[[Mapping[str, Any]], None]
 
 
 def main() -> None:
-    """Load a model and draw candidates until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
-    # Nothing that a library prints may come between the lines.
-    answers = os.dup(1)
+    """Load a model and draw candidates until standard input closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
+    # Output of libraries goes to standard error, so that it does not mix with the lines.
+    output = os.dup(1)
     os.dup2(2, 1)
     lock = threading.Lock()
 
@@ -37,7 +37,7 @@ def main() -> None:
         line = json.dumps(message).encode() + b"\n"
         with lock:
             while line:
-                line = line[os.write(answers, line) :]
+                line = line[os.write(output, line) :]
 
     options = json.loads(sys.stdin.buffer.readline())
     try:
@@ -52,7 +52,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         message = json.loads(line)
         inboxes[message["lane"]].put(message)
-    # llama.cpp is not asked to end: its destructor waits for what is being computed.
+    # llama.cpp's destructor is not called: it would wait for running computations.
     os._exit(0)
 
 
@@ -65,7 +65,7 @@ def _load(options: Mapping[str, Any]) -> Any:
     params.n_ctx = options["context"] * options["parallel"]
     params.cpuparams.n_threads = options["threads"]
     params.cpuparams_batch.n_threads = options["threads"]
-    params.cache_ram_mib = 0  # by default up to 8 GiB of earlier prompts would be kept
+    params.cache_ram_mib = 0  # by default it keeps up to 8 GiB of earlier prompts
     params.warmup = False
     params.verbosity = 0
     return xllamacpp.Server(params)
@@ -73,35 +73,35 @@ def _load(options: Mapping[str, Any]) -> Any:
 
 def _work(server: Any, lane: int, inbox: SimpleQueue[Any], send: Send) -> None:
     while True:
-        failure = _draw(server, lane, inbox, send)
-        send({"lane": lane, "over": True, "error": failure})
+        error = _draw(server, lane, inbox, send)
+        send({"lane": lane, "over": True, "error": error})
 
 
 def _draw(server: Any, lane: int, inbox: SimpleQueue[Any], send: Send) -> Any:
-    """Draw the candidate that is asked for next; what llama.cpp complains of, if it does."""
-    asked = inbox.get()
-    failure: list[Any] = []
+    """Draw the next candidate; return llama.cpp's error, if any."""
+    message = inbox.get()
+    errors: list[Any] = []
 
     def receive(chunk: Any) -> bool:
-        """Pass one chunk on; True ends the candidate."""
+        """Send one chunk on; True ends the candidate."""
         if "error" in chunk:
-            failure.append(_words(chunk["error"]))
+            errors.append(_error_message(chunk["error"]))
             return True
         send({"lane": lane, **_piece(chunk)})
         return bool(inbox.get()["stop"])
 
-    handle = server.handle_chat_completions if asked["chat"] else server.handle_completions
+    handle = server.handle_chat_completions if message["chat"] else server.handle_completions
     try:
-        answer = handle(asked["body"], receive)
-        if isinstance(answer, dict) and "error" in answer:
-            failure.append(_words(answer["error"]))
+        response = handle(message["body"], receive)
+        if isinstance(response, dict) and "error" in response:
+            errors.append(_error_message(response["error"]))
     except Exception as error:
-        failure.append(str(error))
-    return failure[0] if failure else None
+        errors.append(str(error))
+    return errors[0] if errors else None
 
 
 def _piece(chunk: Mapping[str, Any]) -> dict[str, Any]:
-    """The text of a chunk, why the model stopped with it, if it did, and the tokens drawn."""
+    """The text of a chunk, the reason for its end, if any, and the tokens drawn and read."""
     choice = (chunk.get("choices") or [{}])[0]
     text = choice.get("text")
     if text is None:
@@ -116,8 +116,8 @@ def _piece(chunk: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _words(error: Any) -> Any:
-    """What an error says; its details where the prompt is too long."""
+def _error_message(error: Any) -> Any:
+    """The message of an error; the whole error object if the prompt is too long."""
     if isinstance(error, dict):
         return error if "n_prompt_tokens" in error else str(error.get("message", error))
     return str(error)

@@ -1,8 +1,8 @@
-"""The process that hosts llama.cpp, seen from outside.
+"""The client of the process that hosts llama.cpp.
 
-Loading a model holds Python's interpreter lock for seconds, and ending llama.cpp in the moment in
-which it begins hangs. In a process of its own it holds up nobody: it can be ended at any moment,
-its memory comes back, and it survives a fork of the process that uses it.
+Loading a model holds Python's interpreter lock for seconds, and ending llama.cpp while it starts
+hangs. In a process of its own it blocks nobody, it can be ended at any moment, its memory is
+freed, and it survives a fork of the process that uses it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any
 
 from hammingmark.errors import BackendError
 
-# Nothing is looked up before the path is ours: the folder in which a command runs is on it first.
+# The path is set before anything else is imported, because it begins with the current folder.
 _HOST = (
     "import sys; sys.path[:] = sys.argv[1:]; "
     "from hammingmark.backends.llamacpp_host import main; main()"
 )
-_PATIENCE = 0.05  # seconds between two looks at whether a candidate is still wanted
+_POLL = 0.05  # seconds between two checks whether a candidate was cancelled
 
 
 class Lane:
-    """Draws one candidate at a time."""
+    """One of llama.cpp's slots, which draws one candidate at a time."""
 
     def __init__(self, process: LlamaCppProcess, number: int) -> None:
         self.inbox: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
-        self.given_up = False
+        self.cancelled = False
         self._process = process
         self._number = number
 
@@ -43,15 +43,15 @@ class Lane:
         *,
         chat: bool,
         receive: Callable[[dict[str, Any]], bool],
-        is_given_up: Callable[[], bool],
+        is_cancelled: Callable[[], bool],
     ) -> Any:
-        """Draw a candidate; what llama.cpp complains of, if it does.
+        """Draw a candidate; return llama.cpp's error, if any.
 
         Args:
-            body: what to ask for.
+            body: the request body.
             chat: whether it is a chat.
-            receive: takes one piece; True ends the candidate.
-            is_given_up: whether nobody waits any more, asked while no piece comes.
+            receive: called with each piece; True ends the candidate.
+            is_cancelled: whether the candidate was cancelled; called while no piece comes.
 
         Raises:
             BackendError: the process has ended.
@@ -59,10 +59,10 @@ class Lane:
         self._process.send({"lane": self._number, "chat": chat, "body": body})
         while True:
             try:
-                message = self.inbox.get(timeout=_PATIENCE)
+                message = self.inbox.get(timeout=_POLL)
             except Empty:
-                if is_given_up():
-                    self._process.give_up(self)
+                if is_cancelled():
+                    self._process.cancel(self)
                     return None
                 continue
             if message is None:
@@ -73,13 +73,13 @@ class Lane:
             try:
                 stop = receive(message)
             except BaseException:
-                self._process.give_up(self)
-                self.answer(stop=True)
+                self._process.cancel(self)
+                self.reply(stop=True)
                 raise
-            self.answer(stop=stop)
+            self.reply(stop=stop)
 
-    def answer(self, *, stop: bool) -> None:
-        """Say whether the candidate needs to go on."""
+    def reply(self, *, stop: bool) -> None:
+        """Tell the process whether to end the candidate."""
         self._process.send({"lane": self._number, "stop": stop})
 
 
@@ -87,10 +87,10 @@ class LlamaCppProcess:
     """A process with a model, and its lanes.
 
     Args:
-        options: told to `llamacpp_host.main`.
+        options: sent to `llamacpp_host.main`.
 
     Attributes:
-        lanes: those that draw nothing.
+        lanes: the idle ones.
 
     Raises:
         BackendError: llama.cpp cannot load the model.
@@ -106,19 +106,19 @@ class LlamaCppProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for us; we end the process
-            # OpenMP's threads would burn the time that they wait for each other.
+            start_new_session=True,  # Ctrl-C reaches this process alone, which ends the other
+            # By default, OpenMP's threads use processor time while they wait for each other.
             env={"OMP_WAIT_POLICY": "passive", **os.environ},
         )
         try:
             self.send(options)
             assert self._process.stdout is not None
-            answer: dict[str, Any] | None = None
-            while answer is None and (line := self._process.stdout.readline()):
-                answer = _message(line)
-            if not answer or "ready" not in answer:
-                if complaint := (answer or {}).get("failed"):
-                    raise BackendError("llama.cpp cannot load the model.", detail=str(complaint))
+            message: dict[str, Any] | None = None
+            while message is None and (line := self._process.stdout.readline()):
+                message = _parse(line)
+            if not message or "ready" not in message:
+                if error := (message or {}).get("failed"):
+                    raise BackendError("llama.cpp cannot load the model.", detail=str(error))
                 raise self.exit_reason()
         except BaseException:  # also Ctrl-C
             self._end()
@@ -130,48 +130,51 @@ class LlamaCppProcess:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def let_go(self) -> None:
-        """Give up the pipes in a forked process, or the model would live as long as that."""
-        nothing = os.open(os.devnull, os.O_RDWR)
+    def release_pipes(self) -> None:
+        """Close the pipes in a forked process, which would otherwise keep the model alive."""
+        null = os.open(os.devnull, os.O_RDWR)
         for pipe in filter(None, (self._process.stdin, self._process.stdout)):
             with suppress(OSError, ValueError):
-                os.dup2(nothing, pipe.fileno())
-        os.close(nothing)
+                os.dup2(null, pipe.fileno())
+        os.close(null)
 
     @property
     def is_usable(self) -> bool:
-        """Whether candidates can be drawn: it runs, and this process started it."""
+        """Whether it can draw candidates: it is running, and this process started it."""
         return not self._closed and self._owner == os.getpid() and self._process.poll() is None
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Write one line."""
         assert self._process.stdin is not None
-        with self._lock, suppress(OSError, ValueError):  # one that has ended is noticed by reading
+        with (
+            self._lock,
+            suppress(OSError, ValueError),
+        ):  # the reader notices that the process has ended
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
 
-    def give_up(self, lane: Lane) -> None:
-        """End a lane's candidate although nobody waits for it; the lane is free when it has."""
+    def cancel(self, lane: Lane) -> None:
+        """Cancel a lane's candidate; the lane becomes idle when the candidate has ended."""
         with self._lock:
-            lane.given_up = True
+            lane.cancelled = True
             while not lane.inbox.empty():
-                self._clear(lane, lane.inbox.get())
+                self._discard(lane, lane.inbox.get())
 
     def exit_reason(self) -> BackendError:
-        """Why the process does not answer."""
+        """Why the process no longer responds."""
         if self._closed:
-            summary = "The model was closed while candidates were being drawn."
+            summary = "The backend was closed while it drew candidates."
             return BackendError(summary, kind="closed")
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1.0)
         return BackendError(
-            f"llama.cpp ended unexpectedly, with status {self._process.returncode}.",
-            advice="It may lack memory: choose a smaller model, fewer candidates at once or a "
-            "smaller context.",
+            f"llama.cpp exited unexpectedly with status {self._process.returncode}.",
+            advice="It may have run out of memory: choose a smaller model, fewer candidates at "
+            "once or a smaller context.",
         )
 
     def close(self) -> None:
-        """End the process, whatever it does; may be called twice, and from a forked process."""
+        """End the process, even while it computes; may be called twice, and in a forked process."""
         if self._owner != os.getpid() or self._closed:
             return
         self._closed = True
@@ -190,51 +193,51 @@ class LlamaCppProcess:
             self._process.stdout.close()
 
     def _read(self) -> None:
-        """Hand each line to its lane."""
+        """Give each line to its lane."""
         assert self._process.stdout is not None
         try:
             with self._process.stdout as lines:
                 for line in lines:
-                    message = _message(line)
+                    message = _parse(line)
                     if message is None:
                         continue
                     lane = self._lanes[message["lane"]]
                     with self._lock:
-                        if lane.given_up:
-                            self._clear(lane, message)
+                        if lane.cancelled:
+                            self._discard(lane, message)
                         else:
                             lane.inbox.put(message)
         finally:
             for lane in self._lanes:
                 lane.inbox.put(None)
 
-    def _clear(self, lane: Lane, message: dict[str, Any] | None) -> None:
-        """Answer for a lane whose candidate was given up."""
+    def _discard(self, lane: Lane, message: dict[str, Any] | None) -> None:
+        """Discard a message of a cancelled candidate, and stop it or free its lane."""
         if message is None:
             return  # the process has ended
         if "over" in message:
-            lane.given_up = False
+            lane.cancelled = False
             self.lanes.put(lane)
         else:
-            lane.answer(stop=True)
+            lane.reply(stop=True)
 
 
-def _message(line: bytes) -> dict[str, Any] | None:
-    """What a line says; None for what some library printed, or for the half of a line."""
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """The message in a line; None for output of a library or an incomplete line."""
     try:
-        found = json.loads(line)
+        message = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return message if isinstance(message, dict) else None
 
 
 _LIVE: weakref.WeakSet[LlamaCppProcess] = weakref.WeakSet()
 
 
-def _let_go() -> None:
+def _release_pipes() -> None:
     for process in _LIVE:
-        process.let_go()
+        process.release_pipes()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go)
+    os.register_at_fork(after_in_child=_release_pipes)

@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server is sent, and how its answers are read."""
+"""Request bodies for OpenAI-compatible servers, and parsing of their responses."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from hammingmark.backends.base import messages_of
 from hammingmark.backends.openai_refusals import NEWER
 from hammingmark.errors import BackendError
 from hammingmark.http.client import Interrupted
-from hammingmark.http.connection import BodyTooLarge, ErrorObject, read_body, well_formed
+from hammingmark.http.connection import BodyTooLarge, ErrorObject, read_body
 from hammingmark.http.sse import EventTooLong, read_events
 from hammingmark.records import Prompt, Request, Sampling
+from hammingmark.text.characters import well_formed
 
-_LONGEST = 16 << 20  # bytes of an answer that is not streamed
-_MOST_TOKENS = 1_000_000_000  # of a prompt; more is a mistake
+_LONGEST = 16 << 20  # bytes of a response that is not streamed
+_MOST_TOKENS = 1_000_000_000  # of a prompt; a larger number must be an error
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One step of one choice.
+    """A streamed piece of one choice.
 
     Attributes:
-        index: which of the choices.
-        text: what it adds, perhaps nothing.
-        reason: why the choice ends with it: ``stop``, ``length`` or another; None if it goes on.
-        drawn: tokens of the whole choice, where a server tells with the last of them.
-        read: tokens of the prompt, where a server tells.
+        index: of the choice.
+        text: the text it adds; may be empty.
+        reason: why the choice ends: ``stop``, ``length`` or another; None if it continues.
+        drawn: tokens of the whole choice, if the server reports them at its end.
+        read: tokens of the prompt, if the server reports them.
     """
 
     index: int
@@ -41,18 +42,18 @@ class Piece:
 
 
 def path_of(prompt: Prompt) -> str:
-    """Where a prompt is sent."""
+    """The path to which a prompt is sent."""
     return "/chat/completions" if prompt.messages else "/completions"
 
 
 def body_of(request: Request, *, model: str, count: int, without: frozenset[str]) -> dict[str, Any]:
-    """The JSON that asks for ``count`` candidates, without the fields that a server refuses."""
+    """The JSON body of a request for ``count`` candidates, without the fields in ``without``."""
     sampling = request.sampling
     body: dict[str, Any] = {"model": model}
     if request.prompt.messages:
-        turns = body["messages"] = messages_of(request.prompt, request.written)
-        if turns[-1:] and turns[-1]["role"] == "assistant":
-            # vLLM and SGLang begin a new turn without these; llama.cpp does not mind them.
+        messages = body["messages"] = messages_of(request.prompt, request.written)
+        if messages[-1:] and messages[-1]["role"] == "assistant":
+            # Without these, vLLM and SGLang begin a new turn; llama.cpp ignores them.
             body |= {"continue_final_message": True, "add_generation_prompt": False}
     else:
         body["prompt"] = request.prompt.text + request.written
@@ -61,7 +62,7 @@ def body_of(request: Request, *, model: str, count: int, without: frozenset[str]
         "seed": request.seed,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "min_p": sampling.min_p,  # also 0: llama.cpp's own default is another
+        "min_p": sampling.min_p,  # even if 0, because llama.cpp's default is not 0
         "stream": True,
     }
     if sampling.top_k > 0:
@@ -70,99 +71,103 @@ def body_of(request: Request, *, model: str, count: int, without: frozenset[str]
         body["n"] = count
     if "max_tokens" in without:
         body[NEWER] = request.max_tokens
-    kept = {name: value for name, value in body.items() if name not in without}
+    accepted = {name: value for name, value in body.items() if name not in without}
     further = {name: json.loads(value) for name, value in sampling.further}
-    return further | kept
+    return further | accepted
 
 
 def model_of(request: Request, default: str) -> str:
-    """The model that a request asks for."""
-    named = dict(request.sampling.further).get("model")
-    return str(json.loads(named)) if named else default
+    """The model that a request names, or else the default."""
+    name = dict(request.sampling.further).get("model")
+    return str(json.loads(name)) if name else default
 
 
-def asked_for(sampling: Sampling) -> frozenset[str]:
-    """The fields that OpenAI's API does not have and without which tokens are drawn otherwise."""
-    wanted = {"top_k": sampling.top_k > 0, "min_p": sampling.min_p > 0.0}
-    return frozenset(name for name, is_set in wanted.items() if is_set)
+def sampling_fields(sampling: Sampling) -> frozenset[str]:
+    """The fields outside OpenAI's API that affect how these tokens are drawn."""
+    fields = {"top_k": sampling.top_k > 0, "min_p": sampling.min_p > 0.0}
+    return frozenset(name for name, is_set in fields.items() if is_set)
 
 
 async def pieces_of(response: httpx.Response, *, where: str) -> AsyncIterator[Piece]:
-    """The steps of all choices as they come; one for each choice if the server does not stream.
+    """The pieces of all choices as they come; one for each choice if the server does not stream.
 
     Raises:
-        Interrupted: the stream ended early, or the server says that it had to stop.
-        BackendError: this is no OpenAI-compatible endpoint.
+        Interrupted: the stream ended early, or the server reports an error in it.
+        BackendError: this is not an OpenAI-compatible endpoint.
     """
-    kind = response.headers.get("content-type", "")
-    if "html" in kind:
+    content_type = response.headers.get("content-type", "")
+    if "html" in content_type:
         raise _not_openai_compatible(where)
-    if "json" in kind:
+    if "json" in content_type:
         try:
             content = await read_body(response, most=_LONGEST)
         except BodyTooLarge:
             raise _not_openai_compatible(where) from None
-        for piece in _choices(_parsed(content, where), where):
+        for piece in _pieces(_parse(content, where), where):
             yield replace(piece, reason=piece.reason or "stop")
         return
-    begun: set[int] = set()
+    started: set[int] = set()
     ended: set[int] = set()
     try:
         async for event in read_events(response.aiter_bytes()):
             data = event.data
             if event.is_done:
-                # Whatever is still open ended without a reason; the server says nothing more.
-                for index in sorted(begun - ended):
+                # Choices that are still open ended without a reason.
+                for index in sorted(started - ended):
                     yield Piece(index, "", "stop")
                 return
             if data is None or not event.complete:
                 continue
-            for piece in _choices(_parsed(data, where), where):
-                begun.add(piece.index)
+            for piece in _pieces(_parse(data, where), where):
+                started.add(piece.index)
                 if piece.reason:
                     ended.add(piece.index)
                 yield piece
     except EventTooLong:
         raise _not_openai_compatible(where) from None
-    if not begun or begun - ended:
+    if not started or started - ended:
         raise Interrupted("the stream ended early")
 
 
-def _parsed(data: bytes, where: str) -> dict[str, Any]:
+def _parse(data: bytes, where: str) -> dict[str, Any]:
     try:
-        answer = json.loads(data)
+        chunk = json.loads(data)
     except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
+        chunk = None
+    if not isinstance(chunk, dict):
         raise _not_openai_compatible(where)
-    if answer.get("error"):
-        raise Interrupted("it reports an error", error=ErrorObject.of(answer["error"]))
-    return answer
+    if chunk.get("error"):
+        raise Interrupted("the server reports an error", error=ErrorObject.of(chunk["error"]))
+    return chunk
 
 
-def _choices(answer: dict[str, Any], where: str) -> list[Piece]:
+def _pieces(chunk: dict[str, Any], where: str) -> list[Piece]:
     try:
-        choices = answer["choices"] or ()
-        # llama.cpp tells in its timings. What a server says of several choices is their sum.
-        drawn = (answer.get("timings") or {}).get("predicted_n") if len(choices) == 1 else None
-        read = _read_tokens(answer)
+        choices = chunk["choices"] or ()
+        # llama.cpp reports them in its timings. For several choices a server reports their sum.
+        drawn = (chunk.get("timings") or {}).get("predicted_n") if len(choices) == 1 else None
+        read = _read_tokens(chunk)
         return [
             Piece(
-                int(each.get("index", place)), _text(each), each.get("finish_reason"), drawn, read
+                int(choice.get("index", place)),
+                _text(choice),
+                choice.get("finish_reason"),
+                drawn,
+                read,
             )
-            for place, each in enumerate(choices)
+            for place, choice in enumerate(choices)
         ]
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         raise _not_openai_compatible(where) from None
 
 
-def _read_tokens(answer: Mapping[str, Any]) -> int | None:
-    """The tokens of the prompt, which some servers tell with every step."""
-    told = (answer.get("usage") or {}).get("prompt_tokens")
-    timings = answer.get("timings") or {}
-    if told is None and "prompt_n" in timings:
-        told = timings["prompt_n"] + timings.get("cache_n", 0)
-    return told if isinstance(told, int) and 0 <= told < _MOST_TOKENS else None
+def _read_tokens(chunk: Mapping[str, Any]) -> int | None:
+    """The tokens of the prompt, which some servers report with every chunk."""
+    tokens = (chunk.get("usage") or {}).get("prompt_tokens")
+    timings = chunk.get("timings") or {}
+    if tokens is None and "prompt_n" in timings:
+        tokens = timings["prompt_n"] + timings.get("cache_n", 0)
+    return tokens if isinstance(tokens, int) and 0 <= tokens < _MOST_TOKENS else None
 
 
 def _text(choice: Mapping[str, Any]) -> str:
@@ -174,6 +179,6 @@ def _text(choice: Mapping[str, Any]) -> str:
 
 def _not_openai_compatible(where: str) -> BackendError:
     return BackendError(
-        "The model's server does not answer like an OpenAI-compatible endpoint.",
-        advice=f"Check the base URL. It was asked at {where}.",
+        "The response of the model's server is not that of an OpenAI-compatible endpoint.",
+        advice=f"Check the base URL. The request was sent to {where}.",
     )

@@ -1,7 +1,7 @@
-"""The tokenizer of a transformers model, which detection needs without the model.
+"""The tokenizer of a transformers model, for detection without the model.
 
-It is kept in a file by itself when it was read once, because getting it out of a model's files
-takes many times as long, and the transformers library. The file's SHA-256 is its fingerprint.
+After the first use it is saved in a file of its own, because reading it from a model's files takes
+many times as long and needs the transformers library. The file's SHA-256 is its fingerprint.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ import tokenizers
 from hammingmark.errors import InputError
 from hammingmark.pretrained import LIBRARIES, read
 from hammingmark.registry import require_libraries
+from hammingmark.text.characters import well_formed
+
+_REREAD = 4  # tokens decoded again before new ones, which may depend on them
+_LONGEST_UNFINISHED = 16  # tokens, where each may end one character and begin another
+_UNFINISHED = "\ufffd"  # stands for a part of a character until its other tokens come
 
 
 class TransformersTokenizer:
-    """Text to tokens, as a transformers model reads it.
+    """The tokenizer of a transformers model, loaded by that library.
 
     Args:
         model: a folder, a hub name, or a GGUF file.
-        name: what a user typed to get it.
+        name: the name by which a user chose it.
     """
 
     libraries: ClassVar[tuple[str, ...]] = LIBRARIES
@@ -40,53 +45,53 @@ class TransformersTokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all that decides a token."""
-        whole = _whole(self.loaded)
-        what = whole.to_str() if whole else json.dumps(self.loaded.get_vocab(), sort_keys=True)
-        return hashlib.sha256(_as_bytes(self.size, what)).hexdigest()
+        """SHA-256 of everything that affects tokens."""
+        plain = _plain(self.loaded)
+        content = plain.to_str() if plain else json.dumps(self.loaded.get_vocab(), sort_keys=True)
+        return hashlib.sha256(_as_bytes(self.size, content)).hexdigest()
 
     @cached_property
     def size(self) -> int:
-        """V, the number of logits of the model, or of tokens where a tokenizer has more."""
+        """V, the number of logits of the model, or of tokens if the tokenizer has more."""
         logits = int(read("AutoConfig", self._model).get_text_config().vocab_size)
         return max(logits, 1 + max(self.loaded.get_vocab().values(), default=0))
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text, without any that only begin or end one."""
+        """The tokens of a text, without special tokens at its start and end."""
         tokens: list[int] = self.loaded(
-            _without_surrogates(text), add_special_tokens=False, padding=False, truncation=False
+            well_formed(text), add_special_tokens=False, padding=False, truncation=False
         ).input_ids
         return tokens
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """What each token adds to the text; one in the middle of a character adds nothing."""
+        """The text that each token adds; empty for a token in the middle of a character."""
         return _pieces(self.loaded, tokens)
 
     def save(self, folder: Path) -> None:
-        """Keep it in a file of its own, for `SavedTokenizer`; one that has no such form is not."""
+        """Save it in a file for `SavedTokenizer`, if the library ``tokenizers`` can read it."""
         file = folder / self.fingerprint
-        if file.exists() or (whole := _whole(self.loaded)) is None:
+        if file.exists() or (plain := _plain(self.loaded)) is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as fresh:
-            fresh.write(_as_bytes(self.size, whole.to_str()))
-        Path(fresh.name).replace(file)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as draft:
+            draft.write(_as_bytes(self.size, plain.to_str()))
+        Path(draft.name).replace(file)
 
     @cached_property
     def loaded(self) -> Any:
-        """That of the library."""
+        """The tokenizer of the transformers library."""
         return read("AutoTokenizer", self._model)
 
 
 class SavedTokenizer:
-    """The same from a file that `TransformersTokenizer.save` wrote, without that library.
+    """A tokenizer from a file that `TransformersTokenizer.save` wrote, without that library.
 
     Args:
         file: its name is the fingerprint.
-        name: what a user types to get it.
+        name: the name by which a user chooses it.
 
     Raises:
-        InputError: the file is not what its name says.
+        InputError: the file does not match its name.
     """
 
     def __init__(self, file: Path, *, name: str) -> None:
@@ -95,23 +100,23 @@ class SavedTokenizer:
         data = file.read_bytes()
         if hashlib.sha256(data).hexdigest() != file.name:
             raise InputError(f"The tokenizer in {file} is damaged. Delete the file.")
-        size, _, what = data.decode().partition("\n")
+        size, _, content = data.decode().partition("\n")
         self.size = int(size)
-        self._tokenizer = _Decoding(tokenizers.Tokenizer.from_str(what))
+        self._tokenizer = _Decoding(tokenizers.Tokenizer.from_str(content))
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text, without any that only begin or end one."""
-        whole = _without_surrogates(text)
-        return list(self._tokenizer.tokenizer.encode(whole, add_special_tokens=False).ids)
+        """The tokens of a text, without special tokens at its start and end."""
+        encoding = self._tokenizer.tokenizer.encode(well_formed(text), add_special_tokens=False)
+        return list(encoding.ids)
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """What each token adds to the text; one in the middle of a character adds nothing."""
+        """The text that each token adds; empty for a token in the middle of a character."""
         return _pieces(self._tokenizer, tokens)
 
 
 @dataclass(frozen=True)
 class _Decoding:
-    """Decodes as the transformers library does."""
+    """Decodes with the interface of the transformers library."""
 
     tokenizer: tokenizers.Tokenizer
 
@@ -120,72 +125,62 @@ class _Decoding:
         return self.tokenizer.decode(tokens, skip_special_tokens=False)
 
 
-def _whole(loaded: Any) -> tokenizers.Tokenizer | None:
-    """A tokenizer that cuts nothing off and adds nothing, whatever its model's file says.
+def _plain(loaded: Any) -> tokenizers.Tokenizer | None:
+    """A copy that neither truncates nor pads, whatever its model's file says.
 
-    None if it is none of the library ``tokenizers``.
+    None if it is not a tokenizer of the library ``tokenizers``.
     """
     backend = getattr(loaded, "backend_tokenizer", None)
     if backend is None:
         return None
-    whole = tokenizers.Tokenizer.from_str(backend.to_str())
-    whole.no_truncation()
-    whole.no_padding()
-    return whole
-
-
-def _without_surrogates(text: str) -> str:
-    """A text that can be written as UTF-8: half of a pair becomes the replacement character."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    plain = tokenizers.Tokenizer.from_str(backend.to_str())
+    plain.no_truncation()
+    plain.no_padding()
+    return plain
 
 
 def _pieces(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
-    found: list[str] = []
-    told = 0
+    pieces: list[str] = []
+    decoded = 0
     for count in range(1, len(tokens) + 1):
-        first = max(0, told - _AGAIN)  # what stands before is not looked at
-        ends = count == len(tokens)
-        piece = added_text(tokenizer, tokens[first:count], told=told - first, ends=ends)
-        found.append(piece or "")
-        told = told if piece is None else count
-    return found
+        first = max(0, decoded - _REREAD)  # `added_text` needs no token before this one
+        final = count == len(tokens)
+        piece = added_text(tokenizer, tokens[first:count], decoded=decoded - first, final=final)
+        pieces.append(piece or "")
+        decoded = decoded if piece is None else count
+    return pieces
 
 
-def _as_bytes(size: int, what: str) -> bytes:
-    return f"{size}\n{what}".encode()
+def _as_bytes(size: int, content: str) -> bytes:
+    return f"{size}\n{content}".encode()
 
 
 def added_text(
     tokenizer: Any,
     tokens: Sequence[int],
     *,
-    told: int,
-    behind: Sequence[int] = (),
-    ends: bool = False,
+    decoded: int,
+    context: Sequence[int] = (),
+    final: bool = False,
 ) -> str | None:
-    """The text that tokens add to the first ``told`` of them; None in the middle of a character.
+    """The text that tokens add after the first ``decoded`` of them; None within a character.
 
-    What is still unfinished after many tokens, or where the text ``ends``, is no character to
-    wait for: a text may hold the replacement character itself.
+    A replacement character at the end is taken for an unfinished character, unless the tokens are
+    ``final`` or there are many of them: a text may contain the replacement character itself.
 
-    A token's text may depend on the tokens before it, so that a few of them are read again: of
-    these, or of those that they stand ``behind``. Some tokenizers leave out the space of a word
-    that nothing stands before.
+    The text of a token may depend on the tokens before it, so that a few of these are decoded
+    again: from ``tokens``, or from the ``context`` before them. For example, some tokenizers drop
+    the space before the first word.
     """
-    ends = ends or len(tokens) - told >= _LONGEST
-    if told < _AGAIN and behind:
-        some = behind[-_AGAIN:]
-        tokens, told = [*some, *tokens], told + len(some)
-    first = max(0, told - _AGAIN)
-    before = _decode(tokenizer, tokens[first:told]) if told else ""
+    final = final or len(tokens) - decoded >= _LONGEST_UNFINISHED
+    if decoded < _REREAD and context:
+        recent = context[-_REREAD:]
+        tokens, decoded = [*recent, *tokens], decoded + len(recent)
+    first = max(0, decoded - _REREAD)
+    before = _decode(tokenizer, tokens[first:decoded]) if decoded else ""
     text = _decode(tokenizer, tokens[first:])
-    return None if text.endswith(_UNFINISHED) and not ends else text[len(before) :]
+    return None if text.endswith(_UNFINISHED) and not final else text[len(before) :]
 
 
 def _decode(tokenizer: Any, tokens: Sequence[int]) -> str:
     return str(tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
-
-
-_AGAIN = 4
-_LONGEST = 16  # tokens, where each may end one character and begin another
-_UNFINISHED = "\ufffd"  # half of a character, until its other tokens come

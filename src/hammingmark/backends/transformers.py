@@ -1,7 +1,7 @@
 """Language models of transformers, on CPU or CUDA, batched over texts and candidates.
 
-Which models run is found out when one is loaded: those whose logits are the same side by side as
-alone (`check_batching`).
+A model is checked when it is loaded: it must give the same logits in a batch as alone
+(`require_equal_logits`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Candidate, Message, Prompt, Request
 from hammingmark.registry import require_libraries
 
-_MOST = 256  # candidates drawn together on CUDA
-_KEPT = 256  # texts whose tokens are remembered: several of each that is being written
+_MOST_CANDIDATES = 256  # drawn together on CUDA
+_CACHED_TEXTS = 256  # whose tokens are cached: several of each text that is being written
 
 
 class TransformersBackend(Closing):
@@ -37,18 +37,18 @@ class TransformersBackend(Closing):
 
     Args:
         model: a folder, a hub name, or a GGUF file.
-        name: what a user typed to get it.
-        parallel: how many candidates are drawn together; on CUDA 256, or as many as a third of
-            the memory that the model leaves free can hold, and 4 on CPU.
-        width: how many of them may be of one text; 16 on CUDA, where so few cost nothing, and 1
-            on CPU.
-        context: tokens that a prompt and its continuation may have together; by default 4,096 on
-            CPU and 2,048 on CUDA, where memory is better spent on more candidates, or what the
-            model was trained for if that is less.
-        device: such as ``cuda`` or ``cpu``; by default CUDA where there is some.
+        name: the name by which a user chose it.
+        parallel: how many candidates are drawn together; on CUDA 256, or as many as fit a third
+            of the memory that the model leaves free, and 4 on CPU.
+        width: how many of them may belong to one text; 16 on CUDA, where so few cost nothing, and
+            1 on CPU.
+        context: tokens of a prompt and its continuation together; by default 4,096 on CPU and
+            2,048 on CUDA, where memory is better spent on more candidates, or the context for
+            which the model was trained if that is less.
+        device: such as ``cuda`` or ``cpu``; by default CUDA if it is available.
         dtype: such as ``bfloat16``; by default that on CUDA and ``float32`` on CPU.
-        threads: on CPU; by default one fewer than there are cores. torch has one number for the
-            whole process, which is set when the model is loaded.
+        threads: on CPU; by default one fewer than the number of cores. torch has one setting for
+            the whole process, which is changed when the model is loaded.
     """
 
     libraries: ClassVar[tuple[str, ...]] = LIBRARIES
@@ -72,11 +72,11 @@ class TransformersBackend(Closing):
         self.name = name or str(model)
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         on_cuda = self.device.startswith("cuda")
-        self.parallel = parallel or (_MOST if on_cuda else 4)
+        self.parallel = parallel or (_MOST_CANDIDATES if on_cuda else 4)
         self.width = width or (16 if on_cuda else 1)
         self._may_shrink = on_cuda and parallel is None
         self._model_name = model
-        self._words = TransformersTokenizer(model, name=self.name)
+        self._tokenizer = TransformersTokenizer(model, name=self.name)
         self._context = context
         self._default_context = 2048 if on_cuda else 4096
         self._dtype = dtype or ("bfloat16" if on_cuda else "float32")
@@ -88,25 +88,25 @@ class TransformersBackend(Closing):
 
     @property
     def capabilities(self) -> BackendCapabilities:
-        """Sentences in stages, and watermarks in tokens."""
+        """It can draw sentences in stages, and apply watermarks of tokens."""
         return BackendCapabilities(continues=self.continues, load_tokenizer=self.load_tokenizer)
 
     def continues(self, prompt: Prompt) -> bool:
-        """In the middle of a sentence too, answers to a chat included."""
+        """Always true: it also continues within a sentence, in chats too."""
         return True
 
     def open(self) -> TransformersSession:
-        """Begin to draw; the first call loads the model.
+        """Start a session; the first call loads the model.
 
         Raises:
             BackendError: the model cannot be loaded, cannot be run, or was loaded before a fork.
         """
         if self._owner != os.getpid():
             if self._loaded is not None:
-                # The threads of torch, and CUDA, do not live on in a forked process.
+                # The threads of torch, and CUDA, do not survive a fork.
                 raise BackendError(
                     f"{self.name} was loaded before this process was forked. Load it after the "
-                    "fork, or start processes by spawn."
+                    "fork, or use the start method spawn."
                 )
             self._owner, self._lock = os.getpid(), threading.Lock()
         with self._lock:
@@ -117,11 +117,11 @@ class TransformersBackend(Closing):
             return TransformersSession(self._engine)
 
     def load_tokenizer(self) -> TransformersTokenizer:
-        """What makes tokens of texts for this model."""
-        return self._words
+        """The tokenizer of this model."""
+        return self._tokenizer
 
     def close(self) -> None:
-        """Forget the model, so that its memory comes back; may be called twice."""
+        """Release the model and its memory; may be called twice."""
         self._engine = None
         self._loaded = None
         if self.device.startswith("cuda"):
@@ -139,7 +139,7 @@ class TransformersBackend(Closing):
         loaded = load(
             "AutoModelForCausalLM",
             self._model_name,
-            words=self._words.loaded,
+            words=self._tokenizer.loaded,
             device=self.device,
             dtype=self._dtype,
         )
@@ -156,14 +156,14 @@ class TransformersBackend(Closing):
             self._context, default=self._default_context, trained=trained, name=self.name
         )
         if self._may_shrink:
-            self.parallel = min(_MOST, max(4, _room(model, length)))
+            self.parallel = min(_MOST_CANDIDATES, max(4, _room(model, length)))
         slots = BatchEngine(model, slots=self.parallel, length=length)
         ends = _end_tokens(model, tokenizer)
         return _Engine(slots, tokenizer, length=length, trained=trained, ends=ends)
 
 
 class TransformersSession:
-    """Candidates of one run; runs on one backend share its slots."""
+    """Candidates of one run, drawn within `wait`; all sessions of a backend share its slots."""
 
     def __init__(self, engine: _Engine) -> None:
         self._engine = engine
@@ -172,7 +172,7 @@ class TransformersSession:
         self._woken = False
 
     def submit(self, request: Request) -> None:
-        """Ask for one candidate; one whose prompt does not fit comes back with that failure."""
+        """Request one candidate; if its prompt does not fit, it is returned with that failure."""
         try:
             tokens = self._engine.encode(request)
         except BackendError as error:
@@ -184,21 +184,21 @@ class TransformersSession:
             self._engine.waiting.append(lane)
 
     def cancel(self, number: int) -> None:
-        """Give up on one candidate."""
+        """Cancel one candidate."""
         with self._engine.lock:
             lane = self._lanes.pop(number, None)
             if lane is not None:
                 self._engine.drop(lane)
 
     def wake(self) -> None:
-        """Have `wait` return after the step that is being taken."""
+        """Make `wait` return after the current step."""
         self._woken = True
 
     def wait(self) -> list[Candidate]:
-        """Every candidate that has finished, at least one unless it is woken.
+        """Every candidate that has finished, at least one unless `wake` is called.
 
-        Where many are under way it waits for one in sixteen, so that sentences come to be embedded
-        in groups.
+        If many are in progress, it waits for one in sixteen, so that sentences are embedded in
+        groups.
         """
         group = max(1, len(self._lanes) // 16)
         while len(self._done) < group and not self._woken:
@@ -206,14 +206,14 @@ class TransformersSession:
                 if len(self._done) < group:
                     self._engine.step()
         self._woken = False
-        found = list(self._done)
+        candidates = list(self._done)
         self._done.clear()
-        for candidate in found:
+        for candidate in candidates:
             self._lanes.pop(candidate.number, None)
-        return found
+        return candidates
 
     def close(self) -> None:
-        """Give up on all candidates."""
+        """Cancel all candidates."""
         for number in list(self._lanes):
             self.cancel(number)
 
@@ -229,15 +229,17 @@ class _Lane:
     drawn: list[int] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)
     text: str = ""
-    told: int = 0  # of the drawn tokens, those whose text is known
+    decoded: int = 0  # how many of the drawn tokens are in the text
 
     @property
     def continuation(self) -> Any:
-        """What the engine is asked for."""
+        """The sequence that the batch engine continues."""
         from hammingmark.backends.batching.engine import Continuation
 
-        asked = self.request
-        return Continuation(self.tokens, asked.seed, asked.sampling, asked.logits, asked.condition)
+        request = self.request
+        return Continuation(
+            self.tokens, request.seed, request.sampling, request.logits, request.condition
+        )
 
     def finish(self, *, finished: bool, truncated: bool, failure: Failure | None = None) -> None:
         """Hand the candidate over."""
@@ -255,7 +257,7 @@ class _Lane:
 
 
 class _Engine:
-    """Text to tokens and back, around the slots."""
+    """The batch engine with text on both sides: prompts to tokens, drawn tokens to text."""
 
     def __init__(
         self,
@@ -274,16 +276,16 @@ class _Engine:
         self._trained = trained
         self._ends = ends
         self._lanes: dict[int, _Lane] = {}
-        # Candidates of one sentence ask for the same.
-        self._tokens = lru_cache(maxsize=_KEPT)(self._tokenize)
-        self._rendered = lru_cache(maxsize=_KEPT)(self._render)
+        # Candidates for one sentence have the same prompt and text.
+        self._tokens = lru_cache(maxsize=_CACHED_TEXTS)(self._tokenize)
+        self._rendered = lru_cache(maxsize=_CACHED_TEXTS)(self._render)
 
     def encode(self, request: Request) -> list[int]:
-        """The tokens of a prompt and of what was written after it."""
+        """The tokens of a prompt and of the text written after it."""
         if request.prompt.messages:
-            # A template writes the special tokens that a chat begins with.
-            before, begun = assistant_turn(request.prompt, request.written)
-            tokens = self._tokens(self._rendered(before) + begun, False)
+            # The template adds the special tokens at the beginning of a chat.
+            messages, start = assistant_turn(request.prompt, request.written)
+            tokens = self._tokens(self._rendered(messages) + start, False)
         else:
             tokens = self._tokens(request.prompt.text + request.written, True)
         if len(tokens) >= self._length:
@@ -295,49 +297,47 @@ class _Engine:
         return tokens or [self._tokenizer.bos_token_id or next(iter(self._ends))]
 
     def step(self) -> None:
-        """Begin what waits, and give one token more to every lane."""
-        beginning = [
-            self.waiting.popleft() for _ in range(min(len(self.waiting), self._slots.free))
-        ]
-        slots = self._slots.begin([lane.continuation for lane in beginning])
-        for lane, slot in zip(beginning, slots, strict=True):
+        """Start waiting candidates, and draw one token for every lane."""
+        lanes = [self.waiting.popleft() for _ in range(min(len(self.waiting), self._slots.free))]
+        slots = self._slots.begin([lane.continuation for lane in lanes])
+        for lane, slot in zip(lanes, slots, strict=True):
             lane.slot = slot
             self._lanes[slot] = lane
         for slot, token in self._slots.step().items():
-            self._take(self._lanes[slot], token)
+            self._append(self._lanes[slot], token)
 
     def drop(self, lane: _Lane) -> None:
-        """Forget a lane that nobody waits for."""
+        """Discard a lane whose candidate was cancelled."""
         if lane.slot is None:
             if lane in self.waiting:
                 self.waiting.remove(lane)
         elif self._lanes.get(lane.slot) is lane:
             self._leave(lane)
 
-    def _take(self, lane: _Lane, token: int) -> None:
+    def _append(self, lane: _Lane, token: int) -> None:
         assert lane.slot is not None
         if token in self._ends:
             lane.finish(finished=True, truncated=False)
             self._leave(lane)
             return
         lane.drawn.append(token)
-        piece = added_text(self._tokenizer, lane.drawn, told=lane.told, behind=lane.tokens)
-        whole = piece is not None
-        lane.told = len(lane.drawn) if whole else lane.told
+        piece = added_text(self._tokenizer, lane.drawn, decoded=lane.decoded, context=lane.tokens)
+        is_whole = piece is not None  # not in the middle of a character
+        lane.decoded = len(lane.drawn) if is_whole else lane.decoded
         if piece:
-            # Tokens before it that make a part of a character have no text of their own.
+            # The tokens before it that form only part of a character have no text.
             lane.pieces += [""] * (len(lane.drawn) - len(lane.pieces) - 1)
             lane.pieces.append(piece)
             lane.text += piece
-        if whole and lane.request.stop_condition(lane.text):
+        if is_whole and lane.request.stop_condition(lane.text):
             lane.finish(finished=False, truncated=False)
             self._leave(lane)
         elif len(lane.drawn) >= lane.request.max_tokens:
             lane.finish(finished=False, truncated=True)
             self._leave(lane)
         elif self._slots.room(lane.slot) < 1:
-            full = context_full(context=self._length, trained=self._trained)
-            lane.finish(finished=False, truncated=True, failure=full)
+            failure = context_full(context=self._length, trained=self._trained)
+            lane.finish(finished=False, truncated=True, failure=failure)
             self._leave(lane)
 
     def _leave(self, lane: _Lane) -> None:
@@ -346,14 +346,14 @@ class _Engine:
         del self._lanes[lane.slot]
 
     def _render(self, messages: tuple[Message, ...]) -> str:
-        """A chat as the model reads it, up to where the assistant's turn begins."""
-        turns = [{"role": turn.role, "content": turn.content} for turn in messages]
+        """A chat in the form that the model reads, up to the start of the assistant's turn."""
+        chat = [{"role": message.role, "content": message.content} for message in messages]
         try:
             text: str = self._tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=True
+                chat, tokenize=False, add_generation_prompt=True
             )
         except Exception as error:
-            # Templates are programs of their own, and may raise anything.
+            # A template is a program and may raise anything.
             raise BackendError(
                 "The model's chat template refused the messages.",
                 kind="prompt_refused",
@@ -363,27 +363,27 @@ class _Engine:
 
 
 def _room(model: Any, length: int) -> int:
-    """How many slots of so many tokens a third of the free memory on the model's device holds."""
+    """How many slots of ``length`` tokens fit a third of the free memory of the model's device."""
     import torch
 
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
+    token_bytes = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
     free, _ = torch.cuda.mem_get_info(model.device)
-    return int(free // 3 // (token * (length + 1)))
+    return int(free // 3 // (token_bytes * (length + 1)))
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     """Every token that ends a text."""
-    found: set[int] = set()
+    tokens: set[int] = set()
     for source in (tokenizer.eos_token_id, model.generation_config.eos_token_id):
         if isinstance(source, int):
-            found.add(source)
+            tokens.add(source)
         elif source:
-            found.update(source)
+            tokens.update(source)
     for text in ("<|im_end|>", "<|endoftext|>"):
         token = tokenizer.convert_tokens_to_ids(text)
         if isinstance(token, int) and token != tokenizer.unk_token_id:
-            found.add(token)
-    return frozenset(found)
+            tokens.add(token)
+    return frozenset(tokens)

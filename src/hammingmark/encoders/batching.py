@@ -8,6 +8,7 @@ import numpy as np
 
 from hammingmark.errors import InputError
 from hammingmark.protocols import FloatArray
+from hammingmark.text.characters import well_formed
 
 MAX_CHARACTERS = 16_384
 """A longer sentence is cut here: tokenizers slow down long before, and no model reads so far."""
@@ -27,14 +28,7 @@ def prepare(sentences: Sequence[str], *, prefix: str = "") -> list[str]:
     for index, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
             raise InputError(f"Sentence {index} is a {type(sentence).__name__}, not a string.")
-    return [prefix + _encodable(sentence[:MAX_CHARACTERS]) for sentence in sentences]
-
-
-def _encodable(sentence: str) -> str:
-    """Replace each half of a surrogate pair, which UTF-8 has no bytes for, by U+FFFD."""
-    if sentence.isascii():
-        return sentence
-    return sentence.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return [prefix + well_formed(sentence[:MAX_CHARACTERS]) for sentence in sentences]
 
 
 def plan(lengths: Sequence[int], *, max_tokens: int, max_size: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""One HTTP service that may be busy: when to try again, and how to tell what went wrong."""
+"""An HTTP client for model servers: retries, and errors as failures."""
 
 from __future__ import annotations
 
@@ -31,30 +31,32 @@ from hammingmark.http.event_loop import EventLoopThread, LoopClosed
 T = TypeVar("T")
 
 LONGEST_WAIT = 60.0
-"""Seconds: no server can make us sleep longer than this between two tries."""
+"""Seconds: the longest wait between two attempts, whatever the server asks for."""
 
-_LONGEST_REASON = 1 << 16  # bytes of an answer that says what is wrong
-_LONGEST_ANSWER = 256 << 20  # bytes of any other
+_LONGEST_ERROR = 1 << 16  # bytes of a response that reports an error
+_LONGEST_BODY = 256 << 20  # bytes of any other response
 
-_PASSING = frozenset({408, 409, 425, 429})
-_LASTING = frozenset({501, 505})
+_TRANSIENT = frozenset({408, 409, 425, 429})
+_PERMANENT = frozenset({501, 505})
 _ADVICE = {
     401: "Check the API key.",
     403: "Check the API key and what it may use.",
     404: "Check the base URL and the model's name.",
-    413: "Send less at once.",
-    429: "Wait, send less at once, or ask for a higher limit.",
+    413: "Send smaller requests.",
+    429: "Wait, send fewer requests, or ask for a higher limit.",
 }
-_UNREACHED = "Check that it runs and can be reached."
-_jitter = random.SystemRandom()  # the global generator may be somebody's experiment
+_UNREACHED = "Check that the server is running and reachable."
+_jitter = (
+    random.SystemRandom()
+)  # does not disturb the global generator, which an experiment may have seeded
 
 
 class Interrupted(Exception):
-    """An answer that broke off; raised by a reader to have the whole of it again.
+    """An incomplete response; a reader raises it to have the request sent again.
 
     Attributes:
-        reason: in words of this package.
-        error: what the server said, if it did.
+        reason: what was wrong, as the end of a sentence.
+        error: the server's error, if it sent one.
     """
 
     def __init__(self, reason: str, *, error: ErrorObject | None = None) -> None:
@@ -64,11 +66,11 @@ class Interrupted(Exception):
 
 
 class Refused(Exception):
-    """An answer that no further try will better.
+    """An error response that a retry would not change.
 
     Attributes:
-        failure: what it means.
-        error: what the server said.
+        failure: the failure that it stands for.
+        error: the server's error.
     """
 
     def __init__(self, failure: Failure, error: ErrorObject) -> None:
@@ -78,7 +80,7 @@ class Refused(Exception):
 
 
 class _AttemptFailed(Exception):
-    """What was wrong with one try."""
+    """The failure of one attempt."""
 
     def __init__(self, failure: Failure, error: ErrorObject | None = None) -> None:
         super().__init__(failure.message)
@@ -87,19 +89,19 @@ class _AttemptFailed(Exception):
 
 
 class Endpoint:
-    """A base URL to which JSON is sent, with retries on passing failures; any thread may call.
+    """A JSON client for a base URL, with retries after transient failures; thread-safe.
 
-    Passing are 408, 409, 425, 429, most of 5xx, timeouts and lost connections. Requests are tasks
-    of one event loop, which begins with the first and ends with `close`.
+    Transient failures are 408, 409, 425, 429, most of 5xx, timeouts and lost connections. Requests
+    are tasks of one event loop, which starts with the first request and ends with `close`.
 
     Args:
         base_url: such as ``http://127.0.0.1:8080/v1``; paths are added to it.
-        error: what to raise when it cannot be helped.
-        api_key: sent as a bearer token; taken out of every message.
-        timeout: seconds without a sign of life.
-        retries: further tries after the first.
+        error: the type of errors to raise.
+        api_key: sent as a bearer token; removed from every message.
+        timeout: seconds without data from the server.
+        retries: further attempts after the first.
         backoff: seconds before the first retry, at most; doubled each time, unless the server
-            says when.
+            sets the wait.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class Endpoint:
         backoff: float,
     ) -> None:
         if retries < 0:
-            raise InputError(f"retries is {retries}; it cannot be negative.")
+            raise InputError(f"retries is {retries}; it must be at least 0.")
         self._root = ApiRoot(base_url, api_key=api_key)
         self._origin = error.origin
         self._server = f"the {error.origin}'s server"
@@ -128,24 +130,24 @@ class Endpoint:
         return f"Endpoint({self.url()!r})"
 
     def url(self, path: str = "") -> str:
-        """Where a path leads, without anything secret."""
+        """The URL of a path, without secrets."""
         return self._root.address(path)
 
     def quote(self, text: str) -> str:
-        """Words of the server, on one line, short, without the key and without a full stop."""
+        """A message of the server on one line, shortened, without the API key or a full stop."""
         return self._root.quote(text)
 
     def post(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
-        """Post JSON; the whole answer.
+        """Post JSON and return the whole response.
 
         Raises:
-            InferenceError: of the kind asked for, with what went wrong and what to do.
+            InferenceError: of the type given to the constructor.
         """
-        return self._wait_for(self.stream(path, body, _whole))
+        return self._wait_for(self.stream(path, body, _read_whole))
 
     def get(self, path: str) -> httpx.Response:
-        """Ask for a document; raises as `post` does."""
-        return self._wait_for(self.stream(path, None, _whole, method="GET"))
+        """Get a document; raises as `post` does."""
+        return self._wait_for(self.stream(path, None, _read_whole, method="GET"))
 
     async def stream(
         self,
@@ -156,50 +158,50 @@ class Endpoint:
         method: str = "POST",
         is_final: Callable[[ErrorObject], bool] = lambda error: False,
     ) -> T:
-        """Send JSON and read the answer while it comes; a coroutine of `loop`.
+        """Send JSON and read the response as it arrives; a coroutine of `loop`.
 
         The response is closed as soon as ``read`` returns, finished or not.
 
         Args:
             path: added to the base URL.
-            body: what to send, if anything.
-            read: given the open response; called again, with another, if the connection is lost
+            body: the JSON to send, if any.
+            read: called with the open response, and again with a new one if the connection is lost
                 or it raises `Interrupted`.
             method: of HTTP.
-            is_final: told what the server says, says that trying again is no use although the
-                status would allow it.
+            is_final: whether an error of the server makes a retry pointless although the status
+                would allow one.
 
         Raises:
-            Refused: the server does not want this body.
-            InferenceError: of the kind asked for, when the tries are used up.
+            Refused: the server refuses this body.
+            InferenceError: of the type given to the constructor, when all attempts have failed.
         """
         for attempt in range(self._retries + 1):
             try:
                 return await self._try(method, path, body, read)
             except _AttemptFailed as failed:
                 failure, error = failed.failure, failed.error
-            failure = self._located(failure, path, tries=attempt + 1)
-            if error is not None and (not _is_passing(failure) or is_final(error)):
+            failure = self._with_request(failure, path, attempts=attempt + 1)
+            if error is not None and (not _is_transient(failure) or is_final(error)):
                 raise Refused(failure, error)
             if attempt < self._retries:
-                wait = retry_wait(attempt, backoff=self._backoff, asked=failure.retry_after)
+                wait = retry_wait(attempt, backoff=self._backoff, retry_after=failure.retry_after)
                 await asyncio.sleep(wait)
-        # The cause is left out: it holds the request, and the request holds the key.
+        # The cause is not chained: it holds the request, and the request holds the API key.
         raise failure.error()
 
     def loop(self) -> EventLoopThread:
-        """Where requests run, begun anew if it has ended or belongs to another process."""
+        """The loop that runs requests; a new one if it was closed or belongs to another process."""
         with self._own_lock():
             if self._loop is None:
                 self._client = self._root.open_client(timeout=self._timeout)
                 self._loop = EventLoopThread(self._client)
-                # For those who forget to close; an exit needs no tidying.
+                # In case `close` is never called; not needed when the interpreter exits.
                 self._finalizer = weakref.finalize(self, self._loop.stop)
                 self._finalizer.atexit = False
             return self._loop
 
     def close(self) -> None:
-        """Give up on all requests and let go of the connections; a later call opens new ones."""
+        """Cancel all requests and close the connections; a later call opens new ones."""
         with self._own_lock():
             if self._loop is not None:
                 self._finalizer.detach()
@@ -208,7 +210,7 @@ class Endpoint:
 
     def _own_lock(self) -> threading.Lock:
         if self._owner != os.getpid():
-            # The connections of a process that forked are still its own, and so is its lock.
+            # The connections and the lock belong to the process from which this one was forked.
             self._owner, self._lock, self._loop = os.getpid(), threading.Lock(), None
         return self._lock
 
@@ -229,34 +231,34 @@ class Endpoint:
         body: Mapping[str, Any] | None,
         read: Callable[[httpx.Response], Awaitable[T]],
     ) -> T:
-        """One request; whatever is wrong with it is raised as `_AttemptFailed`."""
+        """Send one request; raise every failure as `_AttemptFailed`."""
         try:
             async with self._client.stream(method, self._root.url(path), json=body) as response:
                 if response.is_success:
                     return await read(response)
-                content = await first_bytes(response, _LONGEST_REASON)
-        except Interrupted as broken:
-            error = broken.error
+                content = await first_bytes(response, _LONGEST_ERROR)
+        except Interrupted as interrupted:
+            error = interrupted.error
             if error is not None and error.status is not None:
-                raise self._answered(error.status, error) from None
-            summary = f"The answer of {self._server} broke off: {broken.reason}."
+                raise self._status_failure(error.status, error) from None
+            summary = f"The response of {self._server} could not be read: {interrupted.reason}."
             detail = self.quote(error.message) if error else ""
             raise _AttemptFailed(self._failure("unavailable", summary, detail=detail)) from None
         except LOST as lost:
             kind = lost_kind(lost)
-            ended = "timed out" if kind == "timeout" else "failed"
-            summary = f"The connection to {self._server} {ended} ({type(lost).__name__})."
+            verb = "timed out" if kind == "timeout" else "failed"
+            summary = f"The connection to {self._server} {verb} ({type(lost).__name__})."
             raise _AttemptFailed(self._failure(kind, summary, advice=_UNREACHED)) from None
         error = ErrorObject.read(content)
         error = replace(error, message=error.message.strip() or response.reason_phrase)
-        raise self._answered(response.status_code, error, wait=retry_after(response))
+        raise self._status_failure(response.status_code, error, wait=retry_after(response))
 
-    def _answered(
+    def _status_failure(
         self, status: int, error: ErrorObject, *, wait: float | None = None
     ) -> _AttemptFailed:
         failure = self._failure(
             status_kind(status),
-            f"{self._server} answered {status}.",
+            f"{self._server} returned the status {status}.",
             status=status,
             retry_after=wait,
             detail=self.quote(error.message),
@@ -264,39 +266,41 @@ class Endpoint:
         )
         return _AttemptFailed(failure, error)
 
-    def _failure(self, kind: FailureKind, summary: str, **more: Any) -> Failure:
-        return Failure(kind, summary[:1].upper() + summary[1:], self._origin, **more)
+    def _failure(self, kind: FailureKind, summary: str, **attributes: Any) -> Failure:
+        return Failure(kind, summary[:1].upper() + summary[1:], self._origin, **attributes)
 
-    def _located(self, failure: Failure, path: str, *, tries: int) -> Failure:
-        """A failure that also says where it happened, and after how many tries."""
-        times = "once," if tries == 1 else f"{tries} times"
-        asked = f"It was asked {times} at {self.url(path)}."
-        wait = f"It asks to wait {failure.retry_after:g} s." if failure.retry_after else ""
-        return replace(failure, advice=" ".join(filter(None, (failure.advice, asked, wait))))
+    def _with_request(self, failure: Failure, path: str, *, attempts: int) -> Failure:
+        """The failure with the URL, the number of attempts and the server's wait in its advice."""
+        times = "once" if attempts == 1 else f"{attempts} times"
+        request = f"The request was sent {times} to {self.url(path)}."
+        wait = ""
+        if failure.retry_after:
+            wait = f"The server asks for a wait of {failure.retry_after:g} s."
+        return replace(failure, advice=" ".join(filter(None, (failure.advice, request, wait))))
 
 
-def retry_wait(attempt: int, *, backoff: float, asked: float | None) -> float:
-    """Seconds before another try, random so that those who failed together do not come together.
+def retry_wait(attempt: int, *, backoff: float, retry_after: float | None) -> float:
+    """Seconds before the next attempt, with jitter to spread clients that failed together.
 
     Args:
-        attempt: how many tries had failed before this one.
+        attempt: how many attempts had failed before this one.
         backoff: seconds before the first retry, at most.
-        asked: the least that the server asked for, if it did.
+        retry_after: the least wait that the server asks for, if any.
     """
-    if asked is None:
+    if retry_after is None:
         return min(backoff * 2.0**attempt, LONGEST_WAIT) * _jitter.uniform(0.5, 1.0)
-    return min(asked * _jitter.uniform(1.0, 1.25), LONGEST_WAIT)
+    return min(retry_after * _jitter.uniform(1.0, 1.25), LONGEST_WAIT)
 
 
-async def _whole(response: httpx.Response) -> httpx.Response:
+async def _read_whole(response: httpx.Response) -> httpx.Response:
     try:
-        content = await read_body(response, most=_LONGEST_ANSWER)
+        content = await read_body(response, most=_LONGEST_BODY)
     except BodyTooLarge:
-        raise Interrupted("it is too large") from None
+        raise Interrupted("its body is too large") from None
     return httpx.Response(response.status_code, content=content)
 
 
-def _is_passing(failure: Failure) -> bool:
-    """Whether another try may better it."""
+def _is_transient(failure: Failure) -> bool:
+    """Whether another attempt may succeed."""
     status = failure.status
-    return status is None or status in _PASSING or (status >= 500 and status not in _LASTING)
+    return status is None or status in _TRANSIENT or (status >= 500 and status not in _PERMANENT)

@@ -17,11 +17,11 @@ _LONGEST_JOIN = 10.0  # seconds; tasks that are cancelled end sooner
 
 
 class LoopClosed(Exception):
-    """The loop has ended, or runs in the process from which this one was forked."""
+    """The loop has ended, or belongs to the process from which this one was forked."""
 
 
 class _Lookups(ThreadPoolExecutor):
-    """Looks up host names, each in a daemon thread; for those of a pool, an exit would wait."""
+    """Resolves host names in daemon threads; the interpreter would wait for those of a pool."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
@@ -38,10 +38,10 @@ class _Lookups(ThreadPoolExecutor):
 
 
 class EventLoopThread:
-    """Runs coroutines for any thread, in a daemon thread that holds up no exit.
+    """Runs coroutines for any thread, in a daemon thread that does not delay exit.
 
     Args:
-        client: entered when the loop begins, and left when it ends and all tasks are cancelled.
+        client: entered when the loop starts, and exited when it ends, after all tasks.
     """
 
     def __init__(self, client: AbstractAsyncContextManager[Any]) -> None:
@@ -56,10 +56,10 @@ class EventLoopThread:
         self._thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin a task; to cancel the future is to cancel the task.
+        """Start a task; cancelling the future cancels the task.
 
         Raises:
-            LoopClosed: there is no loop any more.
+            LoopClosed: the loop has ended.
         """
         if self._is_ours():
             with self._lock:
@@ -69,10 +69,10 @@ class EventLoopThread:
         raise LoopClosed
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for a task; an interrupt cancels it.
+        """Run a task and wait for it; an interrupt cancels it.
 
         Raises:
-            LoopClosed: there is no loop any more.
+            LoopClosed: the loop has ended.
             CancelledError: the loop was closed meanwhile.
         """
         future = self.start(work)
@@ -82,7 +82,7 @@ class EventLoopThread:
             future.cancel()
 
     def stop(self) -> None:
-        """Have all tasks cancelled, and do not wait for it."""
+        """Cancel all tasks without waiting for them."""
         if self._is_ours():
             with self._lock:
                 if not self._stopped:
@@ -95,7 +95,7 @@ class EventLoopThread:
         self._thread.join(_LONGEST_JOIN)
 
     def _is_ours(self) -> bool:
-        # A forked process has no such thread, and a lock that may be held for ever.
+        # A forked process lacks the thread, and its copy of the lock may stay locked for ever.
         return self._owner == os.getpid()
 
     def _run(self) -> None:

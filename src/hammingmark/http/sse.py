@@ -1,8 +1,8 @@
 """Server-sent events: reading a stream of them, and writing one.
 
-Lines end at line feeds alone, before which a carriage return may stand: httpx's own line reader
-would also cut at U+2028 and its kin, which JSON may contain. httpx-sse drops a last ``[DONE]`` that
-no blank line follows, refuses other content types, and believes a charset that is not UTF-8.
+Lines end only at a line feed, optionally preceded by a carriage return: httpx's own line reader
+also splits at U+2028 and similar characters, which JSON may contain. httpx-sse drops a final
+``[DONE]`` without a blank line, refuses other content types, and accepts charsets other than UTF-8.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 DONE = b"[DONE]"
-"""The data of the event with which OpenAI's streams end."""
+"""The data of the last event of OpenAI's streams."""
 
 LONGEST_EVENT = 16 << 20
 """Bytes."""
 
 _END = re.compile(rb"\r?\n\r?\n")
-_LONGEST_END = 3  # bytes of the end of an event that may have come before the rest of it
+_LONGEST_END = 3  # bytes of an event's end that may arrive before its last byte
 
 
 class EventTooLong(Exception):
-    """An event has no end within the bytes that it may have."""
+    """An event is longer than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Event:
     """One event of a stream.
 
     Attributes:
-        raw: its bytes as they came, with the blank line that ends it.
-        complete: whether that line came; False for the last event of some streams.
+        raw: its bytes as received, with the blank line that ends it.
+        complete: whether that line was received; False for the last event of some streams.
     """
 
     raw: bytes
@@ -41,17 +41,17 @@ class Event:
 
     @property
     def data(self) -> bytes | None:
-        """Its data; None for a comment, or an event that has other fields alone."""
+        """Its data; None for a comment or an event with other fields only."""
         lines = [line[5:].removeprefix(b" ") for line in self._lines() if line.startswith(b"data:")]
         return b"\n".join(lines) if lines else None
 
     @property
     def is_done(self) -> bool:
-        """Whether it ends a stream as OpenAI's streams end."""
+        """Whether it is the last event of one of OpenAI's streams."""
         return (self.data or b"").strip() == DONE
 
     def with_data(self, data: bytes) -> Event:
-        """The same event with other data, which is one line."""
+        """The event with other data, which must be one line."""
         lines = self._lines()
         place = next(i for i, line in enumerate(lines) if line.startswith(b"data:"))
         others = [line for line in lines if not line.startswith(b"data:")]
@@ -66,30 +66,30 @@ class Event:
 async def read_events(
     chunks: AsyncIterator[bytes], *, longest: int = LONGEST_EVENT
 ) -> AsyncIterator[Event]:
-    """The events of a stream as they come.
+    """The events of a stream as they arrive.
 
     Args:
-        chunks: the stream, cut anywhere.
-        longest: bytes of an event.
+        chunks: the stream, split at any byte.
+        longest: the largest number of bytes of an event.
 
     Raises:
-        EventTooLong: one has no end within these bytes.
+        EventTooLong: an event has more.
     """
-    rest = bytearray()
+    buffer = bytearray()
     async for chunk in chunks:
-        seen = max(0, len(rest) - _LONGEST_END)  # nothing before it can be an end
-        rest += chunk
+        seen = max(0, len(buffer) - _LONGEST_END)  # no event ends before
+        buffer += chunk
         begin = 0
-        for end in _END.finditer(rest, seen):
-            yield Event(bytes(rest[begin : end.end()]))
+        for end in _END.finditer(buffer, seen):
+            yield Event(bytes(buffer[begin : end.end()]))
             begin = end.end()
-        del rest[:begin]
-        if len(rest) > longest:
+        del buffer[:begin]
+        if len(buffer) > longest:
             raise EventTooLong
-    if rest.strip():
-        yield Event(bytes(rest), complete=False)
+    if buffer.strip():
+        yield Event(bytes(buffer), complete=False)
 
 
 def format_event(data: Mapping[str, Any]) -> bytes:
-    """One event with JSON as its data."""
+    """An event with JSON as its data."""
     return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"

@@ -43,6 +43,13 @@ def even_line_ends(text: str) -> str:
     return _LINE_ENDS.sub("\n", text).replace("\u2029", "\n\n")
 
 
+def well_formed(text: str) -> str:
+    """Join surrogate pairs, and replace half a pair, which UTF-8 cannot hold, by U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def clean(text: str) -> str:
     r"""Respell the characters of a text whose line ends are even, line by line.
 

@@ -35,10 +35,10 @@ def tokenizer() -> Any:
 
 
 def test_a_word_keeps_its_space_behind_another(tokenizer: Any) -> None:
-    assert added_text(tokenizer, [3], told=0) == "slept", "otherwise this test tries nothing"
-    assert added_text(tokenizer, [3], told=0, behind=[1, 2]) == " slept"
-    assert added_text(tokenizer, [3, 4], told=1, behind=[1, 2]) == "."
-    assert added_text(tokenizer, [2, 3, 2, 3, 2, 3], told=5, behind=[1]) == " slept"
+    assert added_text(tokenizer, [3], decoded=0) == "slept", "otherwise this test tries nothing"
+    assert added_text(tokenizer, [3], decoded=0, context=[1, 2]) == " slept"
+    assert added_text(tokenizer, [3, 4], decoded=1, context=[1, 2]) == "."
+    assert added_text(tokenizer, [2, 3, 2, 3, 2, 3], decoded=5, context=[1]) == " slept"
 
 
 def test_the_pieces_of_stages_are_those_of_one_draw(tokenizer: Any) -> None:
@@ -47,7 +47,8 @@ def test_the_pieces_of_stages_are_those_of_one_draw(tokenizer: Any) -> None:
     text = ""
     for place in range(len(tokens)):
         text += (
-            added_text(tokenizer, tokens[place : place + 1], told=0, behind=tokens[:place]) or ""
+            added_text(tokenizer, tokens[place : place + 1], decoded=0, context=tokens[:place])
+            or ""
         )
     assert text == whole
 

@@ -102,20 +102,21 @@ def test_a_request_may_be_cancelled_at_any_moment(step: object) -> None:
 def test_retries_are_spread() -> None:
     """Of 64 draws, the chance that none is in a given quarter of the range is 1e-8."""
     for attempt, most in ((0, 0.5), (3, 4.0), (20, LONGEST_WAIT)):
-        waits = [retry_wait(attempt, backoff=0.5, asked=None) for _ in range(64)]
+        waits = [retry_wait(attempt, backoff=0.5, retry_after=None) for _ in range(64)]
         assert most / 2 <= min(waits) < 0.625 * most
         assert 0.875 * most < max(waits) <= most
-    waits = [retry_wait(9, backoff=0.5, asked=20.0) for _ in range(64)]
+    waits = [retry_wait(9, backoff=0.5, retry_after=20.0) for _ in range(64)]
     assert 20.0 <= min(waits) < 21.25
     assert 23.75 < max(waits) <= 25.0
-    assert retry_wait(0, backoff=0.5, asked=3600.0) == LONGEST_WAIT
+    assert retry_wait(0, backoff=0.5, retry_after=3600.0) == LONGEST_WAIT
 
 
 def test_each_retry_draws_its_own_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[tuple[int, float | None, float]] = []
 
-    def recorded(attempt: int, *, backoff: float, asked: float | None) -> float:
-        waits.append((attempt, asked, retry_wait(attempt, backoff=backoff, asked=asked)))
+    def recorded(attempt: int, *, backoff: float, retry_after: float | None) -> float:
+        wait = retry_wait(attempt, backoff=backoff, retry_after=retry_after)
+        waits.append((attempt, retry_after, wait))
         return 0.0
 
     monkeypatch.setattr(endpoint_module, "retry_wait", recorded)
@@ -127,7 +128,10 @@ def test_each_retry_draws_its_own_wait(monkeypatch: pytest.MonkeyPatch) -> None:
             server.script = [status(503), status(429, Retry_After="7")]
             made.post("/x", {"max_tokens": 9})
         made.close()
-    assert [(attempt, asked) for attempt, asked, _ in waits] == [(0, None), (1, 7.0)] * 32
+    assert [(attempt, retry_after) for attempt, retry_after, _ in waits] == [
+        (0, None),
+        (1, 7.0),
+    ] * 32
     assert len({wait for _, _, wait in waits}) == 64
 
 
