@@ -34,7 +34,7 @@ from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import DEFAULT_METHOD
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking
-from hammingmark.encoders.cached import CachedEncoder
+from hammingmark.encoders.wrappers import CachedEncoder
 from hammingmark.evaluation import stages
 from hammingmark.evaluation.datasets.corpora import load_corpus
 from hammingmark.evaluation.keys import ExperimentKeys

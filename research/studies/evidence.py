@@ -28,7 +28,7 @@ from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.detection.reader import embed_texts
-from hammingmark.encoders.cached import CachedEncoder
+from hammingmark.encoders.wrappers import CachedEncoder
 from hammingmark.evaluation import stages
 from hammingmark.evaluation.keys import ExperimentKeys
 from hammingmark.evaluation.progress import shown

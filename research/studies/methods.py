@@ -22,7 +22,7 @@ from typing import Any
 
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
-from hammingmark.encoders.cached import CachedEncoder
+from hammingmark.encoders.wrappers import CachedEncoder
 from hammingmark.evaluation.keys import UNMARKED, ExperimentKeys
 from hammingmark.evaluation.rows import Row
 from hammingmark.evaluation.scores import cost_figures

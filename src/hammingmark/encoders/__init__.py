@@ -1,4 +1,5 @@
-"""Sentences to embeddings of length one: an encoder per runtime, pooling and batches.
+"""Encoders, which embed sentences as vectors of length one, and wrappers of encoders.
 
-Which name means which encoder is decided in ``assembly``; weights come from ``models``.
+There is one encoder per runtime. ``assembly`` finds an encoder by its name, and ``models`` provides
+the weights.
 """

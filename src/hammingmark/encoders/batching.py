@@ -1,4 +1,4 @@
-"""Sentences as a model takes them: checked, in batches of like length, and back in their order."""
+"""Sentences checked and put into batches of similar length, and vectors back in their order."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hammingmark.protocols import FloatArray
 from hammingmark.text.characters import well_formed
 
 MAX_CHARACTERS = 16_384
-"""A longer sentence is cut here: tokenizers slow down long before, and no model reads so far."""
+"""A longer sentence is truncated here: tokenizers are slow on it, and no model reads so much."""
 
 Progress = Callable[[int], None]
-"""Told after each batch how many more sentences are done."""
+"""Called after each batch with the number of its sentences."""
 
 
 def prepare(sentences: Sequence[str], *, prefix: str = "") -> list[str]:
-    """Check n sentences, cut the overlong ones and put the model's prefix before each.
+    """Check n sentences, truncate those that are too long, and add the model's prefix to each.
 
     Raises:
-        InputError: for a bare string, or an item that is none.
+        InputError: for a single string, or an item that is not a string.
     """
     if isinstance(sentences, str):
         raise InputError("encode takes a list of sentences, not one string. Write [sentence].")
@@ -32,15 +32,15 @@ def prepare(sentences: Sequence[str], *, prefix: str = "") -> list[str]:
 
 
 def plan(lengths: Sequence[int], *, max_tokens: int, max_size: int) -> list[list[int]]:
-    """Group n sentences so that padding wastes little.
+    """Group n sentences so that little is wasted on padding.
 
-    Longest first, so that a lack of memory shows at once. A batch of s sentences padded to its
-    longest of t tokens obeys s t <= ``max_tokens`` and s <= ``max_size``; a sentence that is too
-    long for that goes alone.
+    The longest come first, so that a lack of memory appears at once. A batch of s sentences padded
+    to t tokens has s t <= ``max_tokens`` and s <= ``max_size``; a sentence that is too long for
+    that has a batch of its own.
 
     Args:
         lengths: tokens in each sentence.
-        max_tokens: tokens in a batch, padding included.
+        max_tokens: tokens in a batch, including padding.
         max_size: sentences in a batch.
 
     Returns:
@@ -65,13 +65,13 @@ def run_batches(
     dimension: int,
     progress: Progress | None = None,
 ) -> FloatArray:
-    """Run each batch and put the rows back in order.
+    """Embed each batch and put the rows back in order.
 
     Args:
         batches: indices 0 to n - 1, each once.
-        run: indices of s sentences to their vectors (s, d).
+        run: returns the vectors (s, d) of the s sentences with these indices.
         dimension: d.
-        progress: told the size of each finished batch.
+        progress: called with the size of each finished batch.
 
     Returns:
         (n, d), row i for sentence i.

@@ -1,4 +1,4 @@
-"""The files of an encoder: its tokenizer, and the hash by which two encoders are told apart."""
+"""The files of an encoder: its tokenizer, and hashes that identify the encoder."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from hammingmark.errors import EncoderError
 
 
 def load_tokenizer(folder: Path, *, max_tokens: int) -> Tokenizer:
-    """Read ``tokenizer.json``, ignoring the padding and truncation it may ask for.
+    """Read ``tokenizer.json``, ignoring its settings for padding and truncation.
 
     Args:
-        folder: where the file lies.
-        max_tokens: a longer sentence is cut here.
+        folder: contains the file.
+        max_tokens: longer sentences are truncated.
 
     Raises:
-        EncoderError: if the file is absent or no tokenizer.
+        EncoderError: if the file is missing or not a tokenizer.
     """
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise EncoderError(
-            f"No tokenizer.json in {folder}. Point at the folder that holds it, or fetch the "
-            "model again."
+            f"There is no tokenizer.json in {folder}. Give the folder that contains it, or "
+            "download the model again."
         )
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises a bare Exception
         raise EncoderError(
-            f"The file {path} is no tokenizer: {error}. Fetch the model again."
+            f"{path} is not a tokenizer: {error}. Download the model again."
         ) from error
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_tokens)
@@ -55,22 +55,22 @@ def file_hash(path: Path) -> str:
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
+            while block := file.read(1 << 20):
+                digest.update(block)
     except OSError as error:
         raise EncoderError(
             f"Cannot read the model file {path}: {error.strerror}. "
-            "Fetch the model again, or point at a folder that holds it."
+            "Download the model again, or give a folder that contains it."
         ) from error
     return digest.hexdigest()
 
 
 def known_or_hashed(path: Path, hashes: Mapping[str, str]) -> str:
-    """The hash the model store has already proved for a file, or else the file's own.
+    """The hash that the model store has verified for a file, or else the hash of its content.
 
     Args:
         path: the file.
         hashes: file name to SHA-256 in hex.
     """
-    known = hashes.get(path.name)
-    return known.lower() if known else file_hash(path)
+    sha256 = hashes.get(path.name)
+    return sha256.lower() if sha256 else file_hash(path)

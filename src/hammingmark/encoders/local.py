@@ -1,4 +1,4 @@
-"""What encoders share whose files lie in a folder."""
+"""The base class of encoders whose files are in a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hammingmark.protocols import FloatArray
 
 
 class HasDimension(Protocol):
-    """What was loaded from the files."""
+    """Loaded files that know the dimension."""
 
     @property
     def dimension(self) -> int:
@@ -26,14 +26,14 @@ Files = TypeVar("Files", bound=HasDimension)
 
 
 class LocalEncoder(ABC, Generic[Files]):
-    """An encoder of a folder, whose files are opened at the first use.
+    """An encoder in a folder, whose files are opened on first use.
 
     Args:
-        folder: holds the weights and ``tokenizer.json``, and perhaps common directions
-            (``common.safetensors``) to take off.
-        name: what a user types to get this encoder.
-        prefix: put before each sentence, where the model was trained with one.
-        max_tokens: a longer sentence is truncated here, special tokens included.
+        folder: contains the weights and ``tokenizer.json``, and optionally common directions
+            (``common.safetensors``) to remove.
+        name: the name by which a user chooses this encoder.
+        prefix: put before each sentence, if the model was trained with one.
+        max_tokens: longer sentences are truncated; special tokens count.
         hashes: SHA-256 by file name, for files already verified.
     """
 
@@ -61,12 +61,12 @@ class LocalEncoder(ABC, Generic[Files]):
 
     @property
     def name(self) -> str:
-        """What a user types to get this encoder."""
+        """The name by which a user chooses this encoder."""
         return self._name
 
     @property
     def dimension(self) -> int:
-        """d, the length of an embedding; loads the model where that must be asked."""
+        """d, the length of an embedding; loads the model if necessary."""
         return self._load().dimension
 
     @abstractmethod
@@ -74,7 +74,7 @@ class LocalEncoder(ABC, Generic[Files]):
         """Open the files."""
 
     def _finish(self, vectors: FloatArray) -> FloatArray:
-        """Rows of length one without what is common to all: (n, d)."""
+        """Rows of length one with the common directions removed: (n, d)."""
         rows = unit_rows(vectors)
         common = self._common()
         return rows if common is None else common.remove(rows)
@@ -82,11 +82,11 @@ class LocalEncoder(ABC, Generic[Files]):
     def _hash(self, path: Path) -> str:
         return known_or_hashed(path, self._hashes)
 
-    def _fingerprint(self, **own: object) -> str:
-        """SHA-256 of what this encoder decides itself, and of what all of them share."""
+    def _fingerprint(self, **parts: object) -> str:
+        """SHA-256 of the parts of this kind of encoder and of those that all kinds share."""
         common = self._folder / FILE
         if common.is_file():
-            own["common"] = self._hash(common)
+            parts["common"] = self._hash(common)
         return fingerprint(
             {
                 "tokenizer": self._hash(self._folder / "tokenizer.json"),
@@ -94,6 +94,6 @@ class LocalEncoder(ABC, Generic[Files]):
                 "prefix": self._prefix,
                 "max_tokens": self._max_tokens,
                 "max_characters": MAX_CHARACTERS,
-                **own,
+                **parts,
             }
         )

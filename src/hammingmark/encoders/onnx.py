@@ -23,7 +23,7 @@ from hammingmark.errors import EncoderError, InputError
 from hammingmark.protocols import FloatArray
 
 GRAPHS = ("model.onnx", "model_optimized.onnx")
-"""The file names a graph may have, in the folder itself or in ``onnx`` below it."""
+"""The possible file names of a graph, in the folder itself or in its subfolder ``onnx``."""
 
 CHUNK = 4096
 """Sentences tokenized at once."""
@@ -42,18 +42,18 @@ class _Loaded:
 
 
 class OnnxEncoder(LocalEncoder[_Loaded]):
-    """Embed sentences with an ONNX graph that gives one vector per token.
+    """Embed sentences with an ONNX graph that returns one vector per token.
 
-    Building one is cheap: files are opened at the first use.
+    The constructor is cheap: files are opened on first use.
 
     Args:
-        folder: holds the graph (see ``GRAPHS``) with its external data, if any, and
+        folder: contains the graph (see ``GRAPHS``) with its external data, if any, and
             ``tokenizer.json``.
-        name: what a user types to get this encoder.
-        pooling: how token vectors become one: ``"mean"`` or ``"cls"``.
-        prefix: put before each sentence, where the model was trained with one.
-        max_tokens: a longer sentence is truncated here, special tokens included.
-        dimension: d, where it is known without opening the graph.
+        name: the name by which a user chooses this encoder.
+        pooling: how token vectors become one vector: ``"mean"`` or ``"cls"``.
+        prefix: put before each sentence, if the model was trained with one.
+        max_tokens: longer sentences are truncated; special tokens count.
+        dimension: d, if it is known without opening the graph.
         threads: for one batch; 0 leaves the choice to the runtime.
         hashes: SHA-256 by file name, for files already verified.
     """
@@ -71,9 +71,9 @@ class OnnxEncoder(LocalEncoder[_Loaded]):
         hashes: Mapping[str, str] | None = None,
     ) -> None:
         if pooling not in ("mean", "cls"):
-            raise InputError(f"No pooling called {pooling!r}. Choose 'mean' or 'cls'.")
+            raise InputError(f"There is no pooling called {pooling!r}. Choose 'mean' or 'cls'.")
         if max_tokens < 3:
-            raise InputError(f"max_tokens is {max_tokens}; a sentence needs at least 3.")
+            raise InputError(f"max_tokens is {max_tokens}; it must be at least 3.")
         super().__init__(folder, name=name, prefix=prefix, max_tokens=max_tokens, hashes=hashes)
         self._pooling = pooling
         self._dimension = dimension
@@ -81,12 +81,12 @@ class OnnxEncoder(LocalEncoder[_Loaded]):
 
     @property
     def dimension(self) -> int:
-        """d, the length of an embedding; loads the model where that must be asked."""
+        """d, the length of an embedding; loads the model if necessary."""
         return self._dimension or super().dimension
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of everything that decides an embedding."""
+        """SHA-256, in hex, of everything that affects embeddings."""
         graph = self._graph()
         return self._fingerprint(
             runtime="onnx",
@@ -136,15 +136,15 @@ class OnnxEncoder(LocalEncoder[_Loaded]):
     def _open(self) -> _Loaded:
         graph = self._graph()
         tokenizer = load_tokenizer(self._folder, max_tokens=self._max_tokens)
-        # Imported only on use: it is slow. It also writes an identifier of this machine into the
-        # user's cache and looks for its vendor's host, unless it is told not to beforehand.
+        # Imported only here, because it is slow. Unless this variable is set before, it also writes
+        # an identifier of this machine into the user's cache and contacts its vendor.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         with _uninterrupted():
             import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
-        # Threads that spin while they wait take the time of whatever else wants the cores.
+        # Threads that spin while they wait take processor time from other work.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:
@@ -154,23 +154,23 @@ class OnnxEncoder(LocalEncoder[_Loaded]):
         except Exception as error:
             raise EncoderError(
                 f"Cannot load the model {graph}: {_first_line(error)}. The file is damaged or "
-                "its external data is missing; fetch the model again."
+                "its external data is missing; download the model again."
             ) from error
-        inputs = frozenset(given.name for given in session.get_inputs())
+        inputs = frozenset(node.name for node in session.get_inputs())
         unknown = inputs - {"input_ids", "attention_mask", "token_type_ids"}
         tokens = [output for output in session.get_outputs() if len(output.shape) == 3]
         if unknown or not tokens or not isinstance(tokens[0].shape[2], int):
             raise EncoderError(
-                f"The model {graph} is no sentence encoder that this package can run: it wants "
-                f"{', '.join(sorted(inputs))} and gives "
-                f"{', '.join(output.name for output in session.get_outputs())}. It should take "
-                "token ids and give one vector per token."
+                f"The model {graph} is not a supported sentence encoder: its inputs are "
+                f"{', '.join(sorted(inputs))} and its outputs "
+                f"{', '.join(output.name for output in session.get_outputs())}. It must take "
+                "token ids and return one vector per token."
             )
         dimension = tokens[0].shape[2]
         if self._dimension not in (None, dimension):
             raise EncoderError(
-                f"The model {graph} gives vectors of {dimension} numbers where {self._dimension} "
-                "were expected; fetch the model again."
+                f"The model {graph} returns vectors of {dimension} numbers instead of "
+                f"{self._dimension}. Download the model again."
             )
         return _Loaded(session, tokenizer, inputs, tokens[0].name, dimension)
 
@@ -180,29 +180,29 @@ class OnnxEncoder(LocalEncoder[_Loaded]):
             if path.is_file():
                 return path
         raise EncoderError(
-            f"No {' or '.join(GRAPHS)} in {self._folder}. Point at the folder that holds it, or "
-            "fetch the model again."
+            f"There is no {' or '.join(GRAPHS)} in {self._folder}. Give the folder that contains "
+            "it, or download the model again."
         )
 
 
 def _external(graph: Path) -> list[Path]:
-    """The weights kept beside the graph, by the two names exporters give them."""
-    return [each for mark in "_." for each in graph.parent.glob(f"{graph.name}{mark}data*")]
+    """The weights in files beside the graph, under either of the two names that exporters use."""
+    return [path for mark in "_." for path in graph.parent.glob(f"{graph.name}{mark}data*")]
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Put Ctrl-C off: in the middle of its import a library takes it for a failure of its own."""
+    """Defer Ctrl-C during an import that would report it as a failure of its own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    interrupts: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
+        signal.signal(signal.SIGINT, handler)
+        if interrupts:
             signal.raise_signal(signal.SIGINT)
 
 

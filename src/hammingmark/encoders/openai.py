@@ -20,21 +20,21 @@ _PATH = "/embeddings"
 
 
 class OpenAIEncoder:
-    """Embed sentences with a model that somebody else runs.
+    """Embed sentences with a model behind an OpenAI-compatible endpoint.
 
-    The weights of a remote model cannot be hashed, so the fingerprint rests on its name and
-    dimension: if the provider changes the model under the same name, marks made before are lost
-    and nothing here will notice.
+    The weights of a remote model cannot be hashed, so its fingerprint is that of its name and
+    dimension. If the provider changes the model under the same name, earlier watermarks become
+    undetectable, and nothing reports it.
 
     Args:
         base_url: such as ``http://127.0.0.1:8080/v1``; ``/embeddings`` is added.
-        model: the name the endpoint knows.
+        model: its name at the endpoint.
         api_key: sent as a bearer token; never shown.
-        dimension: d. If given, it is asked of the endpoint and checked; otherwise it is taken
-            from the first answer.
-        timeout: seconds for one request.
-        retries: further tries after a request that failed for a passing reason.
-        batch: sentences in a request.
+        dimension: d. If given, it is requested from the endpoint and checked; otherwise it is
+            taken from the first response.
+        timeout: seconds without data from the server.
+        retries: further attempts after a request that failed for a transient reason.
+        batch: sentences per request.
         backoff: seconds before the first retry, at most; doubled each time.
     """
 
@@ -63,7 +63,7 @@ class OpenAIEncoder:
             backoff=backoff,
         )
         self._model = model
-        self._asked = dimension
+        self._requested_dimension = dimension
         self._batch = batch
 
     def __repr__(self) -> str:
@@ -71,13 +71,13 @@ class OpenAIEncoder:
 
     @property
     def name(self) -> str:
-        """What a user types to get this encoder."""
+        """The name by which a user chooses this encoder."""
         return f"openai:{self._model}@{self._endpoint.url()}"
 
     @cached_property
     def dimension(self) -> int:
-        """d, the length of an embedding; asks the endpoint unless it was given."""
-        return self._asked or int(self._request(["dimension"]).shape[1])
+        """d, the length of an embedding; asks the endpoint unless it was passed."""
+        return self._requested_dimension or int(self._request(["dimension"]).shape[1])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -107,39 +107,39 @@ class OpenAIEncoder:
         )
 
     def close(self) -> None:
-        """Let go of the connections; a later call opens new ones."""
+        """Close the connections; a later call opens new ones."""
         self._endpoint.close()
 
     def _checked(self, texts: list[str]) -> FloatArray:
         vectors = self._request(texts)
         if vectors.shape[1] != self.dimension:
             raise EncoderError(
-                f"The encoder's server gave embeddings of {vectors.shape[1]} numbers, not "
+                f"The encoder's server returned embeddings of {vectors.shape[1]} numbers, not "
                 f"{self.dimension}.",
-                advice=f"Set the dimension to what the model {self._model!r} gives. It was asked "
-                f"at {self._endpoint.url(_PATH)}.",
+                advice=f"Set the dimension to that of the model {self._model!r}. The request was "
+                f"sent to {self._endpoint.url(_PATH)}.",
             )
         return vectors
 
     def _request(self, texts: list[str]) -> FloatArray:
-        """One request: s texts to (s, d), not yet scaled."""
+        """Embed s texts in one request: (s, d), not yet scaled."""
         body: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
-        if self._asked is not None:
-            body["dimensions"] = self._asked
+        if self._requested_dimension is not None:
+            body["dimensions"] = self._requested_dimension
         response = self._endpoint.post(_PATH, body)
         try:
             return _read(response, len(texts))
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise EncoderError(
-                f"The encoder's server did not answer with {len(texts)} embeddings.",
+                f"The encoder's server did not return {len(texts)} embeddings.",
                 advice="Check that it is an OpenAI-compatible endpoint and that "
-                f"{self._model!r} is an embedding model. It was asked at "
+                f"{self._model!r} is an embedding model. The request was sent to "
                 f"{self._endpoint.url(_PATH)}.",
             ) from error
 
 
 def _read(response: httpx.Response, count: int) -> FloatArray:
-    """The embeddings of an answer, ordered by their ``index``."""
+    """The embeddings in a response, ordered by their ``index``."""
     items = response.json()["data"]
     rows: list[Any] = [None] * count
     if len(items) != count:
@@ -147,7 +147,7 @@ def _read(response: httpx.Response, count: int) -> FloatArray:
     for place, item in enumerate(items):
         index = int(item.get("index", place))
         if index < 0 or rows[index] is not None:
-            raise ValueError(f"index {index} is doubled or negative")
+            raise ValueError(f"index {index} is repeated or negative")
         rows[index] = item["embedding"]
     vectors = np.array(rows, dtype=np.float32)
     if vectors.ndim != 2 or vectors.shape[1] == 0:

@@ -1,4 +1,4 @@
-"""Encoders of the sentence-transformers library, for those who have torch."""
+"""Encoders of the sentence-transformers library, which needs torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hammingmark.protocols import FloatArray
 from hammingmark.registry import require_libraries
 
 CHUNK = 1024
-"""Sentences given to the library at once; it makes its own batches of like length."""
+"""Sentences per call of the library, which makes batches of similar length itself."""
 
 BATCH_SIZE = 32
 
@@ -28,12 +28,12 @@ BATCH_SIZE = 32
 class SbertEncoder:
     """Embed sentences with a sentence-transformers model.
 
-    Building one is cheap: torch is imported, and the model loaded, at the first use.
+    The constructor is cheap: torch is imported and the model loaded on first use.
 
     Args:
         name_or_folder: a folder, or a name that the library can resolve.
-        device: ``"cpu"``, ``"cuda"`` and so on; the library chooses if absent.
-        name: what a user types to get this encoder; ``name_or_folder`` if absent.
+        device: such as ``"cpu"`` or ``"cuda"``; by default the library's choice.
+        name: the name by which a user chooses this encoder; by default ``name_or_folder``.
     """
 
     libraries: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
@@ -52,7 +52,7 @@ class SbertEncoder:
 
     @property
     def name(self) -> str:
-        """What a user types to get this encoder."""
+        """The name by which a user chooses this encoder."""
         return self._name
 
     @cached_property
@@ -62,10 +62,10 @@ class SbertEncoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of everything that decides an embedding; loads the model.
+        """SHA-256, in hex, of everything that affects embeddings; loads the model.
 
-        Taken from the weights in memory, so that a model has one fingerprint whether it came by
-        name or from a folder.
+        It is computed from the weights in memory, so that a model has one fingerprint whether it
+        is loaded by name or from a folder.
         """
         model = self._load()
         vocabulary = json.dumps(model.tokenizer.get_vocab(), sort_keys=True)
@@ -82,7 +82,7 @@ class SbertEncoder:
                 ],
                 "normalise": "l2",
                 "prefix": (model.prompts or {}).get(model.default_prompt_name) or "",
-                "max_tokens": str(model.max_seq_length),  # static models say infinity
+                "max_tokens": str(model.max_seq_length),  # infinite for static models
                 "max_characters": MAX_CHARACTERS,
             }
         )
@@ -120,19 +120,19 @@ class SbertEncoder:
             model = SentenceTransformer(self._source, device=self._device)
         except (OSError, ValueError, RuntimeError) as error:
             raise EncoderError(
-                f"Cannot load the sentence-transformers model {self._source!r}: {error}. Give a "
-                "folder that holds one, or a name that can be reached from here."
+                f"Cannot load the sentence-transformers model {self._source!r}: {error}. Give its "
+                "folder, or a name on a reachable hub."
             ) from error
         return model.eval()
 
 
 def _hash_weights(weights: dict[str, Any]) -> str:
-    """SHA-256 over names, types, shapes and bytes of all tensors, sorted by name."""
+    """SHA-256 of the names, types, shapes and bytes of all tensors, sorted by name."""
     digest = hashlib.sha256()
     for name in sorted(weights):
         tensor = weights[name].detach().cpu().contiguous()
         digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
-        # Viewed as bytes by torch itself, because numpy has no bfloat16.
+        # torch converts to bytes, because numpy has no bfloat16.
         byte = tensor.new_empty(0).byte().dtype
         digest.update(tensor.reshape(-1).view(byte).numpy().tobytes())
     return digest.hexdigest()

@@ -25,7 +25,7 @@ BATCH_SIZE = 1024
 
 @dataclass(frozen=True)
 class _Loaded:
-    """Vectors (v, d); optionally a weight and a row for each token id."""
+    """Vectors (v, d), and optionally a weight and a row number for each token id."""
 
     vectors: FloatArray
     weights: FloatArray | None
@@ -39,17 +39,17 @@ class _Loaded:
 
 
 class StaticEncoder(LocalEncoder[_Loaded]):
-    """Embed sentences by looking vectors up: fast, and exact whatever the batch.
+    """Embed sentences by looking up vectors: fast, and independent of the batch.
 
-    Unknown tokens are dropped, as model2vec does. Rows are of length one whatever the model's
-    ``normalize`` flag says, for only the direction matters to a sign.
+    Unknown tokens are dropped, as in model2vec. Rows have length one whatever the model's
+    ``normalize`` flag says, because only the direction affects a sign.
 
     Args:
-        folder: holds ``model.safetensors`` with a matrix ``embeddings`` (and, where the
-            vocabulary was quantised, ``weights`` and ``mapping``) and ``tokenizer.json``.
-        name: what a user types to get this encoder.
+        folder: contains ``tokenizer.json`` and ``model.safetensors`` with a matrix ``embeddings``
+            (and, if the vocabulary was quantised, ``weights`` and ``mapping``).
+        name: the name by which a user chooses this encoder.
         prefix: put before each sentence.
-        max_tokens: a longer sentence is cut here.
+        max_tokens: longer sentences are truncated.
         hashes: SHA-256 by file name, for files already verified.
     """
 
@@ -66,7 +66,7 @@ class StaticEncoder(LocalEncoder[_Loaded]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of everything that decides an embedding."""
+        """SHA-256, in hex, of everything that affects embeddings."""
         weights = self._hash(self._folder / "model.safetensors")
         return self._fingerprint(runtime="static", weights=weights, pooling="mean")
 
@@ -92,15 +92,15 @@ class StaticEncoder(LocalEncoder[_Loaded]):
         vectors = tensors.get("embeddings")
         if vectors is None or vectors.ndim != 2:
             raise EncoderError(
-                f"The file {self._folder / 'model.safetensors'} holds no matrix 'embeddings', so "
-                "it is no model2vec model. Point at one that is."
+                f"{self._folder / 'model.safetensors'} has no matrix 'embeddings', so it is not a "
+                "model2vec model. Give the folder of one."
             )
         weights, rows = tensors.get("weights"), tensors.get("mapping")
         if rows is None and len(vectors) < tokenizer.get_vocab_size():
             raise EncoderError(
                 f"The model in {self._folder} has {len(vectors)} vectors for "
                 f"{tokenizer.get_vocab_size()} tokens: the weights and tokenizer.json do not "
-                "belong together. Fetch the model again."
+                "belong together. Download the model again."
             )
         return _Loaded(
             vectors.astype(np.float32),
@@ -116,10 +116,10 @@ def _mean(loaded: _Loaded, ids: Sequence[Sequence[int]]) -> FloatArray:
     means = np.zeros((len(ids), loaded.dimension), dtype=np.float32)
     for row, tokens in enumerate(ids):
         if tokens:
-            taken = loaded.vectors[tokens if loaded.rows is None else loaded.rows[tokens]]
+            rows = loaded.vectors[tokens if loaded.rows is None else loaded.rows[tokens]]
             if loaded.weights is not None:
-                taken = taken * loaded.weights[tokens][:, None]
-            means[row] = taken.mean(axis=0)
+                rows = rows * loaded.weights[tokens][:, None]
+            means[row] = rows.mean(axis=0)
     return means
 
 
@@ -131,14 +131,14 @@ def _tensors(path: Path) -> dict[str, NDArray[Any]]:
         tensors: dict[str, NDArray[Any]] = load_file(path)
     except (OSError, SafetensorError, TypeError, ValueError) as error:
         raise EncoderError(
-            f"Cannot load the model {path}: {error}. Point at a folder with a model in "
-            "model2vec's form, or fetch the model again."
+            f"Cannot load the model {path}: {error}. Give the folder of a model2vec model, or "
+            "download the model again."
         ) from error
     return tensors
 
 
 def _unknown_token(tokenizer: Tokenizer) -> int | None:
-    """The id that stands for unknown words, if the tokenizer has one."""
+    """The id of unknown words, if the tokenizer has one."""
     model = json.loads(tokenizer.to_str())["model"]
     if model.get("unk_token") is not None:
         return tokenizer.token_to_id(model["unk_token"])

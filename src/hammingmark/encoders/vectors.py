@@ -1,9 +1,9 @@
-"""Token vectors to embeddings of length one, without what all sentences have in common.
+"""Pooling token vectors, scaling to length one, and removing directions that sentences share.
 
-The sentences of a text share directions: those of their language, their genre, their topic. Of a
-random form they see the same part, so that a key would find all of a genre's texts a little to its
-liking, or to its disliking. The mean of human text and the leading principal directions of the
-means of texts are the strongest of them. Both are fitted once
+The sentences of a text share directions: those of its language, its genre and its topic. A key
+projects such a direction onto the same value in every sentence, so that it would favour or
+disfavour all texts of a genre a little. The strongest of these directions are the mean of human
+text and the leading principal directions of the means of texts. They are fitted once
 (``research/training/directions.py``) and belong to the encoder.
 """
 
@@ -22,11 +22,11 @@ from hammingmark.errors import EncoderError
 from hammingmark.protocols import FloatArray
 
 FILE = "common.safetensors"
-"""In an encoder's folder: ``mean`` (d,) and ``directions`` (k, d)."""
+"""The file in an encoder's folder with ``mean`` (d,) and ``directions`` (k, d)."""
 
 
 def mean_pool(hidden: FloatArray, mask: NDArray[np.integer[Any]]) -> FloatArray:
-    """Average the token vectors that the mask keeps.
+    """The mean of the token vectors that the mask selects.
 
     Args:
         hidden: (n, t, d).
@@ -49,7 +49,7 @@ def cls_pool(hidden: FloatArray) -> FloatArray:
 def unit_rows(vectors: FloatArray) -> FloatArray:
     """Scale each row of (n, d) to length one, as contiguous float32.
 
-    A row of zeros has no direction; it becomes the first axis, the same every time.
+    A row of zeros has no direction and always becomes the first axis.
 
     Raises:
         EncoderError: if a value is not finite.
@@ -57,19 +57,19 @@ def unit_rows(vectors: FloatArray) -> FloatArray:
     wide = np.array(vectors, dtype=np.float64)
     if not np.isfinite(wide).all():
         raise EncoderError(
-            "The encoder gave values that are not finite. Its weights are damaged, or in a "
-            "number format that this machine handles badly; try the float32 weights."
+            "The encoder returned values that are not finite. Its weights are damaged, or in a "
+            "number format that this machine does not support; try float32 weights."
         )
     norms = np.linalg.norm(wide, axis=1, keepdims=True)
-    blank = norms[:, 0] == 0
-    wide[blank, :1] = 1.0
-    norms[blank] = 1.0
+    zero = norms[:, 0] == 0
+    wide[zero, :1] = 1.0
+    norms[zero] = 1.0
     return np.ascontiguousarray(wide / norms, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonDirections:
-    """A mean and directions to take off.
+    """A mean and directions to remove.
 
     Attributes:
         mean: of sentences, (d,).
@@ -80,18 +80,18 @@ class CommonDirections:
     directions: FloatArray
 
     def remove(self, embeddings: FloatArray) -> FloatArray:
-        """What is left of unit rows (n, d), scaled to length one again."""
-        rest = embeddings.astype(np.float64) - self.mean
+        """Remove them from unit rows (n, d), and scale the rows to length one again."""
+        centred = embeddings.astype(np.float64) - self.mean
         directions = self.directions.astype(np.float64)
-        left: NDArray[np.float64] = rest - (rest @ directions.T) @ directions
-        return unit_rows(left.astype(np.float32))
+        rest: NDArray[np.float64] = centred - (centred @ directions.T) @ directions
+        return unit_rows(rest.astype(np.float32))
 
 
 def load_common(folder: Path, *, dimension: int) -> CommonDirections | None:
-    """Those of an encoder's folder, if it has any.
+    """The common directions in an encoder's folder, if any.
 
     Raises:
-        EncoderError: the file is damaged, or of another encoder.
+        EncoderError: the file is damaged, or belongs to another encoder.
     """
     path = folder / FILE
     if not path.is_file():
@@ -101,11 +101,11 @@ def load_common(folder: Path, *, dimension: int) -> CommonDirections | None:
         common = CommonDirections(tensors["mean"], tensors["directions"])
     except (SafetensorError, KeyError, OSError) as error:
         raise EncoderError(
-            f"Cannot read the common directions {path}: {error}. Fetch the model again."
+            f"Cannot read the common directions {path}: {error}. Download the model again."
         ) from error
     if common.mean.shape != (dimension,) or common.directions.shape[1:] != (dimension,):
         raise EncoderError(
-            f"The common directions {path} are not for embeddings of {dimension} numbers. Fetch "
-            "the model again."
+            f"The common directions {path} are not for embeddings of {dimension} numbers. "
+            "Download the model again."
         )
     return common

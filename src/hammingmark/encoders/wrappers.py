@@ -1,4 +1,4 @@
-"""Encoders that embed as another does: slice by slice, or within a time."""
+"""Encoders that wrap another: with a cache, slice by slice, or with a time limit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from hammingmark.errors import EncoderError
 from hammingmark.protocols import Encoder, FloatArray
 
-_MOST_LATE = 8  # calls that have not come back; beyond them nobody waits for another
+_MOST_LATE = 8  # calls that have not returned; with as many, a further call fails at once
 
 
 class EncoderWrapper:
-    """An encoder whose embeddings are those of another.
+    """An encoder that returns the embeddings of another.
 
     Args:
-        inner: the one that does the work.
+        inner: computes the embeddings.
     """
 
     def __init__(self, inner: Encoder) -> None:
@@ -27,7 +27,7 @@ class EncoderWrapper:
 
     @property
     def name(self) -> str:
-        """What a user types to get it."""
+        """The name by which a user chooses it."""
         return self.inner.name
 
     @property
@@ -37,7 +37,7 @@ class EncoderWrapper:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of everything that decides an embedding."""
+        """SHA-256, in hex, of everything that affects embeddings."""
         return self.inner.fingerprint
 
     def encode(self, sentences: Sequence[str]) -> FloatArray:
@@ -45,13 +45,36 @@ class EncoderWrapper:
         return self.inner.encode(sentences)
 
 
-class SlicedEncoder(EncoderWrapper):
-    """Embeds slice by slice, for progress, or so that the work can be stopped.
+class CachedEncoder(EncoderWrapper):
+    """Embeds each sentence once and keeps the embedding in memory.
+
+    For texts that are scored many times, under many keys or after many attacks.
 
     Args:
-        inner: the one that does the work.
-        size: sentences of a slice; encoders batch them further by themselves.
-        before: called before each slice; what it raises ends the work.
+        inner: computes the embeddings.
+    """
+
+    def __init__(self, inner: Encoder) -> None:
+        super().__init__(inner)
+        self._rows: dict[str, FloatArray] = {}
+
+    def encode(self, sentences: Sequence[str]) -> FloatArray:
+        """Embed n sentences: (n, d)."""
+        if isinstance(sentences, str) or not sentences:
+            return self.inner.encode(sentences)
+        new = list(dict.fromkeys(text for text in sentences if text not in self._rows))
+        if new:
+            self._rows.update(zip(new, self.inner.encode(new), strict=True))
+        return np.stack([self._rows[text] for text in sentences])
+
+
+class SlicedEncoder(EncoderWrapper):
+    """Embeds slice by slice, to report progress or to let the caller stop the work.
+
+    Args:
+        inner: computes the embeddings.
+        size: sentences of a slice; encoders divide slices into batches.
+        before: called before each slice; an exception from it ends the work.
         after: called after each slice with the number of its sentences.
     """
 
@@ -73,19 +96,19 @@ class SlicedEncoder(EncoderWrapper):
         rows = []
         for start in range(0, len(sentences), self._size):
             self._before()
-            some = sentences[start : start + self._size]
-            rows.append(self.inner.encode(some))
-            self._after(len(some))
+            texts = sentences[start : start + self._size]
+            rows.append(self.inner.encode(texts))
+            self._after(len(texts))
         return np.concatenate(rows) if rows else self.inner.encode([])
 
 
 class TimedEncoder(EncoderWrapper):
-    """Whoever waits for an encoder that hangs is told after a while, and the others go on.
+    """Limits the time of each call, so that an encoder that hangs does not block its callers.
 
-    A call that is late goes on in a thread of its own, which holds up no exit.
+    A call that exceeds the limit continues in a daemon thread, which does not delay exit.
 
     Args:
-        inner: the one that does the work.
+        inner: computes the embeddings.
         seconds: for one call.
     """
 
@@ -98,11 +121,11 @@ class TimedEncoder(EncoderWrapper):
         """Embed n sentences: (n, d).
 
         Raises:
-            EncoderError: it takes too long, or fails.
+            EncoderError: the call takes too long or fails.
         """
         self._late[:] = [call for call in self._late if not call.done()]
         if len(self._late) >= _MOST_LATE:
-            raise EncoderError("The encoder does not answer.", kind="timeout")
+            raise EncoderError("The encoder does not respond.", kind="timeout")
         call: Future[FloatArray] = Future()
         threading.Thread(
             target=self._call, args=(call, sentences), name="hammingmark-encode", daemon=True
@@ -110,11 +133,11 @@ class TimedEncoder(EncoderWrapper):
         try:
             return call.result(self._seconds)
         except TooLate:
-            if call.done():  # it failed with that by itself
+            if call.done():  # the encoder itself raised TimeoutError
                 raise
             self._late.append(call)
             raise EncoderError(
-                f"The encoder did not answer within {self._seconds:g} seconds.", kind="timeout"
+                f"The encoder did not respond within {self._seconds:g} seconds.", kind="timeout"
             ) from None
 
     def _call(self, call: Future[FloatArray], sentences: Sequence[str]) -> None:

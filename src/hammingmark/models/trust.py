@@ -1,10 +1,10 @@
-"""Whether a file in the cache is the pinned one.
+"""Check that files in the cache match their pinned hashes.
 
-A full SHA-256 is taken before a file is first used, and its size, time and inode are written
-beside it in ``verified.json``. As long as those stay the same the hash is not taken again: a
-start costs a look at the file, not a read of it. This catches cut copies, swapped files and
-careless edits. It does not catch a disk that decays in silence, for which there is ``rehash``,
-nor someone who may write to the cache, who could change this program as well.
+The SHA-256 of a file is computed before its first use, and the file's size, time and inode are
+saved beside it in ``verified.json``. The hash is not computed again while these stay the same, so
+that a start does not read the file. This detects truncated copies, swapped files and accidental
+edits. It does not detect silent corruption of a disk, for which there is ``rehash``, nor an
+attacker who can write to the cache and could change this program as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEDGER = "verified.json"
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """What was found where a file should be."""
+    """The state of a file in the cache."""
 
     file: ModelFile
     state: State
@@ -38,29 +38,30 @@ def inspect(folder: Path, files: Iterable[ModelFile], *, rehash: bool) -> list[F
     """Check each file against its pinned hash.
 
     Args:
-        folder: where the model's files lie.
-        files: the files to look at.
+        folder: of the model.
+        files: to check.
         rehash: read every file again, whatever ``verified.json`` says.
     """
-    known = _read(folder)
-    fresh: dict[str, Any] = {}
+    old_stamps = _read(folder)
+    stamps: dict[str, Any] = {}
     checks = []
     for file in files:
-        state, stamp = _look(folder / file.name, file, None if rehash else known.get(file.name))
+        old_stamp = None if rehash else old_stamps.get(file.name)
+        state, stamp = _check(folder / file.name, file, old_stamp)
         checks.append(FileCheck(file=file, state=state))
         if state == "ok":
-            fresh[file.name] = stamp
-    if fresh != known and folder.is_dir():
-        _write(folder, fresh)
+            stamps[file.name] = stamp
+    if stamps != old_stamps and folder.is_dir():
+        _write(folder, stamps)
     return checks
 
 
-def _look(path: Path, file: ModelFile, known: object) -> tuple[State, dict[str, Any]]:
+def _check(path: Path, file: ModelFile, old_stamp: object) -> tuple[State, dict[str, Any]]:
     try:
         stamp = _stamp(path, file.sha256)
         if stamp["size"] != file.size:
             return "corrupt", stamp
-        if stamp == known:
+        if stamp == old_stamp:
             return "ok", stamp
         with path.open("rb") as stream:
             digest = hashlib.sha256()
@@ -71,12 +72,12 @@ def _look(path: Path, file: ModelFile, known: object) -> tuple[State, dict[str, 
         return "missing", {}
     except OSError as error:
         raise ModelUnavailable(
-            f"{path} cannot be read ({error.strerror}); mend its permissions or delete it."
+            f"Cannot read {path} ({error.strerror}). Fix its permissions or delete it."
         ) from error
 
 
 def _stamp(path: Path, sha256: str) -> dict[str, Any]:
-    # Taken before the hash: a change during the hash then shows as a difference next time.
+    # Taken before the hash, so that a change meanwhile appears as a difference next time.
     status = path.stat()
     return {
         "sha256": sha256,
@@ -88,14 +89,14 @@ def _stamp(path: Path, sha256: str) -> dict[str, Any]:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        known = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
+        stamps = json.loads((folder / LEDGER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return stamps if isinstance(stamps, dict) else {}
 
 
 def _write(folder: Path, stamps: dict[str, Any]) -> None:
-    # A cache that cannot be written, such as a shared one, only costs the hash again.
+    # If the cache is read-only, such as a shared one, the hash is computed again next time.
     draft = folder / f".ledger-{uuid4().hex}"
     with suppress(OSError):
         try:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from tests.unit.server.harness import PATIENCE, HangingEncoder
 
-from hammingmark.encoders.wrappers import SlicedEncoder, TimedEncoder
+from hammingmark.encoders.wrappers import CachedEncoder, SlicedEncoder, TimedEncoder
 from hammingmark.errors import EncoderError
 from hammingmark.protocols import Encoder, FloatArray
-from hammingmark.testing import FakeEncoder
+from hammingmark.testing import FakeEncoder, encoder_checks
 
 
 def test_it_is_the_encoder_that_it_holds() -> None:
@@ -57,3 +57,19 @@ def test_a_sliced_encoder_embeds_as_the_other_does() -> None:
     assert sum(ticks) == 1100
     assert len(ticks) > 2
     assert sliced.encode([]).shape == plain.encode([]).shape
+
+
+@pytest.mark.parametrize("check", encoder_checks(), ids=lambda check: str(check.__name__))
+def test_a_cached_encoder_is_an_encoder(check: Callable[[Encoder], None]) -> None:
+    check(CachedEncoder(FakeEncoder()))
+
+
+def test_a_cached_encoder_embeds_each_sentence_once() -> None:
+    inner = FakeEncoder()
+    cached = CachedEncoder(inner)
+    first = cached.encode(["One.", "Two.", "One."])
+    second = cached.encode(["Three.", "Two."])
+    assert inner.asked == ["One.", "Two.", "Three."]
+    np.testing.assert_array_equal(first[[0, 1]], first[[2, 1]])
+    np.testing.assert_array_equal(second[1], first[1])
+    assert cached.fingerprint == inner.fingerprint

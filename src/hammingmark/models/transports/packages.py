@@ -10,14 +10,14 @@ from hammingmark.errors import ModelUnavailable
 from hammingmark.models.child import error_of, python_command, run_child
 from hammingmark.models.sources import Remote, Tick
 
-# pip downloads into Python's temporary folder first. Moving that folder into the cache lets us
-# watch it, and spares machines whose temporary folder is a small one in memory.
+# pip downloads into Python's temporary folder first. With that folder in the cache, progress is
+# visible, and machines with a small temporary folder in memory do not run out of space.
 _PIP = (
     "import runpy, sys, tempfile; tempfile.tempdir = sys.argv.pop(1); "
     "runpy.run_module('pip', run_name='__main__', alter_sys=True)"
 )
-# `pip download` of a source distribution runs its build backend, only to learn its metadata. So
-# pip's own finder and session are asked for the file alone, under the user's settings for pip.
+# `pip download` of a source distribution runs its build backend to get the metadata. Therefore
+# pip's finder and session fetch only the file, with the user's settings for pip.
 _PIP_SDIST = """
 import sys, tempfile
 tempfile.tempdir = sys.argv.pop(1)
@@ -52,7 +52,7 @@ class Package(Remote):
     """A package of an index, pinned to a version.
 
     Attributes:
-        requirement: the pinned requirement, as the index's own program writes it.
+        requirement: the pinned requirement in the syntax of pip or npm.
     """
 
     __slots__ = ()
@@ -65,8 +65,8 @@ class Wheel(Package):
     """One wheel on the package index, ``name==version``.
 
     Attributes:
-        python: the Python version to ask for, where the wheel is not for every Python.
-        platform: the platform tag to ask for, where the wheel is not for every platform.
+        python: the Python version of the wheel, if it is not for every Python.
+        platform: the platform tag of the wheel, if it is not for every platform.
     """
 
     requirement: str
@@ -93,7 +93,7 @@ class Sdist(Package):
     size: int
 
     def fetch(self, folder: Path, tick: Tick) -> Path:
-        """Download it with pip's finder; nothing is built."""
+        """Download it with pip's finder, without building it."""
         options = ["--no-binary=:all:"]
         command = _pip_command(_PIP_SDIST, self.requirement, options=options, folder=folder)
         return _fetch(command, "*.tar.gz", folder=folder, tick=tick, place="the package index")
@@ -107,7 +107,7 @@ class NpmPackage(Package):
     size: int
 
     def fetch(self, folder: Path, tick: Tick) -> Path:
-        """Download it with ``npm pack``; its scripts are not run."""
+        """Download it with ``npm pack``, without running its scripts."""
         npm = shutil.which("npm")
         if npm is None:
             raise ModelUnavailable(
@@ -134,5 +134,5 @@ def _fetch(command: list[str], pattern: str, *, folder: Path, tick: Tick, place:
         raise error_of(failure, place=place)
     paths = sorted(folder.glob(pattern))
     if len(paths) != 1:
-        raise ModelUnavailable(f"no {pattern} arrived", kind="absent")
+        raise ModelUnavailable(f"the download contained no {pattern}", kind="absent")
     return paths[0]
