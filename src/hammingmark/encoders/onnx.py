@@ -71,7 +71,7 @@ class OnnxEncoder(LocalEncoder[_Loaded]):
         hashes: Mapping[str, str] | None = None,
     ) -> None:
         if pooling not in ("mean", "cls"):
-            raise InputError(f"There is no pooling called {pooling!r}. Choose 'mean' or 'cls'.")
+            raise InputError(f"No pooling called {pooling!r}. Choose 'mean' or 'cls'.")
         if max_tokens < 3:
             raise InputError(f"max_tokens is {max_tokens}; it must be at least 3.")
         super().__init__(folder, name=name, prefix=prefix, max_tokens=max_tokens, hashes=hashes)

@@ -42,7 +42,7 @@ def find(name: str, *, catalogue: Mapping[str, Model] | None = None) -> Model:
         return models[name]
     hint = did_you_mean(name, models)
     raise UnknownModel(
-        f"There is no model called {name!r}.{hint} Models: {', '.join(models)}.",
+        f"No model called {name!r}.{hint} Known: {', '.join(models)}.",
         name=name,
         suggestion=nearest_name(name, models),
     )

@@ -31,7 +31,7 @@ ERROR: No matching distribution found for toy==1
 def child(monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
     """Put another program in the place of pip."""
     monkeypatch.setattr(module, name, script)
-    monkeypatch.setattr(child_module, "_WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(child_module, "_POLL_SECONDS", 0.02)
 
 
 @pytest.mark.parametrize(
