@@ -31,7 +31,7 @@ def encoder(minilm_folder: Path) -> OnnxEncoder:
 
 @pytest.fixture(scope="module")
 def sentences() -> list[str]:
-    """Prose that every Python carries: its language reference."""
+    """Prose that is part of every Python installation: its language reference."""
     text = "\n\n".join(topics[name] for name in sorted(topics))
     carrying = [s for s in SentencexSplitter().split(text).carrying if 30 < len(s) < 400]
     return carrying[:: len(carrying) // COUNT][:COUNT]
@@ -60,7 +60,7 @@ def test_a_sentence_does_not_feel_its_batch(
         other = encoder.encode(sentences)
     else:
         order = np.random.default_rng(3).permutation(COUNT)
-        # In sevens, so that each sentence meets other neighbours and other padding.
+        # In groups of seven, so that each sentence has other neighbours and other padding.
         parts = [order[start : start + 7] for start in range(0, COUNT, 7)]
         other = np.empty_like(together)
         for part in parts:
@@ -88,16 +88,16 @@ def test_meaning_is_near_meaning(encoder: OnnxEncoder) -> None:
 def test_sbert_on_a_model_made_here(tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
     modules = pytest.importorskip("sentence_transformers.models")
-    words = {word: index for index, word in enumerate(["[UNK]", "the", "cat", "sat"])}
-    tokenizer = Tokenizer(WordLevel(words, unk_token="[UNK]"))
+    vocabulary = {word: index for index, word in enumerate(["[UNK]", "the", "cat", "sat"])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = WhitespaceSplit()
     vectors = np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32)
     module = modules.StaticEmbedding(tokenizer, embedding_weights=vectors)
     library.SentenceTransformer(modules=[module], device="cpu").save(str(tmp_path))
     encoder = SbertEncoder(tmp_path, device="cpu", name="tiny")
-    found = encoder.encode(["the cat", "sat"])
+    embeddings = encoder.encode(["the cat", "sat"])
     expected = unit_rows(np.array([vectors[[1, 2]].mean(axis=0), vectors[3]]))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(embeddings, expected, atol=1e-6)
     assert encoder.encode([]).shape == (0, encoder.dimension) == (0, 6)
     assert encoder.fingerprint == SbertEncoder(tmp_path).fingerprint
 

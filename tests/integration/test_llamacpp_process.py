@@ -38,14 +38,14 @@ def children(pid: int) -> list[int]:
 
 
 def is_loading(pid: int) -> bool:
-    """Whether llama.cpp has begun, in whichever process."""
+    """Whether llama.cpp has started, in this process or a child."""
     return bool(children(pid)) or "xllamacpp" in Path(f"/proc/{pid}/maps").read_text()
 
 
 def wait_until_gone(pids: list[int]) -> None:
     until = time.monotonic() + PATIENCE
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < until, "the model's process lives on"
+        assert time.monotonic() < until, "the model's process is still running"
         time.sleep(0.05)
 
 
@@ -78,7 +78,7 @@ def test_generate_ends(how: signal.Signals, after: float) -> None:
 
 
 def test_loading_holds_nobody_up() -> None:
-    """Other threads go on, so that an interrupt is heard and an event loop turns."""
+    """Other threads keep running, so that interrupts and event loops work."""
     backend = load_backend("smollm2")
     ticks = []
     over = threading.Event()
@@ -111,8 +111,8 @@ def test_the_encoder_after_a_fork() -> None:
 
     encoder = OnnxEncoder(model_store().ensure("minilm"), name="minilm", threads=4)
     here = encoder.encode([TEXT.text] * 20)
-    told = in_a_fork(lambda: str(encoder.encode([TEXT.text] * 20).sum()))
-    assert float(told) == pytest.approx(float(here.sum()), abs=1e-3)
+    total = in_a_fork(lambda: str(encoder.encode([TEXT.text] * 20).sum()))
+    assert float(total) == pytest.approx(float(here.sum()), abs=1e-3)
 
 
 def test_a_model_whose_process_dies_is_told_and_loaded_again() -> None:
@@ -263,12 +263,12 @@ def test_every_token_counts_also_where_several_make_a_character(name: str) -> No
         session.submit(
             Request(number, prompt, "", 5 + number, 60, stop_condition=lambda text: False)
         )
-    found: list[Candidate] = []
-    while len(found) < 3:
-        found += session.wait()
+    candidates: list[Candidate] = []
+    while len(candidates) < 3:
+        candidates += session.wait()
     session.close()
     backend.close()
-    cut = [each for each in found if each.truncated]
+    cut = [each for each in candidates if each.truncated]
     assert cut, "every text was short"
     assert all(56 <= len(each.pieces) <= 60 for each in cut)
     assert any("" in each.pieces for each in cut)

@@ -49,7 +49,7 @@ def test_what_is_accepted_is_counted(
 def test_the_same_seed_gives_the_same_text(
     server: Server, encoder: Encoder, splitter: Splitter, marking_key: WatermarkKey
 ) -> None:
-    # What llama.cpp keeps of earlier prompts changes the last digits of what it computes.
+    # llama.cpp's cache of earlier prompts changes the last digits of its results.
     backend = OpenAIBackend(server.url, "any", width=1, extra={"cache_prompt": False})
     two = GenerationConfig(max_tokens=30, max_sentences=2)
     made = writer(marking_key, backend=backend, encoder=encoder, splitter=splitter, config=two)

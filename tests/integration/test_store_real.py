@@ -63,8 +63,8 @@ def test_onnxruntime_runs_it(pulled: tuple[ModelStore, list[Progress]]) -> None:
         "attention_mask": mask,
         "token_type_ids": np.zeros_like(mask),
     }
-    wanted = {each.name: offered[each.name] for each in session.get_inputs()}
-    tokens = session.run(None, wanted)[0]
+    inputs = {each.name: offered[each.name] for each in session.get_inputs()}
+    tokens = session.run(None, inputs)[0]
     pooled = (tokens * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
     unit = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
     assert unit.shape == (3, card.dimension)

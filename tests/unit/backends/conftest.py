@@ -1,4 +1,4 @@
-"""A server that speaks as OpenAI's does, and backends for it that are closed in the end."""
+"""An OpenAI-compatible server, and backends for it that are closed after the test."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.unit.backends.openai_server import Server, running
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with running() as made:
-        yield made
+    with running() as server:
+        yield server
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Backends for the server of these tests, and what they are asked."""
+"""Backends for the server of these tests, and requests for them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PROMPT = Prompt("Once upon a time.")
 
 @dataclass
 class Maker:
-    """Makes backends for one server, patient enough for a test."""
+    """Creates backends for one server, with a timeout that is long enough for tests."""
 
     url: str
     made: list[OpenAIBackend] = field(default_factory=list)
 
     def __call__(self, **options: Any) -> OpenAIBackend:
-        given = {"api_key": KEY, "retries": 2, "backoff": 0.01, "timeout": 60.0} | options
-        self.made.append(OpenAIBackend(self.url, "tiny", **given))
+        settings = {"api_key": KEY, "retries": 2, "backoff": 0.01, "timeout": 60.0} | options
+        self.made.append(OpenAIBackend(self.url, "tiny", **settings))
         return self.made[-1]
 
 
@@ -42,8 +42,8 @@ def ask(
 
 
 def draw(backend: Backend, *requests: Request, **named: Any) -> dict[int, Candidate]:
-    """What a backend draws; a request that failed raises what it failed with."""
-    found = testing.draw(backend, *requests, **named)
-    for candidate in found.values():
+    """The candidates that a backend draws; a failed request raises its failure."""
+    candidates = testing.draw(backend, *requests, **named)
+    for candidate in candidates.values():
         candidate.require_text()
-    return found
+    return candidates

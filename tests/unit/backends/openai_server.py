@@ -1,4 +1,4 @@
-"""A real server on this machine that speaks as OpenAI's does, and misbehaves on request."""
+"""A real OpenAI-compatible server on this machine that misbehaves on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Step = Callable[["Handler", dict[str, Any]], None]
 
 
 def story(seed: int) -> list[str]:
-    """What the model of the tests writes under a seed, token by token."""
+    """The text of the tests' model for a seed, token by token."""
     return [f" Seed{seed}", " rules.", " Then", " more", " follows."]
 
 
@@ -29,7 +29,7 @@ class Server(ThreadingHTTPServer):
         always: what to do to all the others.
         seen: path and body of each request.
         keys: the ``Authorization`` of each.
-        left: set when a client has gone away in the middle of an answer.
+        left: set when a client has disconnected in the middle of a response.
         pause: seconds between two tokens.
     """
 
@@ -56,7 +56,7 @@ class Server(ThreadingHTTPServer):
         return [body for _, body in self.seen]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Broken pipes are part of the game."""
+        """Ignore broken pipes, which these tests cause."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -76,7 +76,7 @@ class Handler(BaseHTTPRequestHandler):
         step(self, body)
 
     def plain(self, answer: Any, *, status: int = 200, **headers: str) -> None:
-        """A whole answer, as JSON or, if it is a text, as it is."""
+        """Send a whole response, as JSON or, if it is a text, unchanged."""
         content = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
         self.send_response(status)
         kind = "text/html" if isinstance(answer, str) else "application/json"
@@ -105,11 +105,11 @@ class Handler(BaseHTTPRequestHandler):
         self.event({"choices": [choice]})
 
     def await_leaving(self) -> None:
-        """Say nothing until the client closes the connection."""
+        """Send nothing until the client closes the connection."""
         self.connection.settimeout(60)
         try:
             gone = self.connection.recv(1) == b""
-        except ConnectionResetError:  # it left before it had read everything
+        except ConnectionResetError:  # the client disconnected before it had read everything
             gone = True
         except OSError:
             gone = False
@@ -117,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.left.set()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def honest(handler: Handler, body: dict[str, Any], *, count: int | None = None) -> None:
@@ -159,12 +159,12 @@ def refusing(*fields: str, code: int = 400, message: str = "Unknown field {}") -
 
 
 def one_choice(handler: Handler, body: dict[str, Any]) -> None:
-    """Stream, but take no notice of ``n``."""
+    """Stream, but ignore ``n``."""
     honest(handler, body, count=1)
 
 
 def unstreamed(handler: Handler, body: dict[str, Any]) -> None:
-    """Answer in one go, whatever was asked."""
+    """Answer without streaming, whatever the request says."""
     chat = "messages" in body
     choices = [
         {"index": index, "finish_reason": "stop"}
@@ -176,18 +176,18 @@ def unstreamed(handler: Handler, body: dict[str, Any]) -> None:
 
 
 def vanish(handler: Handler, body: dict[str, Any]) -> None:
-    """Close the connection without a word."""
+    """Close the connection without a response."""
     handler.connection.close()
 
 
 def break_off(handler: Handler, body: dict[str, Any]) -> None:
-    """Close the connection in mid-stream, as if that were the end."""
+    """Close the connection in the middle of a stream, as if at its end."""
     handler.begin()
     handler.piece(0, " Never")
 
 
 def reset(handler: Handler, body: dict[str, Any]) -> None:
-    """Tear the connection down in mid-stream."""
+    """Reset the connection in the middle of a stream."""
     break_off(handler, body)
     time.sleep(0.05)
     handler.connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
@@ -195,7 +195,7 @@ def reset(handler: Handler, body: dict[str, Any]) -> None:
 
 
 def half_a_chunk(handler: Handler, body: dict[str, Any]) -> None:
-    """Promise more than is sent."""
+    """Send less than the headers announce."""
     handler.protocol_version = "HTTP/1.1"
     handler.send_response(200)
     handler.send_header("Content-Type", "text/event-stream")
@@ -206,12 +206,12 @@ def half_a_chunk(handler: Handler, body: dict[str, Any]) -> None:
 
 
 def stall(handler: Handler, body: dict[str, Any]) -> None:
-    """Say nothing at all until the client goes away."""
+    """Send nothing until the client disconnects."""
     handler.await_leaving()
 
 
 def stall_midway(handler: Handler, body: dict[str, Any]) -> None:
-    """Say a little to each choice, then nothing until the client goes away."""
+    """Send a little of each choice, then nothing until the client disconnects."""
     handler.begin()
     for index in range(body.get("n", 1)):
         handler.piece(index, " Seed")
@@ -231,13 +231,13 @@ def saying(*events: Any) -> Step:
 
 @contextmanager
 def running() -> Iterator[Server]:
-    """A server for the length of a test."""
-    made = Server()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    """A server for the duration of a test."""
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield made
+        yield server
     finally:
-        made.shutdown()
-        made.server_close()
+        server.shutdown()
+        server.server_close()
         thread.join()

@@ -67,14 +67,14 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def build(kind: str, changes: dict[str, Any], **more: Any) -> Any:
+def build(kind: str, changes: dict[str, Any], **options: Any) -> Any:
     text_only = getattr(transformers, f"{kind}TextConfig", None)
     config = text_only or getattr(transformers, f"{kind}Config")
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        model = transformers.AutoModelForCausalLM.from_config(config(**SIZES, **changes), **more)
+        model = transformers.AutoModelForCausalLM.from_config(config(**SIZES, **changes), **options)
         for parameter in model.parameters():
-            # As they are initialised, random models attend to everything alike and say little.
+            # Random models attend to all tokens nearly equally, so that masks would matter little.
             parameter.data.add_(torch.randn_like(parameter) * 0.2)
     return model.eval()
 
@@ -105,21 +105,21 @@ def test_greedy_slots_write_what_the_library_writes(case: str, device: str) -> N
     length = SIZES["max_position_embeddings"]
     slots = BatchEngine(model, slots=2, length=length)
     numbers = slots.begin([Continuation(tokens, 0, GREEDY) for tokens in prompts])
-    found: dict[int, list[int]] = {number: [] for number in numbers}
+    drawn: dict[int, list[int]] = {number: [] for number in numbers}
     for _ in range(30):
         for number, token in slots.step().items():
-            found[number].append(token)
+            drawn[number].append(token)
     for tokens, number in zip(prompts, numbers, strict=True):
-        own = model.generate(
+        expected = model.generate(
             torch.tensor([tokens], device=device),
             max_new_tokens=20,
             min_new_tokens=20,
             do_sample=False,
         )
-        # The library keeps the end token back until it has written so many.
-        same = own[0, len(tokens) :].tolist()
-        until = found[number].index(2) if 2 in found[number] else 20
-        assert found[number][: min(until, 20)] == same[: min(until, 20)]
+        # The library suppresses the end token until it has written as many tokens.
+        same = expected[0, len(tokens) :].tolist()
+        until = drawn[number].index(2) if 2 in drawn[number] else 20
+        assert drawn[number][: min(until, 20)] == same[: min(until, 20)]
 
 
 def test_eager_attention_is_given_masks_that_can_be_added() -> None:
@@ -136,7 +136,7 @@ def test_what_slots_cannot_run_is_refused_by_name(case: str) -> None:
 
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Masks that know nothing of sliding windows."""
+    """Masks without sliding windows."""
     from hammingmark.backends.batching import cache as masks
 
     def all_earlier(kind: str, reach: Any, places: Any, config: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One rule for how a chat goes on."""
+"""How a chat is continued."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEGUN = Message("assistant", "Well, ")
 
 
 @pytest.mark.parametrize(
-    ("messages", "written", "begun"),
+    ("messages", "written", "start"),
     [
         ((USER,), "", ""),
         ((USER,), "Once.", "Once."),
@@ -21,13 +21,13 @@ BEGUN = Message("assistant", "Well, ")
         ((USER, Message("assistant", "")), "", ""),
     ],
 )
-def test_the_assistants_turn(messages: tuple[Message, ...], written: str, begun: str) -> None:
-    """White space and all: what was written is what is continued."""
+def test_the_assistants_turn(messages: tuple[Message, ...], written: str, start: str) -> None:
+    """The written text is continued exactly, including white space."""
     prompt = Prompt(messages=messages)
-    assert assistant_turn(prompt, written) == ((USER,), begun)
+    assert assistant_turn(prompt, written) == ((USER,), start)
     turns = messages_of(prompt, written)
     assert turns[0] == {"role": "user", "content": "Tell me."}
-    assert turns[1:] == ([{"role": "assistant", "content": begun}] if begun else [])
+    assert turns[1:] == ([{"role": "assistant", "content": start}] if start else [])
 
 
 def test_only_the_last_message_is_continued() -> None:

@@ -1,4 +1,4 @@
-"""Contexts: what a file says, what is asked for, and what is said when they are used up."""
+"""Contexts: those in files, requested ones, and failures when they are full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many candidates may be under way at once."""
+"""The limit on concurrent candidates."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_two_groups_do_not_wait_for_each_others_half() -> None:
 
 @pytest.mark.parametrize("leaving", [0, 1])
 def test_what_is_cancelled_gives_its_room_back(leaving: int) -> None:
-    """Whether it waits for its turn or has a part of what it needs."""
+    """Whether it waits for its turn or has taken some of its places."""
 
     async def run() -> None:
         semaphore = WeightedSemaphore(2)

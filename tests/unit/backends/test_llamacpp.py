@@ -1,4 +1,4 @@
-"""What llama.cpp says is wrong becomes data; its process is played, so that no model is needed."""
+"""Errors of llama.cpp become failures; its process is a fake, so that no model is needed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_process_that_has_ended_is_an_error() -> None:
 
 
 def test_an_error_of_our_own_quotes_nothing_to_others() -> None:
-    """Its words may have come from the prompt."""
+    """llama.cpp's message may quote the prompt."""
     piece = {"reason": None, "drawn": 1, "read": 1}  # without a text
     with pytest.raises(BackendError) as caught:
         drawn(Process(Lane([piece])))

@@ -43,8 +43,8 @@ def test_a_text_goes_to_completions(server: Server, make: Maker) -> None:
     assert isinstance(backend, Backend)
     assert (backend.name, backend.parallel, backend.width) == ("mine", 8, 4)
     sampling = Sampling(temperature=0.7, top_k=0, top_p=0.9)
-    found = draw(backend, ask(3, seed=5, written=" It rained."), sampling=sampling)
-    assert found == {3: Candidate(3, tuple(story(5)), finished=True)}
+    candidates = draw(backend, ask(3, seed=5, written=" It rained."), sampling=sampling)
+    assert candidates == {3: Candidate(3, tuple(story(5)), finished=True)}
     assert server.seen == [
         (
             "/v1/completions",
@@ -103,12 +103,12 @@ def test_a_chat_is_continued(
 
 
 def test_candidates_of_one_place_are_one_request(server: Server, make: Maker) -> None:
-    """By index in the order of submission, whatever stands between them."""
+    """By index in the order of submission, even with other requests between them."""
     requests = [ask(1), ask(2, written=" Other."), ask(3), ask(4, max_tokens=2), ask(5)]
-    found = draw(make(), *requests)
-    asked = sorted((body["seed"], body.get("n")) for body in server.bodies)
-    assert asked == [(10, 3), (20, None), (40, None)]
-    texts = {number: candidate.pieces[0] for number, candidate in found.items()}
+    candidates = draw(make(), *requests)
+    sent = sorted((body["seed"], body.get("n")) for body in server.bodies)
+    assert sent == [(10, 3), (20, None), (40, None)]
+    texts = {number: candidate.pieces[0] for number, candidate in candidates.items()}
     assert texts == {1: " Seed10", 3: " Seed11", 5: " Seed12", 2: " Seed20", 4: " Seed40"}
 
 
@@ -125,9 +125,9 @@ def test_candidates_of_one_place_are_one_request(server: Server, make: Maker) ->
 )
 def test_a_server_without_n_is_asked_one_by_one(server: Server, make: Maker, step: Step) -> None:
     server.always = step
-    backend = make(backoff=30.0)  # sitting it out would take too long
-    found = draw(backend, *map(ask, range(1, 5)))
-    assert {number: each.text for number, each in found.items()} == {
+    backend = make(backoff=30.0)  # waiting that long would fail the test
+    candidates = draw(backend, *map(ask, range(1, 5)))
+    assert {number: each.text for number, each in candidates.items()} == {
         number: "".join(story(10 * number)) for number in range(1, 5)
     }
     assert server.bodies[0]["n"] == 4
@@ -211,7 +211,7 @@ def test_what_the_user_adds_is_not_taken_away(server: Server, make: Maker) -> No
     ],
 )
 def test_passing_trouble_is_sat_out(server: Server, make: Maker, script: list[Step]) -> None:
-    """Also in mid-stream: the candidate is drawn again from scratch, with its seed."""
+    """Also in mid-stream: the candidate is drawn again from the start, with its seed."""
     server.script = list(script)
     assert draw(make(), ask(1)) == {1: Candidate(1, tuple(story(10)), finished=True)}
     assert [body["seed"] for body in server.bodies] == [10] * (len(script) + 1)
@@ -220,9 +220,9 @@ def test_passing_trouble_is_sat_out(server: Server, make: Maker, script: list[St
 def test_a_group_that_breaks_off_keeps_what_it_has(server: Server, make: Maker) -> None:
     ended = {"index": 0, "text": " Whole.", "finish_reason": "stop"}
     server.script = [saying({"choices": [ended, {"index": 1, "text": " Half"}]})]
-    found = draw(make(), ask(1), ask(2))
-    assert found[1].pieces == (" Whole.",)
-    assert found[2].pieces == tuple(story(11))
+    candidates = draw(make(), ask(1), ask(2))
+    assert candidates[1].pieces == (" Whole.",)
+    assert candidates[2].pieces == tuple(story(11))
     assert server.bodies[0] == server.bodies[1]
 
 
@@ -239,7 +239,7 @@ def test_the_server_says_how_long_to_wait(server: Server, make: Maker) -> None:
 
 def test_a_slow_answer_is_given_up_and_asked_again(server: Server, make: Maker) -> None:
     server.script = [stall, stall_midway]
-    # A machine that takes its time over the honest answer is only asked once more.
+    # On a slow machine the honest answer may also time out, which costs one more request.
     assert draw(make(timeout=0.2, retries=50), ask(1))[1].pieces == tuple(story(10))
     assert len(server.seen) >= 3
     server.always = stall
@@ -325,7 +325,7 @@ def test_the_time_to_wait_is_told_where_all_tries_fail(server: Server, make: Mak
 def test_a_context_that_overflows_is_the_prompts(
     server: Server, make: Maker, error: dict[str, Any]
 ) -> None:
-    """Of which candidates tell, and no exception: the model is well."""
+    """Candidates carry this failure, and no exception is raised, because the model works."""
     server.always = lambda handler, body: handler.plain({"error": error}, status=400)
     session = make().open()
     session.submit(ask(1))
@@ -367,9 +367,9 @@ def test_no_server() -> None:
 @pytest.mark.parametrize("prompt", [PROMPT, CHAT])
 def test_an_answer_that_is_not_streamed(server: Server, make: Maker, prompt: Prompt) -> None:
     server.always = unstreamed
-    found = draw(make(), ask(1, prompt=prompt), ask(2, prompt=prompt))
-    assert found[1] == Candidate(1, tuple(story(10)), finished=True)
-    assert found[2] == Candidate(2, tuple(story(11)), finished=True)
+    candidates = draw(make(), ask(1, prompt=prompt), ask(2, prompt=prompt))
+    assert candidates[1] == Candidate(1, tuple(story(10)), finished=True)
+    assert candidates[2] == Candidate(2, tuple(story(11)), finished=True)
     assert len(server.seen) == 1
 
 
@@ -434,9 +434,9 @@ def test_odd_streams(server: Server, make: Maker) -> None:
 
 
 def test_a_large_group_is_sent_in_parts(server: Server, make: Maker) -> None:
-    found = draw(make(parallel=3), *map(ask, range(1, 8)))
+    candidates = draw(make(parallel=3), *map(ask, range(1, 8)))
     assert sorted(body.get("n", 1) for body in server.bodies) == [1, 3, 3]
-    assert found[4].pieces[0] == " Seed40"
+    assert candidates[4].pieces[0] == " Seed40"
 
 
 def test_our_own_mistakes_are_not_called_the_servers(
@@ -453,13 +453,13 @@ def test_our_own_mistakes_are_not_called_the_servers(
 
 
 def test_half_a_surrogate_pair_is_replaced(server: Server, make: Maker) -> None:
-    """It stands in JSON, and could not be sent back."""
+    """JSON may contain it, and it could not be sent back."""
     halves = r'{"choices": [{"index": 0, "text": " \ud83d \ud83d\ude00 \ude00."}]}'
     server.script = [saying(halves, "[DONE]")]
     backend = make()
-    found = draw(backend, ask(1))[1]
-    assert found.text == " \ufffd \U0001f600 \ufffd."
-    assert draw(backend, ask(2, written=found.text))[2].finished
+    candidate = draw(backend, ask(1))[1]
+    assert candidate.text == " \ufffd \U0001f600 \ufffd."
+    assert draw(backend, ask(2, written=candidate.text))[2].finished
     server.script = [saying(r'{"error": {"code": 401, "message": "\ud83d"}}')]
     with pytest.raises(BackendError) as caught:
         draw(backend, ask(3))
@@ -505,6 +505,6 @@ def test_what_is_refused_and_what_is_shown(server: Server, monkeypatch: pytest.M
     for option in ({"parallel": 0}, {"width": 0}, {"retries": -1}, {"api_key": "a b"}):
         with pytest.raises(InputError):
             OpenAIBackend("http://x", "m", **option)  # type: ignore[arg-type]
-    shown = OpenAIBackend(f"http://user:{KEY}@x/v1?token={KEY}", "m", api_key=KEY)
-    assert repr(shown) == "OpenAIBackend('http://x/v1', 'm')"
-    assert KEY not in shown.name + str(vars(shown))
+    backend = OpenAIBackend(f"http://user:{KEY}@x/v1?token={KEY}", "m", api_key=KEY)
+    assert repr(backend) == "OpenAIBackend('http://x/v1', 'm')"
+    assert KEY not in backend.name + str(vars(backend))

@@ -33,22 +33,22 @@ from hammingmark.testing import draw
 
 
 def all_of(session: Session, count: int) -> list[Candidate]:
-    """So many candidates as they come; one wait may bring several."""
-    found: list[Candidate] = []
-    while len(found) < count:
-        found += session.wait()
-    return found
+    """The next ``count`` candidates; one wait may return several."""
+    candidates: list[Candidate] = []
+    while len(candidates) < count:
+        candidates += session.wait()
+    return candidates
 
 
 def test_enough_ends_the_request(server: Server, make: Maker) -> None:
     server.always = stall_midway
-    found = draw(make(), ask(1, stop_condition=lambda text: text == " Seed"))
-    assert found == {1: Candidate(1, (" Seed",), finished=False)}
+    candidates = draw(make(), ask(1, stop_condition=lambda text: text == " Seed"))
+    assert candidates == {1: Candidate(1, (" Seed",), finished=False)}
     assert server.left.wait(20)
 
 
 def test_a_candidate_comes_as_soon_as_it_is_enough(server: Server, make: Maker) -> None:
-    """Whatever the others of its request still wait for; they end it with the last of them."""
+    """Whatever its request's other candidates still need; the request ends with the last."""
     server.always = stall_midway
     session = make().open()
     session.submit(ask(1))
@@ -132,7 +132,7 @@ def test_closing_ends_everything(server: Server, make: Maker, step: Step) -> Non
 def test_no_more_at_once_than_allowed(
     server: Server, make: Maker, use_n: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two sessions together, and counting every candidate of a request.
+    """In two sessions together, counting every candidate of a request.
 
     Counted where they are asked for: a server notices later that an answer is no longer read.
     """
@@ -162,7 +162,7 @@ def test_no_more_at_once_than_allowed(
 
 
 def test_sessions_take_turns(server: Server, make: Maker) -> None:
-    """One with few candidates does not wait for all of one with many."""
+    """A session with few candidates does not wait for all of one with many."""
     gate = threading.Event()
 
     def gated(handler: Any, body: dict[str, Any]) -> None:
@@ -173,7 +173,7 @@ def test_sessions_take_turns(server: Server, make: Maker) -> None:
     backend = make(parallel=2, use_n=False)
 
     def begin(count: int, written: str) -> Session:
-        """Submit candidates, and another that comes back when they are sent."""
+        """Submit candidates, and another that is returned when they have been sent."""
         session = backend.open()
         for number in range(count + 1):
             session.submit(ask(number, written=written))
@@ -278,13 +278,13 @@ def test_a_process_ends_with_requests_under_way(server: Server, way: str) -> Non
             time.sleep(0.005)
         if way == "interrupt":
             process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=60)
     if way == "interrupt":
         assert process.returncode == -signal.SIGINT
-        assert said.splitlines()[-1] == "KeyboardInterrupt"
-        assert said.count("Traceback") == 1
+        assert stderr.splitlines()[-1] == "KeyboardInterrupt"
+        assert stderr.count("Traceback") == 1
     else:
-        assert (process.returncode, said) == (0, "")
+        assert (process.returncode, stderr) == (0, "")
 
 
 def test_a_failure_comes_after_what_was_finished(server: Server, make: Maker) -> None:
@@ -315,11 +315,11 @@ def test_a_request_that_cannot_be_sent_is_nobody_elses_trouble(server: Server, m
     session = make(parallel=2).open()
     session.submit(ask(1, written="\ud83d"))
     session.submit(ask(2, written=" Other."))
-    found = {each.number: each for each in all_of(session, 2)}
-    assert found[1].failure is not None
-    assert found[1].failure.kind == "internal"
-    assert "UnicodeEncodeError" in found[1].failure.summary
-    assert found[2].finished
+    candidates = {each.number: each for each in all_of(session, 2)}
+    assert candidates[1].failure is not None
+    assert candidates[1].failure.kind == "internal"
+    assert "UnicodeEncodeError" in candidates[1].failure.summary
+    assert candidates[2].finished
     session.submit(ask(3))
     assert session.wait()[0].finished
     session.close()

@@ -1,4 +1,4 @@
-"""Tokens to text, piece by piece."""
+"""Tokenizers of transformers models, and the text that each token adds."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from hammingmark.backends.tokenizer import (  # noqa: E402
 
 @pytest.fixture
 def tokenizer() -> Any:
-    """One that leaves out the space of a word that nothing stands before, like Llama 2's."""
-    words = {"<unk>": 0, "▁The": 1, "▁harbour": 2, "▁slept": 3, ".": 4}
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
-    made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-    made.decoder = tokenizers.decoders.Metaspace()
-    return PreTrainedTokenizerFast(tokenizer_object=made)
+    """A tokenizer that drops the space before the first word, like Llama 2's."""
+    vocabulary = {"<unk>": 0, "▁The": 1, "▁harbour": 2, "▁slept": 3, ".": 4}
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    words.decoder = tokenizers.decoders.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=words)
 
 
 def test_a_word_keeps_its_space_behind_another(tokenizer: Any) -> None:
-    assert added_text(tokenizer, [3], decoded=0) == "slept", "otherwise this test tries nothing"
+    assert added_text(tokenizer, [3], decoded=0) == "slept", "otherwise this test is idle"
     assert added_text(tokenizer, [3], decoded=0, context=[1, 2]) == " slept"
     assert added_text(tokenizer, [3, 4], decoded=1, context=[1, 2]) == "."
     assert added_text(tokenizer, [2, 3, 2, 3, 2, 3], decoded=5, context=[1]) == " slept"
@@ -55,16 +55,16 @@ def test_the_pieces_of_stages_are_those_of_one_draw(tokenizer: Any) -> None:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A folder with a tokenizer by bytes, and the configuration of its model."""
+    """A folder with a tokenizer of bytes, and the configuration of its model."""
     pieces = ["The", "Ġsea", "Ġslept", "Ã", "©", "âĢ", "Ŀ", "Ċ", "Ġ", "3"]
     alphabet = sorted({*tokenizers.pre_tokenizers.ByteLevel.alphabet(), *pieces})
-    made = tokenizers.Tokenizer(
+    whole = tokenizers.Tokenizer(
         tokenizers.models.BPE({each: i for i, each in enumerate(alphabet)}, merges=[])
     )
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
+    whole.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    whole.decoder = tokenizers.decoders.ByteLevel()
     folder = tmp_path / "model"
-    fast = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<end>", bos_token="<begin>")
+    fast = PreTrainedTokenizerFast(tokenizer_object=whole, eos_token="<end>", bos_token="<begin>")
     fast.save_pretrained(folder)
     LlamaConfig(vocab_size=300).save_pretrained(folder)
     return folder
@@ -93,7 +93,7 @@ def test_a_damaged_file_is_refused(model: Path, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b"300", b"301", 1))
     with raises_naming(InputError, file):
         SavedTokenizer(file, name="x")
-    first.save(tmp_path / "kept")  # what is there is left alone
+    first.save(tmp_path / "kept")  # an existing file is not written again
 
 
 def test_a_key_finds_its_tokenizer_again_when_the_model_is_gone(
@@ -112,7 +112,7 @@ def test_a_key_finds_its_tokenizer_again_when_the_model_is_gone(
     assert "".join(verdict.pieces) == text
     (file,) = (tmp_path / "ring" / "tokenizers").iterdir()
     (tmp_path / "cache" / "tokenizers").mkdir(parents=True)
-    file = file.rename(tmp_path / "cache" / "tokenizers" / file.name)  # where it was kept before
+    file = file.rename(tmp_path / "cache" / "tokenizers" / file.name)  # its earlier place
     assert hammingmark.detect(text, key=key).p_value == verdict.p_value
     file.unlink()
     with raises_naming(BackendError, model):
@@ -139,7 +139,7 @@ def test_half_of_a_surrogate_pair_is_replaced(model: Path, tmp_path: Path, text:
 
 
 def test_what_a_models_file_says_of_lengths_is_not_obeyed(model: Path, tmp_path: Path) -> None:
-    """Some models are saved as they were trained: cutting texts off, and filling them up."""
+    """Some models are saved with the truncation and the padding of their training."""
     plain = TransformersTokenizer(model)
     copy = tmp_path.parent / f"{tmp_path.name}-copy"
     shutil.copytree(model, copy)
@@ -156,7 +156,7 @@ def test_what_a_models_file_says_of_lengths_is_not_obeyed(model: Path, tmp_path:
 
 
 def test_replacement_characters_are_characters(model: Path, tmp_path: Path) -> None:
-    """They are not waited for, so that many take no longer than so many others."""
+    """They are not waited for, so that they take no longer than other characters."""
     first = TransformersTokenizer(model)
     first.save(tmp_path / "kept")
     tokenizer = SavedTokenizer(tmp_path / "kept" / first.fingerprint, name="x")

@@ -68,9 +68,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def backend(folder: Path) -> TransformersBackend:
-    """In double precision: in company a product is rounded otherwise than alone.
+    """In double precision, because products are rounded differently in a batch than alone.
 
-    In single precision that moves a probability by 1e-7, and every millionth word would differ.
+    In single precision this moves a probability by 1e-7, so that every millionth word differs.
     """
     return TransformersBackend(folder, parallel=3, width=2, device="cpu", dtype="float64")
 
@@ -78,8 +78,10 @@ def backend(folder: Path) -> TransformersBackend:
 PROMPT = Prompt("the old bridge fell. nobody knew")
 
 
-def request(number: int, prompt: Prompt = PROMPT, *, max_tokens: int = 12, **more: Any) -> Request:
-    return ask(number, prompt, seed=number, max_tokens=max_tokens, **more)
+def request(
+    number: int, prompt: Prompt = PROMPT, *, max_tokens: int = 12, **options: Any
+) -> Request:
+    return ask(number, prompt, seed=number, max_tokens=max_tokens, **options)
 
 
 @pytest.mark.parametrize("check", backend_checks())
@@ -94,17 +96,17 @@ def collect(backend: TransformersBackend, *requests: Request) -> dict[int, str]:
 
 
 def test_more_candidates_than_slots_all_come_back(backend: TransformersBackend) -> None:
-    asked = [request(number) for number in range(8)]
-    together = collect(backend, *asked)
+    requests = [request(number) for number in range(8)]
+    together = collect(backend, *requests)
     assert len(set(together.values())) > 4
-    assert together == {each.number: collect(backend, each)[each.number] for each in asked}
+    assert together == {each.number: collect(backend, each)[each.number] for each in requests}
 
 
 def test_single_precision_will_do(folder: Path) -> None:
     single = TransformersBackend(folder, device="cpu")
-    found = collect(single, *(request(number) for number in range(6)))
-    assert sorted(found) == list(range(6))
-    assert len(set(found.values())) > 3
+    candidates = collect(single, *(request(number) for number in range(6)))
+    assert sorted(candidates) == list(range(6))
+    assert len(set(candidates.values())) > 3
 
 
 def test_a_cancelled_candidate_frees_its_slot(backend: TransformersBackend) -> None:
@@ -113,25 +115,25 @@ def test_a_cancelled_candidate_frees_its_slot(backend: TransformersBackend) -> N
         session.submit(request(number, max_tokens=60))
     for number in range(4):
         session.cancel(number)
-    found = session.wait()
-    assert [candidate.number for candidate in found] == [4]
+    candidates = session.wait()
+    assert [candidate.number for candidate in candidates] == [4]
     session.close()
 
 
 def test_sessions_share_the_slots(backend: TransformersBackend) -> None:
-    asked = [request(number, max_tokens=30) for number in range(6)]
-    expected = collect(backend, *asked)
-    found: list[dict[int, str]] = [{}, {}]
+    requests = [request(number, max_tokens=30) for number in range(6)]
+    expected = collect(backend, *requests)
+    candidates: list[dict[int, str]] = [{}, {}]
 
     def work(place: int) -> None:
-        found[place] = collect(backend, *asked[place::2])
+        candidates[place] = collect(backend, *requests[place::2])
 
     threads = [threading.Thread(target=work, args=(place,)) for place in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert {**found[0], **found[1]} == expected
+    assert {**candidates[0], **candidates[1]} == expected
 
 
 def test_a_chat_goes_through_the_models_template(backend: TransformersBackend) -> None:
@@ -148,10 +150,10 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_begun_answer_is_continued_within_its_message(backend: TransformersBackend) -> None:
-    begun = Prompt(messages=(Message("user", "why the rain"), Message("assistant", " rose")))
+    chat = Prompt(messages=(Message("user", "why the rain"), Message("assistant", " rose")))
     same = Prompt("user says why the rain assistant says rose slowly")
-    found = collect(backend, request(3, begun, written=" slowly"))
-    assert found == collect(backend, request(3, same))
+    candidates = collect(backend, request(3, chat, written=" slowly"))
+    assert candidates == collect(backend, request(3, same))
 
 
 def test_contexts(folder: Path, backend: TransformersBackend) -> None:
@@ -163,7 +165,7 @@ def test_contexts(folder: Path, backend: TransformersBackend) -> None:
         TransformersBackend(folder, device="cpu", context=129).open()
     small = TransformersBackend(folder, device="cpu", context=20)
     long = (request(number, Prompt("the " * 15), max_tokens=50) for number in range(6))
-    full = [each for each in draw(small, *long).values() if each.failure]  # some end by themselves
+    full = [each for each in draw(small, *long).values() if each.failure]  # some texts end earlier
     assert full
     assert all(each.truncated for each in full)
     assert {each.failure.kind for each in full if each.failure} == {"context_overflow"}
@@ -175,7 +177,7 @@ def test_a_model_loaded_before_a_fork_is_refused(
     backend = TransformersBackend(folder, device="cpu")
     here = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: here + 1)
-    collect(backend, request(3))  # made before, loaded after
+    collect(backend, request(3))  # created before the fork, loaded after it
     monkeypatch.setattr(os, "getpid", lambda: here + 2)
     with pytest.raises(BackendError):
         backend.open()

@@ -23,7 +23,7 @@ def _varint(number: int) -> bytes:
 
 
 def _field(number: int, value: int | bytes | str) -> bytes:
-    """One field of a protocol-buffer message; ONNX is made of nothing else."""
+    """One field of a protocol-buffer message, of which ONNX files consist."""
     if isinstance(value, int):
         return _varint(number << 3) + _varint(value)
     content = value.encode() if isinstance(value, str) else value
@@ -38,7 +38,7 @@ def _value(name: str, kind: int, *shape: str | int) -> bytes:
 
 
 def lookup_graph(vectors: np.ndarray) -> bytes:
-    """An ONNX model that gives row ``input_ids`` of the (v, d) vectors."""
+    """An ONNX model that returns row ``input_ids`` of the (v, d) vectors."""
     table = _field(1, vectors.shape[0]) + _field(1, vectors.shape[1]) + _field(2, 1)
     table += _field(8, "table") + _field(9, vectors.astype("<f4").tobytes())
     node = _field(1, "table") + _field(1, "input_ids") + _field(2, "hidden") + _field(4, "Gather")
@@ -57,16 +57,16 @@ def vectors() -> np.ndarray:
 
 @pytest.fixture
 def tokenizer() -> Tokenizer:
-    """Words between spaces, with marks at both ends, and a wish for padding to ignore."""
+    """Words between spaces, special tokens at both ends, and padding that must be ignored."""
     vocabulary = {word: index for index, word in enumerate(WORDS)}
-    made = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    made.enable_padding(length=128)
-    made.enable_truncation(4)
-    return made
+    tokenizer.enable_padding(length=128)
+    tokenizer.enable_truncation(4)
+    return tokenizer
 
 
 @pytest.fixture

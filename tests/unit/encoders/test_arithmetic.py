@@ -30,15 +30,15 @@ def test_a_plan_holds_each_sentence_once(lengths: list[int], tokens: int, size: 
 
 def test_order_is_restored_and_progress_told() -> None:
     lengths = [3, 9, 1, 5, 9, 2]
-    told: list[int] = []
+    sizes: list[int] = []
     vectors = run_batches(
         plan(lengths, max_tokens=10, max_size=4),
         lambda batch: np.array([[lengths[i], i] for i in batch], dtype=np.float32),
         dimension=2,
-        progress=told.append,
+        progress=sizes.append,
     )
     assert vectors.tolist() == [[length, i] for i, length in enumerate(lengths)]
-    assert sum(told) == len(lengths)
+    assert sum(sizes) == len(lengths)
     assert run_batches([], lambda batch: vectors, dimension=2).shape == (0, 2)
 
 

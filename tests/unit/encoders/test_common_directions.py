@@ -1,4 +1,4 @@
-"""Directions that all sentences share, taken off their embeddings."""
+"""Removing directions that all sentences share from their embeddings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SENTENCES = ["the cat sat", "dog", "the dog ran the mat", "ran ran mat"]
 
 
 def common(d: int, k: int, *, seed: int = 0) -> dict[str, np.ndarray]:
-    """A mean (d,) and k orthonormal directions, as a file holds them."""
+    """A mean (d,) and k orthonormal directions, as in a file."""
     rng = np.random.default_rng(seed)
     rows = np.linalg.qr(rng.standard_normal((d, k)))[0].T
     return {
@@ -29,25 +29,25 @@ def common(d: int, k: int, *, seed: int = 0) -> dict[str, np.ndarray]:
 
 def test_nothing_is_left_of_the_directions_and_rows_have_length_one() -> None:
     """In single precision, of which 1e-6 is several units in the last place of 1."""
-    given = CommonDirections(**common(32, 3))
+    shared = CommonDirections(**common(32, 3))
     rows = np.random.default_rng(1).standard_normal((50, 32)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    assert np.abs(rows @ given.directions.T).max() > 0.3
-    left = given.remove(rows)
-    assert left.dtype == np.float32
-    assert np.abs(left @ given.directions.T).max() < 1e-6
-    np.testing.assert_allclose(np.linalg.norm(left, axis=1), 1.0, atol=1e-6)
-    # What is left is the row less the mean, but for the directions.
-    off = np.eye(32) - given.directions.T @ given.directions
-    expected = (rows - given.mean) @ off
+    assert np.abs(rows @ shared.directions.T).max() > 0.3
+    rest = shared.remove(rows)
+    assert rest.dtype == np.float32
+    assert np.abs(rest @ shared.directions.T).max() < 1e-6
+    np.testing.assert_allclose(np.linalg.norm(rest, axis=1), 1.0, atol=1e-6)
+    # The rest is the row minus the mean, without its part along the directions.
+    off = np.eye(32) - shared.directions.T @ shared.directions
+    expected = (rows - shared.mean) @ off
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(left, expected, atol=1e-6)
+    np.testing.assert_allclose(rest, expected, atol=1e-6)
 
 
 def test_a_mean_alone_is_taken_off_too() -> None:
-    given = CommonDirections(np.array([0.5, 0.0, 0.0], np.float32), np.empty((0, 3), np.float32))
-    left = given.remove(np.array([[0.8, 0.6, 0.0]], np.float32))
-    np.testing.assert_allclose(left, [[0.3 / 0.45**0.5, 0.6 / 0.45**0.5, 0.0]], atol=1e-6)
+    shared = CommonDirections(np.array([0.5, 0.0, 0.0], np.float32), np.empty((0, 3), np.float32))
+    rest = shared.remove(np.array([[0.8, 0.6, 0.0]], np.float32))
+    np.testing.assert_allclose(rest, [[0.3 / 0.45**0.5, 0.6 / 0.45**0.5, 0.0]], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["onnx", "static"])
@@ -55,13 +55,13 @@ def test_an_encoder_takes_them_off_where_its_folder_has_them(
     kind: str, onnx_folder: Path, static_folder: Path
 ) -> None:
     folder = onnx_folder if kind == "onnx" else static_folder
-    made = OnnxEncoder if kind == "onnx" else StaticEncoder
-    plain = made(folder, name="tiny").encode(SENTENCES)
-    given = common(6, 2)
-    save_file(given, folder / FILE)
-    found = made(folder, name="tiny").encode(SENTENCES)
-    assert np.abs(found @ given["directions"].T).max() < 1e-6
-    np.testing.assert_array_equal(found, CommonDirections(**given).remove(plain))
+    encoder_class = OnnxEncoder if kind == "onnx" else StaticEncoder
+    plain = encoder_class(folder, name="tiny").encode(SENTENCES)
+    tensors = common(6, 2)
+    save_file(tensors, folder / FILE)
+    embeddings = encoder_class(folder, name="tiny").encode(SENTENCES)
+    assert np.abs(embeddings @ tensors["directions"].T).max() < 1e-6
+    np.testing.assert_array_equal(embeddings, CommonDirections(**tensors).remove(plain))
 
 
 @pytest.mark.parametrize("kind", ["onnx", "static"])
@@ -69,16 +69,16 @@ def test_the_fingerprint_tells_of_the_file_and_of_nothing_without_it(
     kind: str, onnx_folder: Path, static_folder: Path
 ) -> None:
     folder = onnx_folder if kind == "onnx" else static_folder
-    made = OnnxEncoder if kind == "onnx" else StaticEncoder
-    plain = made(folder, name="tiny").fingerprint
+    encoder_class = OnnxEncoder if kind == "onnx" else StaticEncoder
+    plain = encoder_class(folder, name="tiny").fingerprint
     save_file(common(6, 2), folder / FILE)
-    first = made(folder, name="tiny").fingerprint
+    first = encoder_class(folder, name="tiny").fingerprint
     save_file(common(6, 2, seed=1), folder / FILE)
-    second = made(folder, name="tiny").fingerprint
+    second = encoder_class(folder, name="tiny").fingerprint
     assert len({plain, first, second}) == 3
-    assert made(folder, name="tiny").fingerprint == second
+    assert encoder_class(folder, name="tiny").fingerprint == second
     (folder / FILE).unlink()
-    assert made(folder, name="tiny").fingerprint == plain
+    assert encoder_class(folder, name="tiny").fingerprint == plain
 
 
 def test_a_folder_need_not_have_any(tmp_path: Path) -> None:

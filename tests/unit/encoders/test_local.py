@@ -50,11 +50,11 @@ def test_onnx_options(onnx_folder: Path, vectors: np.ndarray) -> None:
 def test_onnx_order_and_progress(onnx_folder: Path) -> None:
     encoder = OnnxEncoder(onnx_folder, name="tiny")
     many = [" ".join(["cat"] * (i % 7) + ["dog"] * (i % 5)) for i in range(200)]
-    told: list[int] = []
-    together = encoder.encode(many, progress=told.append)
+    sizes: list[int] = []
+    together = encoder.encode(many, progress=sizes.append)
     alone = np.concatenate([encoder.encode([sentence]) for sentence in many])
     np.testing.assert_allclose(together, alone, atol=1e-6)
-    assert sum(told) == 200
+    assert sum(sizes) == 200
 
 
 def test_onnx_fingerprint(onnx_folder: Path) -> None:
@@ -96,8 +96,8 @@ def test_onnx_errors_say_what_to_do(onnx_folder: Path, static_folder: Path) -> N
 def test_static(static_folder: Path, vectors: np.ndarray) -> None:
     encoder = StaticEncoder(static_folder, name="tiny")
     assert isinstance(encoder, Encoder)
-    known = [[token for token in ids if token != 1] for ids in IDS]
-    means = [vectors[ids].mean(axis=0) if ids else np.zeros(6) for ids in known]
+    known_ids = [[token for token in ids if token != 1] for ids in IDS]
+    means = [vectors[ids].mean(axis=0) if ids else np.zeros(6) for ids in known_ids]
     np.testing.assert_allclose(encoder.encode(SENTENCES), unit_rows(np.array(means)), atol=1e-6)
     assert encoder.encode(["zzz"]).tolist() == [[1, 0, 0, 0, 0, 0]]
     assert encoder.encode([]).shape == (0, 6)
@@ -113,9 +113,9 @@ def test_static_with_a_quantised_vocabulary(static_folder: Path, vectors: np.nda
         {"embeddings": vectors[:4], "weights": weights, "mapping": rows},
         static_folder / "model.safetensors",
     )
-    found = StaticEncoder(static_folder, name="tiny").encode(["the cat sat"])
+    embeddings = StaticEncoder(static_folder, name="tiny").encode(["the cat sat"])
     expected = (vectors[[1, 2, 3]] * weights[[4, 5, 6]][:, None]).mean(axis=0)
-    np.testing.assert_allclose(found, unit_rows(expected[None]), atol=1e-6)
+    np.testing.assert_allclose(embeddings, unit_rows(expected[None]), atol=1e-6)
 
 
 def test_static_errors_say_what_to_do(static_folder: Path, vectors: np.ndarray) -> None:
@@ -152,5 +152,5 @@ def test_an_interrupt_waits_until_a_library_is_imported() -> None:
     with pytest.raises(KeyboardInterrupt):
         work()
     assert done
-    with pytest.raises(KeyboardInterrupt):  # and afterwards it does not wait any more
+    with pytest.raises(KeyboardInterrupt):  # later interrupts are not deferred
         signal.raise_signal(signal.SIGINT)

@@ -41,7 +41,7 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Broken pipes are part of the game."""
+        """Ignore broken pipes, which these tests cause."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         if step == "kill":
             self.connection.close()
             return
-        if step == "sleep":  # until the client gives up
+        if step == "sleep":  # until the client times out
             self.connection.settimeout(60)
             with suppress(OSError):
                 self.connection.recv(1)
@@ -84,25 +84,25 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content.encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    yield server
+    server.shutdown()
+    server.server_close()
     thread.join()
 
 
 @pytest.fixture
 def encoder(server: Server) -> Iterator[OpenAIEncoder]:
-    made = OpenAIEncoder(server.url, "tiny", api_key=KEY, retries=2, batch=2, backoff=0.01)
-    yield made
-    made.close()
+    encoder = OpenAIEncoder(server.url, "tiny", api_key=KEY, retries=2, batch=2, backoff=0.01)
+    yield encoder
+    encoder.close()
 
 
 def expected(*texts: str) -> np.ndarray:
@@ -111,11 +111,11 @@ def expected(*texts: str) -> np.ndarray:
 
 def test_batches(server: Server, encoder: OpenAIEncoder) -> None:
     assert isinstance(encoder, Encoder)
-    told: list[int] = []
-    found = encoder.encode(["a", "b", "c", "d", "e"], progress=told.append)
-    np.testing.assert_allclose(found, expected("a", "b", "c", "d", "e"), atol=1e-6)
-    assert found.dtype == np.float32
-    assert told == [2, 2, 1]
+    sizes: list[int] = []
+    embeddings = encoder.encode(["a", "b", "c", "d", "e"], progress=sizes.append)
+    np.testing.assert_allclose(embeddings, expected("a", "b", "c", "d", "e"), atol=1e-6)
+    assert embeddings.dtype == np.float32
+    assert sizes == [2, 2, 1]
     assert [body["input"] for body in server.seen[1:]] == [["a", "b"], ["c", "d"], ["e"]]
     assert server.seen[0]["model"] == "tiny"
     assert set(server.keys) == {f"Bearer {KEY}"}
@@ -190,7 +190,7 @@ def test_lasting_trouble_is_told_without_the_key(
 
 
 def test_a_slow_answer_is_given_up_and_asked_again(server: Server) -> None:
-    # A machine that takes its time over the honest answer is only asked once more.
+    # On a slow machine the honest answer may also time out, which costs one more request.
     patient = OpenAIEncoder(server.url, "tiny", dimension=4, retries=50, backoff=0.01, timeout=0.2)
     server.script = ["sleep"]
     np.testing.assert_allclose(patient.encode(["a", "b"]), expected("a", "b"), atol=1e-6)
@@ -223,6 +223,6 @@ def test_what_is_refused_and_what_is_shown() -> None:
     for option in ({"batch": 0}, {"retries": -1}, {"dimension": 0}):
         with pytest.raises(InputError):
             OpenAIEncoder("http://x", "m", **option)  # type: ignore[arg-type]
-    shown = repr(OpenAIEncoder(f"http://user:{KEY}@x/v1", "m", api_key=KEY))
-    assert KEY not in shown
-    assert "http://x/v1/embeddings" in shown
+    text = repr(OpenAIEncoder(f"http://user:{KEY}@x/v1", "m", api_key=KEY))
+    assert KEY not in text
+    assert "http://x/v1/embeddings" in text

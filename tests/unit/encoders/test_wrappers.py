@@ -1,4 +1,4 @@
-"""Encoders that wrap another embed as it does."""
+"""Encoders that wrap another return its embeddings."""
 
 from __future__ import annotations
 

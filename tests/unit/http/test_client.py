@@ -1,4 +1,4 @@
-"""One HTTP service: what reaches it, and what does not reach the logs."""
+"""The HTTP client: what it sends, how it retries, and what it keeps out of logs."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def test_a_password_travels_in_a_header_and_a_query_stays(
     caplog.set_level(logging.DEBUG)
     with running() as server:
         url = server.url.replace("//127", f"//user:{KEY}@127", 1) + "/?version=3"
-        made = endpoint(url)
-        assert made.url("/x") == f"{server.url}/x"
-        assert repr(made) == f"Endpoint({server.url!r})"
-        made.post("/completions", {"seed": 1, "max_tokens": 9})
-        made.close()
+        client = endpoint(url)
+        assert client.url("/x") == f"{server.url}/x"
+        assert repr(client) == f"Endpoint({server.url!r})"
+        client.post("/completions", {"seed": 1, "max_tokens": 9})
+        client.close()
         assert server.seen[0][0] == "/v1/completions?version=3"
         assert server.keys[0] is not None
         assert server.keys[0].startswith("Basic ")
@@ -54,16 +54,16 @@ async def read(response: httpx.Response) -> bytes:
 
 def test_what_is_asked_too_much_is_refused_to_whoever_streams() -> None:
     with running() as server:
-        made = endpoint(server.url, backoff=30.0)
+        client = endpoint(server.url, backoff=30.0)
         server.always = status(503, "full")
         with pytest.raises(Refused) as caught:
-            made.loop().run(
-                made.stream("/x", {}, read, is_final=lambda error: error.message == "full")
+            client.loop().run(
+                client.stream("/x", {}, read, is_final=lambda error: error.message == "full")
             )
         failure = caught.value.failure
         assert (failure.kind, failure.status, failure.detail) == ("unavailable", 503, "full")
         assert caught.value.error == ErrorObject("full")
-        made.close()
+        client.close()
 
 
 def test_a_broken_tls_record_is_a_lost_connection() -> None:
@@ -71,22 +71,22 @@ def test_a_broken_tls_record_is_a_lost_connection() -> None:
         raise ssl.SSLError("bad record mac")
 
     with running() as server:
-        made = endpoint(server.url)
+        client = endpoint(server.url)
         with pytest.raises(BackendError) as caught:
-            made.loop().run(made.stream("/x", {"max_tokens": 9}, broken))
+            client.loop().run(client.stream("/x", {"max_tokens": 9}, broken))
         assert (caught.value.kind, caught.value.status) == ("unavailable", None)
         assert "SSLError" in caught.value.failure.summary
         assert len(server.seen) == 2
-        made.close()
+        client.close()
 
 
 @pytest.mark.parametrize("step", [stall, status(503)])
 def test_a_request_may_be_cancelled_at_any_moment(step: object) -> None:
-    """Also while it waits for its next try; the server sees that the connection is closed."""
+    """Also while it waits for its next attempt; the server sees that the connection is closed."""
     with running() as server:
         server.always = step  # type: ignore[assignment]
-        made = endpoint(server.url, backoff=60.0)
-        future = made.loop().start(made.stream("/x", {}, read))
+        client = endpoint(server.url, backoff=60.0)
+        future = client.loop().start(client.stream("/x", {}, read))
         while not server.seen:
             time.sleep(0.005)
         began = time.monotonic()
@@ -94,7 +94,7 @@ def test_a_request_may_be_cancelled_at_any_moment(step: object) -> None:
         assert step is not stall or server.left.wait(20)
         with pytest.raises(CancelledError):
             future.result()
-        made.close()
+        client.close()
         assert time.monotonic() - began < 20  # not the back-off
         assert len(server.seen) == 1
 
@@ -121,13 +121,13 @@ def test_each_retry_draws_its_own_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(endpoint_module, "retry_wait", recorded)
     with running() as server:
-        made = Endpoint(
+        client = Endpoint(
             server.url, error=BackendError, api_key=None, timeout=60.0, retries=2, backoff=8.0
         )
         for _ in range(32):
             server.script = [status(503), status(429, Retry_After="7")]
-            made.post("/x", {"max_tokens": 9})
-        made.close()
+            client.post("/x", {"max_tokens": 9})
+        client.close()
     assert [(attempt, retry_after) for attempt, retry_after, _ in waits] == [
         (0, None),
         (1, 7.0),
@@ -138,17 +138,17 @@ def test_each_retry_draws_its_own_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_closing_ends_a_request_under_way() -> None:
     with running() as server:
         server.always = stall
-        made = endpoint(server.url)
+        client = endpoint(server.url)
 
         def close() -> None:
             while not server.seen:
                 time.sleep(0.005)
-            made.close()
+            client.close()
 
         closing = threading.Thread(target=close)
         closing.start()
         with pytest.raises(BackendError) as caught:
-            made.post("/x", {})
+            client.post("/x", {})
         assert caught.value.kind == "closed"
         closing.join()
         assert server.left.wait(20)
@@ -157,10 +157,10 @@ def test_closing_ends_a_request_under_way() -> None:
 def test_one_that_nobody_closes_leaves_no_thread() -> None:
     with running() as server:
         before = set(threading.enumerate())
-        made = endpoint(server.url)
-        made.post("/x", {"max_tokens": 9})
+        client = endpoint(server.url)
+        client.post("/x", {"max_tokens": 9})
         (thread,) = {each for each in set(threading.enumerate()) - before if "http" in each.name}
-        del made
+        del client
         gc.collect()
         thread.join(60)
         assert not thread.is_alive()
@@ -169,19 +169,19 @@ def test_one_that_nobody_closes_leaves_no_thread() -> None:
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_process_has_connections_of_its_own() -> None:
     with running() as server:
-        made = endpoint(server.url)
+        client = endpoint(server.url)
 
         def ask() -> str:
-            return str(made.post("/x", {"max_tokens": 9}).status_code)
+            return str(client.post("/x", {"max_tokens": 9}).status_code)
 
         def ask_and_close() -> str:
-            said = ask()
-            made.close()
-            return said
+            message = ask()
+            client.close()
+            return message
 
         assert ask() == in_a_fork(ask_and_close) == ask() == "200"
         assert len(server.seen) == 3
-        made.close()
+        client.close()
 
 
 _LOOKUP = """
@@ -215,28 +215,28 @@ def test_names_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
         raise socket.gaierror("unknown")
 
     with running() as server:
-        made = endpoint(server.url.replace("127.0.0.1", "localhost"))
-        assert made.post("/x", {"max_tokens": 9}).is_success
+        client = endpoint(server.url.replace("127.0.0.1", "localhost"))
+        assert client.post("/x", {"max_tokens": 9}).is_success
         monkeypatch.setattr(socket, "getaddrinfo", unknown)
         with pytest.raises(BackendError) as caught:
-            made.post("/x", {"max_tokens": 9})
+            client.post("/x", {"max_tokens": 9})
         assert caught.value.kind == "unavailable"
         assert "ConnectError" in caught.value.failure.summary
-        made.close()
+        client.close()
 
 
 def test_threads_share_one_client() -> None:
     with running() as server:
-        made = endpoint(server.url)
+        client = endpoint(server.url)
         threads = [
-            threading.Thread(target=made.post, args=("/x", {"max_tokens": 9})) for _ in range(8)
+            threading.Thread(target=client.post, args=("/x", {"max_tokens": 9})) for _ in range(8)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        made.close()
-        made.close()
+        client.close()
+        client.close()
         assert len(server.seen) == 8
 
 
@@ -247,7 +247,7 @@ def test_a_base_url_must_be_one() -> None:
 
 
 def endless(code: int) -> Step:
-    """An answer of this status that never ends."""
+    """A response with this status that never ends."""
 
     def step(handler: Handler, body: dict[str, Any]) -> None:
         handler.send_response(code)
@@ -264,12 +264,12 @@ def endless(code: int) -> Step:
 def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_module, "_LONGEST_BODY", 1 << 20)
     with running() as server:
-        made = endpoint(server.url)
+        client = endpoint(server.url)
         for code, status_told in ((500, 500), (200, None)):
             server.left.clear()
             server.always = endless(code)
             with pytest.raises(BackendError) as caught:
-                made.post("/x", {})
+                client.post("/x", {})
             assert (caught.value.kind, caught.value.status) == ("unavailable", status_told)
             assert server.left.wait(60)
-        made.close()
+        client.close()

@@ -21,8 +21,8 @@ async def resource(events: list[str]) -> AsyncIterator[None]:
     events.append("left")
 
 
-async def sleep(events: list[str], begun: Callable[[], None]) -> None:
-    begun()
+async def sleep(events: list[str], started: Callable[[], None]) -> None:
+    started()
     try:
         await asyncio.sleep(600)
     finally:
@@ -43,17 +43,17 @@ def test_what_a_coroutine_returns_or_raises_reaches_the_caller() -> None:
 
 
 def test_an_interrupt_cancels_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, ended = threading.Event(), threading.Event()
+    started, ended = threading.Event(), threading.Event()
 
     async def sleep_on() -> None:
-        begun.set()
+        started.set()
         try:
             await asyncio.sleep(600)
         finally:
             ended.set()
 
     def interrupted(future: Future[None]) -> None:
-        begun.wait(60)
+        started.wait(60)
         raise KeyboardInterrupt
 
     loop = EventLoopThread(resource([]))
@@ -66,14 +66,14 @@ def test_an_interrupt_cancels_what_is_waited_for(monkeypatch: pytest.MonkeyPatch
 
 def test_closing_cancels_tasks_before_the_client_is_left() -> None:
     events: list[str] = []
-    begun = threading.Event()
+    started = threading.Event()
     before = set(threading.enumerate())
     loop = EventLoopThread(resource(events))
     (thread,) = set(threading.enumerate()) - before
     assert thread.daemon
-    future = loop.start(sleep(events, begun.set))
+    future = loop.start(sleep(events, started.set))
     unbegun = [loop.start(asyncio.sleep(600)) for _ in range(3)]
-    assert begun.wait(60)
+    assert started.wait(60)
     loop.close()
     loop.close()
     assert not thread.is_alive()

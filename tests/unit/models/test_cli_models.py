@@ -87,6 +87,6 @@ def test_a_bar_is_drawn_without_trouble(bench: Any) -> None:
         bench.store(bench.toy(), progress=report).pull("toy")
 
 
-@pytest.mark.parametrize(("size", "said"), [(5, "1 MB"), (91e6, "91 MB"), (1.117e9, "1.12 GB")])
-def test_sizes_are_for_people(size: int, said: str) -> None:
-    assert progress.describe(size) == said
+@pytest.mark.parametrize(("size", "text"), [(5, "1 MB"), (91e6, "91 MB"), (1.117e9, "1.12 GB")])
+def test_sizes_are_for_people(size: int, text: str) -> None:
+    assert progress.describe(size) == text

