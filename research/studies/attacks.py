@@ -26,13 +26,12 @@ from time import perf_counter
 
 import numpy as np
 
-from hammingmark.assembly.attacks import load_attack
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.environment import model_store
 from hammingmark.assembly.keys import DEFAULT_METHOD
-from hammingmark.assembly.parts import load_splitter
+from hammingmark.assembly.parts import load_attack, load_splitter
 from hammingmark.attacks.adaptive import BoundarySeeking, DistanceSeeking
 from hammingmark.encoders.wrappers import CachedEncoder
 from hammingmark.evaluation import stages

@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hammingmark.assembly.attacks import load_attack
-from hammingmark.assembly.parts import load_splitter
+from hammingmark.assembly.parts import load_attack, load_splitter
 from hammingmark.evaluation import stages
 from hammingmark.evaluation.keys import ExperimentKeys
 from hammingmark.evaluation.metrics import Interval

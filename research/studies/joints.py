@@ -13,7 +13,7 @@ from typing import get_args
 
 import numpy as np
 
-from hammingmark.assembly.attacks import load_attack
+from hammingmark.assembly.parts import load_attack
 from hammingmark.attacks.boundaries import Family
 from hammingmark.evaluation.metrics import found_at
 from research.studies.attacks import Bench, arguments

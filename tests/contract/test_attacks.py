@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.contract.attack_examples import GIVEN, NEVER_ROLLS, ROLLS
 
 from hammingmark import registry
-from hammingmark.assembly.attacks import describe_attack, load_attack
-from hammingmark.assembly.parts import load_splitter
+from hammingmark.assembly.parts import describe_attack, load_attack, load_splitter
 from hammingmark.attacks.each import EachText
 from hammingmark.protocols import Attack
 

@@ -18,11 +18,10 @@ from tests.errors import raises_naming
 
 import hammingmark
 from hammingmark import registry
-from hammingmark.assembly.attacks import attack_names, load_attack
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import load_key
-from hammingmark.assembly.parts import PartSpec, load_splitter
+from hammingmark.assembly.parts import PartSpec, attack_names, load_attack, load_splitter
 from hammingmark.errors import InputError, KeyMismatch
 from hammingmark.keys.key import ReferenceKeys
 from hammingmark.testing import FakeTokenizer, backend_checks, encoder_checks, method_checks

@@ -85,7 +85,7 @@ import socket, sys
 def refuse(*given, **more):
     raise SystemExit(f"the network was asked for {{given}}")
 socket.getaddrinfo = socket.socket.connect = refuse
-from hammingmark.assembly.attacks import load_attack
+from hammingmark.assembly.parts import load_attack
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.parts import load_splitter

@@ -13,12 +13,11 @@ from tests.command import run_here
 from tests.errors import raises_naming
 
 from hammingmark import cli, registry
-from hammingmark.assembly.attacks import load_attack
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import new_key, splitter_of
-from hammingmark.assembly.parts import load_splitter
+from hammingmark.assembly.parts import load_attack, load_splitter
 from hammingmark.errors import BackendError, EncoderError, HammingMarkError, InputError
 from hammingmark.keys.keyring import Keyring
 from hammingmark.models.store import ModelStore

@@ -1,9 +1,9 @@
-"""One way from what a user types to a part: an encoder, a backend, a splitter, an attack.
+"""From specifications to components: encoders, backends, tokenizers, splitters and attacks.
 
-A part is typed as ``NAME`` or ``NAME:ARGUMENT``, where NAME is registered, ours or that of an
-installed package, and ARGUMENT is the first thing that its constructor takes. Each kind of part may
-have short forms of its own, such as the name of a model in the catalogue. Whatever else the
-constructor takes is given as parameters, which are read off it and refused when unknown.
+A specification is ``NAME`` or ``NAME:ARGUMENT``, where NAME is registered, by this package or an
+installed one, and ARGUMENT is the first argument of the constructor. A kind of component may have
+short forms, such as the name of a model in the catalogue. The other arguments of the constructor
+are its parameters; their names and types are read from its signature.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ KINDS: Mapping[str, str] = {
     "attacks": "attack",
     "methods": "method",
 }
-"""What a part of each room is called in a sentence."""
+"""What a component of each room is called in a message."""
 
 _ROOMS: Mapping[object, str] = {Backend: "backends", Encoder: "encoders", Attack: "attacks"}
 _ERRORS: Mapping[str, type[HammingMarkError]] = {
@@ -53,12 +54,12 @@ _ERRORS: Mapping[str, type[HammingMarkError]] = {
 
 @dataclass(frozen=True)
 class PartSpec:
-    """What to build. It can be pickled, and holds no secret: a worker builds its own part of it.
+    """A picklable description without secrets, from which a worker builds its own component.
 
     Attributes:
-        room: what kind of part it is.
-        text: what a user types to get it.
-        parameters: what else its constructor is told.
+        room: the kind of component.
+        text: its specification.
+        parameters: further arguments of its constructor.
     """
 
     room: str
@@ -68,23 +69,23 @@ class PartSpec:
     def __post_init__(self) -> None:
         if any(map(is_secret, self.parameters)) or without_login(self.text) != self.text:
             raise InputError(
-                "A specification is sent to others and holds no secret: set OPENAI_API_KEY where "
-                "the part is built, and leave passwords out of URLs."
+                "A specification may be sent to other processes and must contain no secret. Set "
+                "OPENAI_API_KEY where the component is built, and omit passwords from URLs."
             )
 
     def build(self) -> Any:
-        """The part."""
+        """Build the component."""
         return build(self.room, self.text, self.parameters, splitter=load_splitter())
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A registered name, and what its constructor is given because of what a user typed.
+    """A registered name, and the arguments of its constructor that a specification implies.
 
     Attributes:
         name: the registered name.
-        arguments: gives them; may fetch a model.
-        libraries: that it needs beside those that the part itself names.
+        arguments: returns the arguments; may download a model.
+        libraries: required libraries beyond those that the component declares.
     """
 
     name: str
@@ -93,51 +94,54 @@ class Resolved:
 
 
 def resolve_name(room: str, text: str) -> Resolved | None:
-    """``NAME`` or ``NAME:ARGUMENT`` of a registered part; None if there is no such name."""
+    """Resolve ``NAME`` or ``NAME:ARGUMENT``; None if no component has the name."""
     name, colon, argument = text.partition(":")
     if name not in registry.names(room):
         return None
     known = parameters_of(registry.find(room, name))
-    typed = {"name": without_login(text)} if "name" in known else {}
+    arguments = {"name": without_login(text)} if "name" in known else {}
     if not colon:
-        return Resolved(name, lambda store: typed)
-    takes = next(iter(known), None)
-    if takes is None:
-        raise InputError(f"The {KINDS[room]} {name!r} takes no argument; {argument!r} is given.")
-    return Resolved(name, lambda store: {**typed, takes: known[takes].read(argument)})
+        return Resolved(name, lambda store: arguments)
+    first = next(iter(known), None)
+    if first is None:
+        raise InputError(
+            f"The {KINDS[room]} {name!r} takes no argument, but {argument!r} was given."
+        )
+    return Resolved(name, lambda store: {**arguments, first: known[first].read(argument)})
 
 
-def known_parameters(
-    room: str, resolved: Resolved, given: Mapping[str, object]
-) -> dict[str, Parameter]:
-    """What a part can be told, and behind a dot what the parts can that it is given by name.
+def known_parameters(room: str, text: str, values: Mapping[str, object]) -> dict[str, Parameter]:
+    """The parameters of a component and, after a dot, those of its nested components.
 
     Args:
-        room: what kind of part it is.
-        resolved: the part.
-        given: parameters, of which the names of other parts matter here.
+        room: the kind of component.
+        text: its specification.
+        values: of its parameters; those that specify a component matter here.
+
+    Raises:
+        InputError: no component fits the specification.
     """
-    part = registry.find(room, resolved.name)
-    return _with_nested(part, parameters_of(part), given)
+    part = registry.find(room, resolve(room, text).name)
+    return _with_nested(part, parameters_of(part), values)
 
 
 def _with_nested(
-    part: Any, own: Mapping[str, Parameter], given: Mapping[str, object]
+    part: Any, parameters: Mapping[str, Parameter], values: Mapping[str, object]
 ) -> dict[str, Parameter]:
-    """A part's own parameters, and behind a dot those of the parts that it is given by name."""
-    known = dict(own)
-    for name, inner_room, value in _nested(own, {**_defaults(part, own), **given}):
-        inner = resolve(inner_room, value)
-        for other, its in known_parameters(inner_room, inner, _behind(name, given)).items():
-            known[f"{name}.{other}"] = replace(its, name=f"{name}.{other}")
+    """The parameters of a component and, after a dot, those of its nested components."""
+    known = dict(parameters)
+    for outer, inner_room, text in _nested(parameters, {**_defaults(part, parameters), **values}):
+        inner = known_parameters(inner_room, text, _nested_values(outer, values))
+        for name, parameter in inner.items():
+            known[f"{outer}.{name}"] = replace(parameter, name=f"{outer}.{name}")
     return known
 
 
 def check(room: str, text: str, parameters: Mapping[str, object]) -> None:
-    """Refuse a part if it or a part it is given lacks libraries, before anything is fetched.
+    """Refuse a component if it or a nested one lacks libraries, before anything is downloaded.
 
     Raises:
-        HammingMarkError: saying what to install.
+        HammingMarkError: with what to install.
     """
     resolved = resolve(room, text)
     part = registry.find(room, resolved.name)
@@ -152,7 +156,7 @@ def _check(
     known: Mapping[str, Parameter],
     parameters: Mapping[str, object],
 ) -> None:
-    """The same of a part that has been found."""
+    """The same for a component whose class and parameters are known."""
     ours = part.__module__.startswith("hammingmark.")
     extra = getattr(part, "extra", "attacks" if room == "attacks" else "")
     require_libraries(
@@ -162,7 +166,7 @@ def _check(
         error=_ERRORS.get(room, BackendError),
     )
     for name, inner_room, value in _nested(known, {**_defaults(part, known), **parameters}):
-        check(inner_room, value, _behind(name, parameters))
+        check(inner_room, value, _nested_values(name, parameters))
 
 
 def build(
@@ -174,21 +178,21 @@ def build(
     splitter: Splitter | None = None,
     within: str = "",
 ) -> Any:
-    """A part, from what a user typed and the parameters that were given.
+    """Build a component from its specification and parameters.
 
     Args:
-        room: what kind of part it is.
-        text: what a user typed.
-        parameters: as values or as a user types them: a language model, an encoder or an attack
-            by what a user types to get it, with its own parameters behind a dot (``inner`` and
-            ``inner.share``), a folder by its path or by a name of the catalogue.
+        room: the kind of component.
+        text: its specification.
+        parameters: as values, or as a user types them: a language model, an encoder or an attack
+            by its specification, with its own parameters after a dot (``inner`` and
+            ``inner.share``), and a folder by its path or the name of a catalogue model.
         store: where catalogue models are kept.
-        splitter: for parts that take one.
-        within: what stands before the names of its parameters, if it is one of another part.
+        splitter: for components that take one.
+        within: the prefix of its parameters' names, if it is nested in another component.
 
     Raises:
-        InputError: a parameter is unknown, missing or of another kind.
-        HammingMarkError: a library is missing; then nothing has been fetched.
+        InputError: a parameter is unknown, missing or of the wrong type.
+        HammingMarkError: a library is missing; then nothing has been downloaded.
     """
     parameters = parameters or {}
     resolved = resolve(room, text)
@@ -197,55 +201,55 @@ def build(
     _check(room, text, resolved, part, known, parameters)
     store = store or model_store()
     keep_offline(store)
-    given = read_parameters(
+    values = read_parameters(
         _with_nested(part, known, parameters),
         parameters,
         of=f"the {KINDS[room]} {resolved.name!r}",
     )
-    chosen: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         **_defaults(part, known),
         **resolved.arguments(store),
-        **{name: value for name, value in given.items() if name in known},
+        **{name: value for name, value in values.items() if name in known},
     }
     if SECRET in known:
-        chosen.setdefault(SECRET, os.environ.get("OPENAI_API_KEY") or None)
-    for name, each in known.items():
-        if each.default is REQUIRED and name not in chosen:
+        arguments.setdefault(SECRET, os.environ.get("OPENAI_API_KEY") or None)
+    for name, parameter in known.items():
+        if parameter.default is REQUIRED and name not in arguments:
             raise InputError(
                 f"The {KINDS[room]} {resolved.name!r} needs the parameter {name!r}: "
-                f"{each.description}. "
-                f"On the command line it is given with --set {within}{name}=…, or with a file: "
+                f"{parameter.description}. "
+                f"On the command line, set it with --set {within}{name}=… or, from a file, "
                 f"--set {within}{name}=@FILE."
             )
-    for name, inner_room, value in list(_nested(known, chosen)):
-        chosen[name] = build(
+    for name, inner_room, inner_text in list(_nested(known, arguments)):
+        arguments[name] = build(
             inner_room,
-            value,
-            _behind(name, given),
+            inner_text,
+            _nested_values(name, values),
             store=store,
             splitter=splitter,
             within=f"{within}{name}.",
         )
-    for name, each in known.items():
-        typed = chosen.get(name)
-        if isinstance(typed, str) and each.wants(Path):
-            if typed in CATALOGUE:
-                chosen[name] = store.ensure(typed)
-            elif not each.wants(str):
-                chosen[name] = Path(typed).expanduser()
+    for name, parameter in known.items():
+        path = arguments.get(name)
+        if isinstance(path, str) and parameter.wants(Path):
+            if path in CATALOGUE:
+                arguments[name] = store.ensure(path)
+            elif not parameter.wants(str):
+                arguments[name] = Path(path).expanduser()
     if splitter is not None and takes_splitter(part):
-        chosen["splitter"] = splitter
-    return part(**chosen)
+        arguments["splitter"] = splitter
+    return part(**arguments)
 
 
 def resolve(room: str, text: str) -> Resolved:
-    """The registered part that a user means, and what it is given.
+    """The registered component of a specification, and its arguments.
 
     Raises:
-        InputError: there is none.
-        UnknownName: likewise, with the nearest name that there is.
+        InputError: no component fits.
+        UnknownName: likewise, with the most similar name.
     """
-    # Rooms whose parts have short forms beside their registered names; these modules use this one.
+    # Rooms with short forms beside registered names. Their modules import this one.
     from hammingmark.assembly.backends import resolve_backend, resolve_tokenizer
     from hammingmark.assembly.encoders import resolve_encoder
 
@@ -256,47 +260,47 @@ def resolve(room: str, text: str) -> Resolved:
     }
     if room in short_forms:
         return short_forms[room](text)
-    found = resolve_name(room, text)
-    if found is None:
-        registry.find(room, text)  # says which name is near
-    assert found is not None
-    return found
+    resolved = resolve_name(room, text)
+    if resolved is None:
+        registry.find(room, text)  # raises UnknownName
+    assert resolved is not None
+    return resolved
 
 
 def _nested(
-    known: Mapping[str, Parameter], given: Mapping[str, object]
+    known: Mapping[str, Parameter], values: Mapping[str, object]
 ) -> Iterator[tuple[str, str, str]]:
-    """Parameters that are parts and given by what a user types: name, room and text."""
-    for name, each in known.items():
-        value = given.get(name)
+    """Parameters that are components and have a specification: name, room and specification."""
+    for name, parameter in known.items():
+        value = values.get(name)
         for kind, room in _ROOMS.items():
-            if each.wants(kind) and isinstance(value, str):
+            if parameter.wants(kind) and isinstance(value, str):
                 yield name, room, value
 
 
 def _defaults(part: Any, known: Mapping[str, Parameter]) -> dict[str, Any]:
-    """The models that a part needs; a language model that must be given is the default one."""
+    """The models that a component needs; a required language model is the default one."""
     models = {
         name: DEFAULT_GENERATOR
-        for name, each in known.items()
-        if each.default is REQUIRED and each.wants(Backend)
+        for name, parameter in known.items()
+        if parameter.default is REQUIRED and parameter.wants(Backend)
     }
     return {**models, **getattr(part, "needs", {})}
 
 
-def _behind(name: str, given: Mapping[str, object]) -> dict[str, object]:
-    """The parameters of the part that is the parameter ``name``, under their own names."""
-    dotted = f"{name}."
-    return {k.removeprefix(dotted): v for k, v in given.items() if k.startswith(dotted)}
+def _nested_values(name: str, values: Mapping[str, object]) -> dict[str, object]:
+    """The values for the component in parameter ``name``, without the prefix of their names."""
+    prefix = f"{name}."
+    return {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
 
 
 def model_and_url(text: str) -> tuple[str, str]:
-    """``MODEL@URL`` taken apart.
+    """Split ``MODEL@URL``.
 
     Raises:
         InputError: there is no URL.
     """
-    model, at, url = text.partition("@http")  # names of models may have an @ of their own
+    model, at, url = text.partition("@http")  # the name of a model may contain an @
     if not at:
         raise InputError(f"'openai:{text}' should look like openai:MODEL@URL.")
     return model, f"http{url}"
@@ -306,3 +310,37 @@ def load_splitter(name: str = DEFAULT_SPLITTER, *, language: str = "en") -> Spli
     """A splitter by its registered name."""
     splitter: Splitter = build("splitters", name, {"language": language})
     return splitter
+
+
+def load_attack(
+    name: str,
+    *,
+    splitter: Splitter,
+    parameters: Mapping[str, object] | None = None,
+    store: ModelStore | None = None,
+) -> Attack:
+    """An attack by its registered name.
+
+    Args:
+        name: the name.
+        splitter: finds sentences, for attacks that need them.
+        parameters: further arguments of its constructor (`build`).
+        store: where catalogue models are kept.
+
+    Raises:
+        InputError: a parameter is unknown, missing or of the wrong type.
+        HammingMarkError: a library is missing; then nothing has been downloaded.
+    """
+    attack: Attack = build("attacks", name, parameters, store=store, splitter=splitter)
+    return attack
+
+
+def attack_names() -> list[str]:
+    """The name of every attack, of this package and of installed ones."""
+    return registry.names("attacks")
+
+
+def describe_attack(name: str) -> tuple[str, dict[str, Parameter]]:
+    """The first line of an attack's docstring, and its parameters."""
+    part = registry.find("attacks", name)
+    return (getdoc(part) or "").partition("\n")[0], parameters_of(part)

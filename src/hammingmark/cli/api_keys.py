@@ -1,4 +1,4 @@
-"""``hammingmark api-keys``: who may use the service."""
+"""``hammingmark api-keys``: managing the API keys of the service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _file = click.option(
 
 @click.group("api-keys")
 def api_keys() -> None:
-    """Make, list and remove API keys of the service."""
+    """Create, list and remove API keys of the service."""
     require_libraries(("fastapi",), part="The service", get="hammingmark[server]")
 
 
@@ -27,30 +27,32 @@ def api_keys() -> None:
 @_file
 @click.option(
     "--scope", "scopes", multiple=True, required=True,
-    type=click.Choice(["generate", "detect", "admin"]), help="May be repeated.",
+    type=click.Choice(["generate", "detect", "admin"]), help="What the key may do; repeatable.",
 )  # fmt: skip
-@click.option("--rate", type=float, help="Requests per minute.")
-@click.option("--may-switch-off", is_flag=True, help="May ask for unmarked text.")
+@click.option(
+    "--rate", type=float, help="Maximum requests per minute; by default the limit of the service."
+)
+@click.option("--may-switch-off", is_flag=True, help="Allow requests for unmarked text.")
 def new(
     name: str, path: Path, scopes: tuple[str, ...], rate: float | None, may_switch_off: bool
 ) -> None:
-    """Make an API key, print it, and add what proves it to the file.
+    """Create an API key, print it, and add its hash to the file.
 
-    It is shown this once: the file holds its hash alone.
+    The key is shown only once: the file contains only its hash.
     """
     from hammingmark.server.authorization import add_to_file, new_api_key
 
     token, key = new_api_key(name, scopes=scopes, rate=rate, may_switch_off=may_switch_off)
     add_to_file(path, key)
     click.echo(token)
-    click.echo(f"Added {name} to {path}. The key is shown this once.", err=True)
+    click.echo(f"Added {name} to {path}. The key is shown only once.", err=True)
 
 
 @api_keys.command("list")
 @_file
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per key.")
 def list_(path: Path, as_json: bool) -> None:
-    """List API keys by their names."""
+    """List the API keys by name."""
     from hammingmark.server.authorization import SCOPES, read_api_keys
 
     for key in read_api_keys(path):
@@ -73,7 +75,7 @@ def list_(path: Path, as_json: bool) -> None:
 @click.argument("name")
 @_file
 def remove(name: str, path: Path) -> None:
-    """Withdraw an API key; a service that runs refuses it from then on."""
+    """Remove an API key; a running service refuses it from then on."""
     from hammingmark.server.authorization import remove_from_file
 
     remove_from_file(path, name)

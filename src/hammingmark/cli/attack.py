@@ -1,4 +1,4 @@
-"""``hammingmark attack``: texts to attacked texts."""
+"""``hammingmark attack``: attacking texts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 
 import click
 
-from hammingmark.assembly.attacks import (
-    attack_names,
-    attack_parameters,
-    describe_attack,
-    load_attack,
-)
 from hammingmark.assembly.encoders import check_encoder
 from hammingmark.assembly.environment import model_store
-from hammingmark.assembly.parts import load_splitter
+from hammingmark.assembly.parts import (
+    attack_names,
+    describe_attack,
+    known_parameters,
+    load_attack,
+    load_splitter,
+)
 from hammingmark.attacks.runner import AttackRunner
 from hammingmark.cli.inputs import Source, read_sources, read_texts
 from hammingmark.cli.options import (
@@ -53,45 +53,48 @@ _LONGEST_SHOWN = 200
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--list", "listing", is_flag=True, help="Show all attacks, or NAME's parameters.")
 @click.option(
-    "--in", "inputs", multiple=True, help="Text, folder or JSONL; repeatable. Else standard input."
+    "--list", "listing", is_flag=True, help="List all attacks, or the parameters of NAME."
+)
+@click.option(
+    "--in",
+    "inputs",
+    multiple=True,
+    help="Text, folder or JSONL file; repeatable. By default standard input.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="A .jsonl file, which the same command goes on with if it was stopped; or, for one text, "
+    help="A .jsonl file, which the same command continues after an interruption; or, for one text, "
     "any new file.",
 )
-@click.option(
-    "--share", type=float, help="Share of the text that is changed; short for --set share=."
-)
+@click.option("--share", type=float, help="Share of the text to change; short for --set share=.")
 @click.option(
     "--set",
     "pairs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A parameter of the attack; repeatable. KEY=@FILE takes it from a file.",
+    help="Parameter of the attack; repeatable. KEY=@FILE reads the value from a file.",
 )
-@seed_option("all that the attack draws at random")
+@seed_option("the random draws of the attack")
 @click.option(
     "--batch",
     type=int,
     default=32,
     show_default=True,
     callback=at_least(1),
-    help="Texts attacked at a time.",
+    help="Texts per batch.",
 )
 @click.option(
     "--judge",
     default="bge-small",
     show_default=True,
-    help="Encoder that says how similar the outcome is, or none.",
+    help="Encoder that measures the similarity of the result, or none.",
 )
 @field_option
 @splitter_option
 @language_option
-@click.option("--overwrite", is_flag=True, help="Replace OUT, or begin it anew; never a key file.")
+@click.option("--overwrite", is_flag=True, help="Overwrite OUT, unless it is a key file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def attack(
     name: str | None,
@@ -109,27 +112,29 @@ def attack(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Change texts by the attack NAME, and measure how similar each still is to what it was.
+    """Attack texts with the attack NAME, and measure how similar each remains to its original.
 
-    `hammingmark attack --list` shows the attacks, `hammingmark attack NAME --list` the parameters
-    of one. --set KEY=@FILE takes a value from a file: its text, or its sentences if the parameter
+    `hammingmark attack --list` lists the attacks, `hammingmark attack NAME --list` the parameters
+    of one. --set KEY=@FILE reads a value from a file: its text, or its sentences if the parameter
     is a list.
     """
     if listing:
         show_attacks(name, as_json=as_json)
         return
     if name is None:
-        raise InputError("Name an attack; `hammingmark attack --list` shows them.")
-    cutter = load_splitter(splitter, language=language)
-    typed = read_pairs(pairs, {} if share is None else {"share": share})
-    known = attack_parameters(name, typed)
-    given = read_parameters(
-        known, _with_files(typed, known=known, splitter=cutter), of=f"the attack {name!r}"
+        raise InputError("Name an attack; `hammingmark attack --list` lists them.")
+    sentence_splitter = load_splitter(splitter, language=language)
+    options = read_pairs(pairs, {} if share is None else {"share": share})
+    known = known_parameters("attacks", name, options)
+    parameters = read_parameters(
+        known,
+        _with_files(options, known=known, splitter=sentence_splitter),
+        of=f"the attack {name!r}",
     )
     check_encoder(judge)
     run: dict[str, object] = {
         "attack": name,
-        "parameters": _recorded(known, given),
+        "parameters": _recorded(known, parameters),
         "seed": seed,
         "batch": batch,
         "judge": judge,
@@ -137,11 +142,12 @@ def attack(
         "language": language,
     }
     sources = _read(inputs, field=field, out=out)
-    # A row is written as soon as its batch is done; what goes elsewhere, when all is done.
+    # Rows are written after each batch; any other output is written at the end.
     rows_out = out if out and out.suffix.lower() in _LINES and not is_stream(out) else None
     if out and not rows_out and not is_stream(out) and len(sources) != 1:
         raise InputError(
-            f"{out} can hold one text and the input has {len(sources)}; name a .jsonl file."
+            f"{out} can contain only one text, and the input has {len(sources)}. Name a .jsonl "
+            "file."
         )
     done: list[Row] = []
     if rows_out and not overwrite and rows_out.exists():
@@ -150,13 +156,13 @@ def attack(
         check_output(out, overwrite=overwrite)
     if len(done) < len(sources):
         runner = AttackRunner(
-            attack=_load(name, splitter=cutter, given=given),
-            splitter=cutter,
+            attack=_load(name, splitter=sentence_splitter, parameters=parameters),
+            splitter=sentence_splitter,
             judge=None if judge == "none" else fetch_encoder(judge),
             seed=seed,
             batch=batch,
         )
-        if rows_out and overwrite:  # not before all that was asked for is there
+        if rows_out and overwrite:  # only after the attack and the encoder are loaded
             rows_out.unlink(missing_ok=True)
         printed = out is None and (as_json or len(sources) > 1)
         done += _work(runner, sources, done=len(done), run=run, out=rows_out, printed=printed)
@@ -167,7 +173,7 @@ def attack(
     if out is not None and as_json:
         click.echo(json.dumps(_summary(done)))
     else:
-        click.echo(_told(_summary(done)), err=True)
+        click.echo(_as_line(_summary(done)), err=True)
 
 
 def _work(
@@ -179,22 +185,22 @@ def _work(
     out: Path | None,
     printed: bool,
 ) -> list[Row]:
-    """Attack the sources that are left; every finished batch is written at once."""
+    """Attack the remaining sources; each batch is written when it is finished."""
     first = done // runner.batch
-    begun = first * runner.batch  # a batch that was broken off is made again as a whole
-    left = sources[begun:]
+    position = first * runner.batch  # an interrupted batch is repeated as a whole
+    remaining = sources[position:]
     rows: list[Row] = []
     shown = sys.stderr.isatty() and not (printed and sys.stdout.isatty())
     try:
         with counting("texts attacked", shown=shown) as tick:
-            for batch in runner.batches((source.text for source in left), first=first):
-                found = [
+            for batch in runner.batches((source.text for source in remaining), first=first):
+                batch_rows = [
                     _row(record, source, run=run)
-                    for record, source in zip(batch, left[: len(batch)], strict=True)
+                    for record, source in zip(batch, remaining[: len(batch)], strict=True)
                 ]
-                left = left[len(batch) :]
-                new = found[max(0, done - begun) :]
-                begun += len(batch)
+                remaining = remaining[len(batch) :]
+                new = batch_rows[max(0, done - position) :]
+                position += len(batch)
                 rows += new
                 if out is not None:
                     append(out, new)
@@ -205,8 +211,8 @@ def _work(
     except KeyboardInterrupt:
         if out is not None:
             click.echo(
-                f"Stopped; {done + len(rows)} of {len(sources)} texts are in {out}. The same "
-                "command goes on from there.",
+                f"Stopped. {done + len(rows)} of {len(sources)} texts are in {out}. Run the same "
+                "command to continue.",
                 err=True,
             )
         raise
@@ -228,26 +234,26 @@ def _read(inputs: tuple[str, ...], *, field: str, out: Path | None) -> list[Sour
         for name in inputs:
             here, there = Path(name).resolve(), out.resolve()
             if here == there or here in there.parents:
-                raise InputError(f"{out} lies in the input {name}; name another --out.")
+                raise InputError(f"{out} is in the input {name}. Name another --out.")
     sources = []
     for source in read_sources(inputs, field=field):
         if source.error:
             raise InputError(source.error)
         sources.append(source)
     if not sources:
-        raise InputError("There is no text in the input.")
+        raise InputError("The input contains no text.")
     return sources
 
 
 def _with_files(
-    typed: Mapping[str, object], *, known: Mapping[str, Parameter], splitter: Splitter
+    options: Mapping[str, object], *, known: Mapping[str, Parameter], splitter: Splitter
 ) -> dict[str, object]:
-    """The parameters with what stands in the files that they name."""
+    """The parameters, with the contents of the files that they name."""
     return {
         key: _from_file(known[key], value[1:], splitter=splitter)
         if isinstance(value, str) and value.startswith("@") and key in known
         else value
-        for key, value in typed.items()
+        for key, value in options.items()
     }
 
 
@@ -258,25 +264,27 @@ def _from_file(parameter: Parameter, path: str, *, splitter: Splitter) -> object
     return "\n".join(texts).strip()
 
 
-def _recorded(known: Mapping[str, Parameter], given: Mapping[str, object]) -> dict[str, object]:
-    """Every parameter and what it is, short enough to stand in each row."""
-    found: dict[str, object] = {}
+def _recorded(
+    known: Mapping[str, Parameter], parameters: Mapping[str, object]
+) -> dict[str, object]:
+    """The value of every parameter, short enough to be part of each row."""
+    recorded: dict[str, object] = {}
     for key, parameter in known.items():
-        # A default that cannot be typed, such as a function, is written differently every time.
+        # A default that no option can express, such as a function, prints differently every time.
         if is_secret(key):
             continue
-        if key in given or (parameter.typed and parameter.default is not REQUIRED):
-            written = json.dumps(given.get(key, parameter.default), default=str)
-            digest = hashlib.sha256(written.encode()).hexdigest()
-            shown = without_login(written)
-            found[key] = json.loads(shown) if len(written) <= _LONGEST_SHOWN else f"sha256:{digest}"
-    return found
+        if key in parameters or (parameter.typed and parameter.default is not REQUIRED):
+            text = json.dumps(parameters.get(key, parameter.default), default=str)
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            is_short = len(text) <= _LONGEST_SHOWN
+            recorded[key] = json.loads(without_login(text)) if is_short else f"sha256:{digest}"
+    return recorded
 
 
-def _load(name: str, *, splitter: Splitter, given: Mapping[str, object]) -> Attack:
+def _load(name: str, *, splitter: Splitter, parameters: Mapping[str, object]) -> Attack:
     with shown_progress() as report:
         return load_attack(
-            name, splitter=splitter, parameters=given, store=model_store(progress=report)
+            name, splitter=splitter, parameters=parameters, store=model_store(progress=report)
         )
 
 
@@ -289,27 +297,27 @@ def _summary(rows: Sequence[Row]) -> dict[str, Any]:
     return {"texts": len(rows), **{key: mean(key) for key in keys}}
 
 
-def _told(summary: Mapping[str, Any]) -> str:
+def _as_line(summary: Mapping[str, Any]) -> str:
     def figure(key: str) -> str:
         value = summary[key]
-        return f"{value:.3f}" if isinstance(value, float) else "not judged"
+        return f"{value:.3f}" if isinstance(value, float) else "not measured"
 
     return (
         f"[{counted(summary['texts'], 'text')}: words changed {figure('words_changed')}, "
-        f"sentences touched {figure('sentences_touched')}, similarity {figure('similarity')}, kept "
+        f"sentences changed {figure('sentences_touched')}, similarity {figure('similarity')}, kept "
         f"{figure('kept')}]"
     )
 
 
 def _content(out: Path, rows: Sequence[Row]) -> str:
-    """What a file or a stream gets that is written at the end."""
+    """The output that is written at the end of a run."""
     if len(rows) == 1 and out.suffix.lower() not in _LINES:
         return str(rows[0]["text"])
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def show_attacks(name: str | None, *, as_json: bool) -> None:
-    """Print every attack with one sentence, or one with its parameters."""
+    """Print every attack with one sentence, or one attack with its parameters."""
     names = [name] if name else attack_names()
     if as_json:
         click.echo(json.dumps([_record(each) for each in names], indent=2, default=str))
@@ -320,7 +328,7 @@ def show_attacks(name: str | None, *, as_json: bool) -> None:
         click.echo(f"{each:<{width}}  {brief}")
         for parameter in parameters.values() if name else ():
             if parameter.typed:
-                click.echo(f"  {parameter.name}: {parameter.description}; {_otherwise(parameter)}")
+                click.echo(f"  {parameter.name}: {parameter.description}; {_default(parameter)}")
 
 
 def _record(name: str) -> dict[str, object]:
@@ -340,5 +348,5 @@ def _record(name: str) -> dict[str, object]:
     }
 
 
-def _otherwise(parameter: Parameter) -> str:
-    return "must be given" if parameter.default is REQUIRED else f"by default {parameter.default}"
+def _default(parameter: Parameter) -> str:
+    return "required" if parameter.default is REQUIRED else f"by default {parameter.default}"

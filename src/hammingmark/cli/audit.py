@@ -1,4 +1,4 @@
-"""``hammingmark audit``: what an audit log of the service shows."""
+"""``hammingmark audit``: verifying the audit log of the service."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ _path = click.Path(path_type=Path)
 
 @click.group()
 def audit() -> None:
-    """Check the audit log of the service."""
+    """Verify the audit log of the service."""
 
 
 @audit.command()
 @click.argument("file", type=_path)
 @click.option(
     "--earlier", multiple=True, type=_path,
-    help="File that was moved away before; may be repeated, oldest first.",
+    help="Earlier file of the log, moved away by rotation; repeatable, oldest first.",
 )  # fmt: skip
 @click.option(
     "--holds", metavar="HASH",
-    help="Hash of the last line as an earlier check told it; the line must still be there.",
+    help="Hash of the last line, as printed by an earlier check; the line must still exist.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def verify(file: Path, earlier: tuple[Path, ...], holds: str | None, as_json: bool) -> None:
-    """Follow the chain of hashes through an audit log.
+    """Verify the hash chain of an audit log.
 
-    Each line holds the hash of the line before: one that was changed, taken out, added or moved is
-    named. Two things do not show: lines that were cut off the end, unless --holds names one of
-    them, and a log that somebody wrote anew with all its hashes, unless it is compared with a hash
-    that was kept elsewhere. Of a log that is being written, the last line may be unfinished.
+    Each line contains the hash of the previous line, so a line that was changed, removed, added or
+    moved is reported. Two changes are found only with --holds and a hash stored elsewhere: lines
+    cut off the end, and a log rewritten with new hashes. The last line of a log in use may be
+    incomplete.
 
-    The exit code is 1 when something is wrong.
+    The exit code is 1 if a problem is found.
     """
     from hammingmark.server.audit_file import check
 
     if holds is not None and not re.fullmatch(r"[0-9a-f]{64}", holds):
-        raise click.BadParameter("a hash has 64 hex digits.", param_hint="--holds")
-    found = check(file, earlier=earlier, once=holds)
+        raise click.BadParameter("a hash has 64 hexadecimal digits.", param_hint="--holds")
+    result = check(file, earlier=earlier, once=holds)
     if as_json:
-        row = {"lines": found.lines, "head": found.head, "problems": found.problems}
+        row = {"lines": result.lines, "head": result.head, "problems": result.problems}
         click.echo(json.dumps(row))
     else:
-        for problem in found.problems:
+        for problem in result.problems:
             click.echo(printable(problem))
-        if not found.problems:
-            click.echo(f"{found.lines:,} lines, and each follows the one before it.")
-            click.echo(f"The last has the hash {found.head}; keep it elsewhere for --holds.")
-    if found.problems:
+        if not result.problems:
+            click.echo(f"{result.lines:,} lines; the hash chain is intact.")
+            click.echo(f"The last line has the hash {result.head}; store it elsewhere for --holds.")
+    if result.problems:
         click.get_current_context().exit(1)

@@ -1,4 +1,4 @@
-"""``hammingmark calibrate``: thresholds from text known to be unmarked."""
+"""``hammingmark calibrate``: thresholds fitted on text known to be unmarked."""
 
 from __future__ import annotations
 
@@ -33,18 +33,20 @@ from hammingmark.stats.calibration import Calibration
     required=True,
     help="File to write the thresholds to.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists; never a key file.")
+@click.option(
+    "--overwrite", is_flag=True, help="Overwrite OUT if it exists, unless it is a key file."
+)
 @field_option
 @click.option("--level", type=float, default=0.01, show_default=True, help="False-positive rate.")
 @click.option(
     "--statistic",
     default="",
-    help="Statistic whose mean over a text's units is compared with the threshold; by default the "
-    "first of the key's method.",
+    help="Statistic whose mean over the units of a text is compared with the threshold; by default "
+    "the first of the key's method.",
 )
 @keys_splitter_option
 @keys_language_option
-@click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the thresholds as JSON.")
 def calibrate(
     files: tuple[str, ...],
     key: str,
@@ -57,10 +59,10 @@ def calibrate(
     language: str | None,
     as_json: bool,
 ) -> None:
-    """Fit thresholds, one for each length, on FILES that are known to be unmarked.
+    """Fit a threshold for each length of text, on FILES known to be unmarked.
 
-    They keep the false-positive rate on text like FILES and promise nothing about other text;
-    the p-value that `hammingmark detect` gives by itself holds for any text.
+    The thresholds keep the false-positive rate on text like FILES and guarantee nothing for other
+    text. An exact p-value of `hammingmark detect` needs no such texts.
     """
     check_output(out, overwrite=overwrite)
     loaded = load_key(key)
@@ -71,8 +73,8 @@ def calibrate(
     encoder = None
     if isinstance(config, EMBEDDING):
         encoder = fetch_encoder(config.encoder.name)
-    what = "contexts" if isinstance(config, ContextConfig) else "sentences"
-    with counting(f"{what} embedded", shown=sys.stderr.isatty()) as tick:
+    noun = "contexts" if isinstance(config, ContextConfig) else "sentences"
+    with counting(f"{noun} embedded", shown=sys.stderr.isatty()) as tick:
         fitted = calibrate_key(
             texts,
             key=loaded,
@@ -92,7 +94,7 @@ def calibrate(
     record = fitted.to_json()
     write_output(out, json.dumps(record, indent=2) + "\n", overwrite=overwrite)
     if is_stdout(out):
-        return  # where the thresholds stand already
+        return  # the thresholds are already there
     if as_json:
         click.echo(json.dumps({"out": str(out), **record}))
     else:
@@ -101,7 +103,8 @@ def calibrate(
 
 def _show(fitted: Calibration, *, texts: int, out: Path) -> None:
     click.echo(
-        f"{fitted.statistic} at {fitted.level:g}, from {counted(texts, 'text')}, written to {out}"
+        f"Wrote thresholds of {fitted.statistic} at level {fitted.level:g}, fitted on "
+        f"{counted(texts, 'text')}, to {out}"
     )
     click.echo("      units  threshold  windows")
     for length, value, windows in zip(

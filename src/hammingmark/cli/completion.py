@@ -1,4 +1,4 @@
-"""``hammingmark completion``: what a shell needs to complete commands, options and key names."""
+"""``hammingmark completion``: shell completion of commands, options and key names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHELLS = ("bash", "zsh", "fish")
 def key_names(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """The keys of the keyring whose name or id begins as typed; otherwise a file may be meant."""
+    """The keys of the keyring whose name or id begins as typed; if there is none, files."""
     from hammingmark.assembly.environment import environment_now
     from hammingmark.errors import KeyFileError
     from hammingmark.keys.keyring import Keyring
@@ -21,25 +21,25 @@ def key_names(
         entries = Keyring(environment_now().keyring).entries()
     except KeyFileError:
         entries = []
-    found = [
+    items = [
         CompletionItem(name, help=on_one_line(entry.key.note) or None)
         for entry in entries
         for name in dict.fromkeys((entry.name, entry.key.id))
         if name.startswith(typed)
     ]
-    return found or [CompletionItem(typed, type="file")]
+    return items or [CompletionItem(typed, type="file")]
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(_SHELLS))
 def completion(shell: str) -> None:
-    """Print a script that teaches SHELL to complete commands, options and key names.
+    """Print a script with which SHELL completes commands, options and key names.
 
     For bash, add to ~/.bashrc: eval "$(hammingmark completion bash)". For zsh likewise to
     ~/.zshrc. For fish: hammingmark completion fish > ~/.config/fish/completions/hammingmark.fish.
     """
     from hammingmark.cli import cli
 
-    made = get_completion_class(shell)
-    assert made is not None
-    click.echo(made(cli, {}, "hammingmark", "_HAMMINGMARK_COMPLETE").source())
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    click.echo(completion_class(cli, {}, "hammingmark", "_HAMMINGMARK_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""``hammingmark detect``: texts to verdicts."""
+"""``hammingmark detect``: testing texts for the watermark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 
-from hammingmark import report
 from hammingmark.assembly.detection import check_options, detector
 from hammingmark.assembly.environment import environment_now
 from hammingmark.assembly.keys import load_key, require_parts_of_options, splitter_of
@@ -29,9 +28,8 @@ from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Keyring
 from hammingmark.models.catalogue import CATALOGUE
 from hammingmark.models.entries import EncoderCard
-from hammingmark.protocols import Encoder
 from hammingmark.records import TOPICS, TopicName, Verdict
-from hammingmark.report import counted, printable
+from hammingmark.report import as_text, counted, printable
 from hammingmark.serialization import verdict_to_dict
 from hammingmark.stats.calibration import Calibration
 
@@ -50,53 +48,57 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
     help="Key file, name or id; repeatable.",
     shell_complete=key_names,
 )
-@click.option(
-    "--all-keys", is_flag=True, help="Search every key of the keyring, of whatever method."
-)
+@click.option("--all-keys", is_flag=True, help="Search all keys of the keyring, of any method.")
 @click.option(
     "--master",
-    help="Key whose derived keys to search, by --labels or --dates.",
+    help="Master key whose derived keys are searched, with --labels or --dates.",
     shell_complete=key_names,
 )
 @click.option(
     "--labels",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File with a label per line: search the keys that MASTER has for them.",
+    help="File with one label per line; search the keys derived from MASTER by these labels.",
 )
-@click.option("--dates", metavar="FROM..TO", help="Search the keys that MASTER has for these days.")
+@click.option(
+    "--dates", metavar="FROM..TO", help="Search the keys derived from MASTER by these dates."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per text.")
 @field_option
 @click.option("--level", type=float, default=0.01, show_default=True, help="False-positive rate.")
 @click.option(
     "--statistic",
     default="",
-    help="Test statistic of the key's method; by default its first.",
+    help="Test statistic; by default the first of the key's method.",
 )
 @click.option(
     "--topic",
     type=click.Choice(TOPICS),
-    help="Whether the test is conditioned on the text's topic, its mean embedding: makes "
-    "false-positive rates more equal between keys, at some cost in power. By default it is, where "
-    "the method can be.",
+    help="Whether to condition the test on the topic of the text, its mean embedding: this makes "
+    "false-positive rates more equal between keys and costs some power. By default the test is "
+    "conditioned if the method allows it; the default method does not.",
 )
 @click.option(
     "--edits",
     is_flag=True,
-    help="Allow for sentences that were joined, split or inserted; slower.",
+    help="Allow for joined, split or inserted sentences; slower.",
 )
 @click.option(
-    "--references", type=int, default=REFERENCES, show_default=True, help="Reference keys, K."
+    "--references",
+    type=int,
+    default=REFERENCES,
+    show_default=True,
+    help="Minimum number of reference keys, K, for methods that compare with reference keys.",
 )
 @click.option(
     "--calibration",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Decide by the thresholds that `hammingmark calibrate` fitted.",
+    help="Decide by thresholds fitted with `hammingmark calibrate`.",
 )
-@click.option("--threshold", type=float, help="Decide by one fixed threshold of the statistic.")
-@click.option("--encoder", help="Encoder, if not the one that the key names.")
+@click.option("--threshold", type=float, help="Decide by a fixed threshold of the statistic.")
+@click.option("--encoder", help="Encoder; by default the one that the key names.")
 @click.option(
     "--backend",
-    help="Language model that wrote the texts, for a key whose method draws their sentences again.",
+    help="Language model that wrote the texts, for methods that draw their sentences again.",
 )
 @keys_splitter_option
 @keys_language_option
@@ -104,8 +106,9 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
 @click.option(
     "--exit-code",
     is_flag=True,
-    help="Report the verdict as the exit code: 0 if every text is watermarked, 3 if in some no "
-    "watermark was found, 4 if some are too short to tell; 1 if something could not be read.",
+    help="Report the verdict as exit code: 0 if every text is watermarked, 3 if in some text no "
+    "watermark was found, otherwise 4 if some text is too short to tell; 1 if a text could not be "
+    "read.",
 )
 def detect(
     files: tuple[str, ...],
@@ -130,35 +133,33 @@ def detect(
     brief: bool,
     exit_code: bool,
 ) -> None:
-    """Test FILES for the watermark: texts, folders, JSONL, or standard input.
+    """Test FILES for the watermark: text files, folders, JSONL files or standard input.
 
-    The verdict rests on an exact p-value over reference keys: for any text and any
-    author, an unmarked text is called watermarked with probability at most LEVEL.
+    The verdict rests on a p-value. If the output calls it exact, a text that does not depend on the
+    key is called watermarked with probability at most LEVEL, whatever its topic and author. Keyless
+    methods, --calibration and --threshold do not guarantee this.
     """
-    wanted = read_labels(labels, dates)
-    if (master is None) != (wanted is None):
-        raise InputError("--master goes with --labels or --dates, and they with it.")
+    searched_labels = read_labels(labels, dates)
+    if (master is None) != (searched_labels is None):
+        raise InputError("Give --master together with --labels or --dates.")
     if master is not None and (names or all_keys):
         raise InputError("Give --master or --key, not both.")
-    keys = [load_key(master)] if master else _chosen_keys(names, all_keys=all_keys)
-    # Before anything is fetched.
+    keys = [load_key(master)] if master else _load_keys(names, all_keys=all_keys)
+    # Options are checked before anything is downloaded.
     of_one_method = (statistic, topic, calibration, threshold, encoder, splitter, language)
     check_options(keys, backend=backend, others=of_one_method)
     if encoder:
         require_parts_of_options(keys[0].config.method, ["encoder"])
-    fetched: dict[str, Encoder] = {}
-
-    def fetch(name: str) -> Encoder:
-        if name not in fetched:
-            fetched[name] = fetch_encoder(name)
-        return fetched[name]
-
-    for key in keys:
-        if isinstance(key.config, EMBEDDING):
-            fetch(encoder or key.config.encoder.name)
-    embedding = next(iter(fetched.values()), None)
+    configs = [key.config for key in keys]
+    encoders = {
+        name: fetch_encoder(name)
+        for name in dict.fromkeys(
+            encoder or config.encoder.name for config in configs if isinstance(config, EMBEDDING)
+        )
+    }
+    model = fetch_backend(backend) if backend else None
     waiting: deque[Source] = deque()
-    found: set[int] = set()
+    codes: set[int] = set()
 
     def texts() -> Iterator[str]:
         for source in read_sources(files, field=field):
@@ -166,15 +167,16 @@ def detect(
             if not source.error:
                 yield source.text
 
-    by_user = splitter is not None or language is not None
+    sentence_splitter = None
+    if splitter is not None or language is not None:
+        sentence_splitter = splitter_of(keys[0], name=splitter, language=language)
     with counting("sentences embedded", shown=not sys.stdout.isatty()) as tick:
-        cutter = splitter_of(keys[0], name=splitter, language=language) if by_user else None
         judge = detector(
             keys,
-            labels=wanted,
-            encoders=lambda name: SlicedEncoder(fetch(encoder or name), after=tick),
-            splitter=cutter,
-            backend=fetch_backend(backend) if backend else None,
+            labels=searched_labels,
+            encoders=lambda name: SlicedEncoder(encoders[encoder or name], after=tick),
+            splitter=sentence_splitter,
+            backend=model,
             level=level,
             statistic=statistic,
             topic=topic,
@@ -183,34 +185,37 @@ def detect(
             calibration=_read_calibration(calibration) if calibration else None,
             threshold=threshold,
         )
-        if wanted is None and (left := len(keys) - judge.keys):
-            click.echo(f"{counted(left, 'key')} cannot be searched so, and left out.", err=True)
+        if searched_labels is None and (skipped := len(keys) - judge.keys):
+            which = "its method" if skipped == 1 else "their methods"
+            click.echo(
+                f"Skipped {counted(skipped, 'key')}: {which} cannot be searched here.", err=True
+            )
         for verdict in judge.judge_many(texts()):
-            found |= _show_errors(waiting, as_json=as_json)
+            codes |= _show_errors(waiting, as_json=as_json)
             source = waiting.popleft()
-            warning = foreign(source.text, encoder=embedding) if embedding else None
+            warning = language_warning(source.text, encoder_name=next(iter(encoders), ""))
             _show(verdict, source, as_json=as_json, brief=brief, warning=warning)
-            found.add(_CODES[verdict.watermarked])
-    found |= _show_errors(waiting, as_json=as_json)
-    worst = next((code for code in _WORST_FIRST if code in found), 0)
+            codes.add(_CODES[verdict.watermarked])
+    codes |= _show_errors(waiting, as_json=as_json)
+    worst = next((code for code in _WORST_FIRST if code in codes), 0)
     if worst == _UNREADABLE or exit_code:
         sys.exit(worst)
 
 
-def _chosen_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey]:
+def _load_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey]:
     ring = Keyring(environment_now().keyring)
-    chosen = [ring.find(name).key for name in names]
+    keys = [ring.find(name).key for name in names]
     if all_keys:
-        entries, wrong = ring.survey()
-        for error in wrong:
-            click.echo(f"Left out: {printable(str(error))}", err=True)
-        chosen += [entry.key for entry in entries]
-    if not chosen:
+        entries, errors = ring.survey()
+        for error in errors:
+            click.echo(f"Skipped: {printable(str(error))}", err=True)
+        keys += [entry.key for entry in entries]
+    if not keys:
         raise InputError(
-            "Name a key with --key, or --all-keys to search the keyring; "
-            "`hammingmark keys new` makes one."
+            "Name a key with --key, or search the keyring with --all-keys. "
+            "`hammingmark keys new` creates a key."
         )
-    return list({(key.id, key.config): key for key in chosen}.values())
+    return list({(key.id, key.config): key for key in keys}.values())
 
 
 def _read_calibration(path: Path) -> Calibration:
@@ -224,16 +229,16 @@ def _read_calibration(path: Path) -> Calibration:
 
 
 def _show_errors(waiting: deque[Source], *, as_json: bool) -> set[int]:
-    """Report the sources at the front that could not be read; the exit code if there are any."""
-    found = set()
+    """Report unreadable sources at the front, and return their exit code if there are any."""
+    codes = set()
     while waiting and waiting[0].error:
         source = waiting.popleft()
-        found.add(_UNREADABLE)
+        codes.add(_UNREADABLE)
         if as_json:
             click.echo(json.dumps({"source": source.name, "error": source.error}))
         else:
             click.echo(f"Error: {printable(source.error or '')}", err=True)
-    return found
+    return codes
 
 
 def _show(
@@ -246,7 +251,7 @@ def _show(
     if source.name != "-":
         click.echo(click.style(printable(source.name), bold=True))
     width = shutil.get_terminal_size().columns
-    click.echo(report.as_text(verdict, width=width, sentences=not brief))
+    click.echo(as_text(verdict, width=width, sentences=not brief))
     click.echo()
     if warning:
         where = "" if source.name == "-" else f"{printable(source.name)}: "
@@ -257,22 +262,22 @@ _MOST_DAYS = 100_000
 
 
 def read_labels(file: Path | None, dates: str | None) -> list[str] | None:
-    """The labels that a user asks for, each once; None if nobody asks.
+    """Read the labels to search, each once; None without a file and dates.
 
     Args:
         file: one label per line.
-        dates: ``FROM..TO``, both included, as in 2026-01-31; the labels are the days.
+        dates: ``FROM..TO``, both included, each like 2026-01-31; every day is a label.
 
     Raises:
-        InputError: there is none, or a date cannot be read.
+        InputError: there is no label, or a date is invalid.
     """
     if file is None and dates is None:
         return None
     labels = [line.strip() for line in read_text(file).splitlines()] if file else []
-    found = list(dict.fromkeys([label for label in labels if label] + _days(dates)))
-    if not found:
-        raise InputError(f"{file} holds no label; write one per line.")
-    return found
+    distinct = list(dict.fromkeys([label for label in labels if label] + _days(dates)))
+    if not distinct:
+        raise InputError(f"{file} contains no label. Write one label per line.")
+    return distinct
 
 
 def _days(dates: str | None) -> list[str]:
@@ -283,33 +288,35 @@ def _days(dates: str | None) -> list[str]:
         first, last = date.fromisoformat(begin), date.fromisoformat(end if dots else begin)
     except ValueError:
         raise InputError(
-            f"{dates!r} is no range of dates; write it like 2026-01-01..2026-03-31."
+            f"{dates!r} is not a range of dates. Write it like 2026-01-01..2026-03-31."
         ) from None
     count = (last - first).days + 1
     if not 1 <= count <= _MOST_DAYS:
-        raise InputError(f"{dates!r} is no range of dates: it ends before it begins, or far off.")
+        raise InputError(
+            f"{dates!r} is not a range of dates from 1 to {_MOST_DAYS:,} days. Change its ends."
+        )
     return [(first + timedelta(days=day)).isoformat() for day in range(count)]
 
 
-def foreign(text: str, *, encoder: Encoder) -> str | None:
-    """What to say of a text that an encoder of the catalogue was not made to read, if anything."""
-    model = CATALOGUE.get(encoder.name)
+def language_warning(text: str, *, encoder_name: str) -> str | None:
+    """The warning for a text in a language that the catalogue encoder does not read, if any."""
+    model = CATALOGUE.get(encoder_name)
     card = model.card if model else None
     if not isinstance(card, EncoderCard) or card.language != "en" or is_english(text) is not False:
         return None
     return (
-        f"this does not look like English, which is all that the encoder {encoder.name} reads. The "
-        "p-value is valid, but the power is reduced."
+        f"the text does not look like English, the only language of the encoder {encoder_name}. "
+        "The p-value is valid, but the power is reduced."
     )
 
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-_HEAD = 20_000  # characters that are looked at
-_FEWEST = 60  # words; fewer tell too little
-_LEAST = 0.04  # English prose has 0.15 to 0.35 of these words, other languages hardly any
+_HEAD = 20_000  # characters that are examined
+_FEWEST = 60  # words; fewer are too few to decide
+_LEAST = 0.04  # share of common words; English prose has 0.15 to 0.35, other languages hardly any
 
-# Words that are common in English and are no common words of another language in Latin script:
-# "a", "in", "of", "was", "for", "had" and the like are left out.
+# Words that are common in English and in no other language in Latin script; so "a", "in", "of",
+# "was", "for", "had" and the like are omitted.
 _COMMON = frozenset(
     _WORD.findall("""
     the and to that it with he be by you are this have from not but they which she or were been

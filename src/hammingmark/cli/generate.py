@@ -1,4 +1,4 @@
-"""``hammingmark generate``: prompts to marked text."""
+"""``hammingmark generate``: marked text from prompts."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from hammingmark.serialization import generation_to_dict
 
 @click.command()
 @click.option("--key", "-k", help="Key file, name or id.", shell_complete=key_names)
-@click.option("--label", help="Mark with the key that KEY has for this label.")
-@click.option("--prompt", help="Text to continue; without any prompt, standard input.")
+@click.option("--label", help="Mark with the key derived from KEY by this label.")
+@click.option("--prompt", help="Text to continue; by default standard input.")
 @click.option(
     "--prompt-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -46,56 +46,59 @@ from hammingmark.serialization import generation_to_dict
 @click.option(
     "--prompts",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="JSONL file of many prompts, with a field text or messages each; prints JSON lines.",
+    help="JSONL file of prompts, each with a field text or messages; prints JSON lines.",
 )
 @click.option(
-    "--max-tokens", type=int, default=200, show_default=True, help="Tokens to write at most."
+    "--max-tokens", type=int, default=200, show_default=True, help="Maximum number of tokens."
 )
-@click.option("--max-sentences", type=int, help="Sentences to write at most.")
-@seed_option("all that the language model samples")
+@click.option("--max-sentences", type=int, help="Maximum number of sentences.")
+@seed_option("the sampling of the language model")
 @click.option(
     "--backend",
-    help=f"Language model; by default {DEFAULT_GENERATOR}, or the one whose tokens the key marks.",
+    help=f"Language model; by default {DEFAULT_GENERATOR}, or the model to whose tokenizer the key "
+    "is tied.",
 )
-@click.option("--width", type=int, help="Candidates per text drawn in parallel.")
+@click.option("--width", type=int, help="Candidates drawn in parallel per text.")
 @click.option(
     "--context",
     type=int,
-    help="Tokens that a prompt and its continuation may have together; by default what suits the "
-    "model.",
+    help="Maximum number of tokens of a prompt and its continuation together; by default set by "
+    "the model.",
 )
 @click.option(
     "--stage-tokens",
     type=int,
-    help="Tokens of a sentence to draw before its beginning is judged; 0 draws every candidate "
-    "whole.",
+    help="Tokens of a candidate to draw before deciding whether to continue it; 0 draws every "
+    "candidate whole.",
 )
 @click.option(
     "--budget",
     type=click.IntRange(min=1),
-    help="Candidates for a sentence at most; by default what the method's paper allows, or 16.",
+    help="Maximum number of candidates per sentence; by default that of the method's paper, or 16.",
 )
 @click.option(
     "--procedure",
     type=click.Choice(list(PROCEDURES)),
     default="default",
     show_default=True,
-    help="Procedure of the rejection sampling: ours, or exactly the paper's.",
+    help="Procedure of rejection sampling: ours, or exactly that of the paper.",
 )
-@click.option("--temperature", type=float, help="1 is the model's own distribution.")
+@click.option(
+    "--temperature", type=float, help="Sampling temperature; 1 is the model's own distribution."
+)
 @click.option("--top-k", type=int, help="Sample from the k most likely tokens; 0 for all.")
 @click.option(
-    "--top-p", type=float, help="Sample from the most likely tokens of this total probability."
+    "--top-p", type=float, help="Sample from the most likely tokens with this total probability."
 )
 @click.option(
     "--min-p",
     type=float,
-    help="Sample from tokens with at least this share of the top probability.",
+    help="Sample from tokens with at least this fraction of the highest probability.",
 )
 @click.option(
     "--no-watermark",
     is_flag=True,
-    help="Write text without the watermark; with --key, by the language model of that key.",
+    help="Generate text without the watermark; with --key, with the default model of that key.",
 )
 @keys_splitter_option
 @keys_language_option
@@ -126,51 +129,53 @@ def generate(
     as_json: bool,
 ) -> None:
     """Continue a prompt, or answer a chat, with marked text."""
-    asked = _read_prompts(prompt, prompt_file, chat, prompts)
+    requests = _read_prompts(prompt, prompt_file, chat, prompts)
     if not key and not no_watermark:
         raise InputError("Name a key with --key, or use --no-watermark.")
-    chosen = PROCEDURES[procedure]
+    base = PROCEDURES[procedure]
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    told: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    named = None if key is None else load_key(key)
-    loaded = None if no_watermark else named
+    sampling: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
+    named_key = None if key is None else load_key(key)
+    marking_key = None if no_watermark else named_key
     if label is not None:
-        if loaded is None:
-            raise InputError("A label goes with a key that marks; there is none.")
-        loaded = loaded.derive(label)
-    if loaded:
-        _require_candidates(loaded, budget=budget, stage_tokens=stage_tokens, procedure=procedure)
-    # Where sentences are counted, they must be found, whatever is marked.
-    by_key = loaded if max_sentences is None or not _marks_tokens(loaded) else None
-    cutter = splitter_of(by_key, name=splitter, language=language)
-    method = loaded.config if loaded else None
+        if marking_key is None:
+            raise InputError("--label needs a key that marks. Give --key, or omit --label.")
+        marking_key = marking_key.derive(label)
+    if marking_key:
+        _require_candidates(
+            marking_key, budget=budget, stage_tokens=stage_tokens, procedure=procedure
+        )
+    # To count sentences they must be found, even if the key marks tokens and has no splitter.
+    splitter_key = marking_key if max_sentences is None or not _marks_tokens(marking_key) else None
+    sentence_splitter = splitter_of(splitter_key, name=splitter, language=language)
+    method_config = marking_key.config if marking_key else None
     encoder = None
-    if isinstance(method, EMBEDDING):
-        encoder = fetch_encoder(method.encoder.name)
-    made = writer(
-        loaded,
-        backend=fetch_backend(backend or default_backend(named), width=width, context=context),
+    if isinstance(method_config, EMBEDDING):
+        encoder = fetch_encoder(method_config.encoder.name)
+    text_writer = writer(
+        marking_key,
+        backend=fetch_backend(backend or default_backend(named_key), width=width, context=context),
         encoder=encoder,
-        splitter=cutter,
+        splitter=sentence_splitter,
         config=replace(
-            chosen,
+            base,
             max_tokens=max_tokens,
             max_sentences=max_sentences,
             budget=budget,
-            stage_tokens=chosen.stage_tokens if stage_tokens is None else stage_tokens,
-            text_sampling=replace(chosen.text_sampling, **told),
-            chat_sampling=replace(chosen.chat_sampling, **told),
+            stage_tokens=base.stage_tokens if stage_tokens is None else stage_tokens,
+            text_sampling=replace(base.text_sampling, **sampling),
+            chat_sampling=replace(base.chat_sampling, **sampling),
         ),
     )
-    _warn_of_one_token(made, asked)
+    _warn_of_greedy_sampling(text_writer, requests)
     try:
         if prompts is not None:
-            _write_many(made, asked, seed=seed)
+            _write_many(text_writer, requests, seed=seed)
         else:
-            _write_one(made, asked[0], seed=seed, as_json=as_json)
+            _write_one(text_writer, requests[0], seed=seed, as_json=as_json)
     finally:
-        if ignored := sorted({*options} & getattr(made.backend, "refused", frozenset())):
-            click.echo(f"Warning: the server does not take {', '.join(ignored)}.", err=True)
+        if ignored := sorted({*options} & getattr(text_writer.backend, "refused", frozenset())):
+            click.echo(f"Warning: the server does not support {', '.join(ignored)}.", err=True)
 
 
 def _marks_tokens(key: WatermarkKey | None) -> bool:
@@ -180,36 +185,36 @@ def _marks_tokens(key: WatermarkKey | None) -> bool:
 def _require_candidates(
     key: WatermarkKey, *, budget: int | None, stage_tokens: int | None, procedure: str
 ) -> None:
-    """Refuse options of rejection sampling for a key whose method draws one token at a time.
+    """Refuse options of rejection sampling for a key whose method marks single tokens.
 
     Raises:
-        InputError: one is given.
+        InputError: such an option was given.
     """
     if not _marks_tokens(key):
         return
-    for option, given, has_no in (
+    for option, is_set, has_no in (
         ("budget", budget is not None, "budget of candidates"),
         ("stage-tokens", stage_tokens is not None, "stages"),
         ("procedure", procedure != "default", "rejection sampling"),
     ):
-        if given:
+        if is_set:
             raise option_error(key.config.method, option, has_no=has_no)
 
 
-def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None:
-    run = made.stream(asked, seed=seed)
-    by_sentence = _by_sentence(made)
+def _write_one(text_writer: Writer, prompt: Prompt, *, seed: int, as_json: bool) -> None:
+    run = text_writer.stream(prompt, seed=seed)
+    by_sentence = _by_sentence(text_writer)
     if as_json or not sys.stdout.isatty():
-        what = "sentences" if by_sentence else "tokens"
-        with counting(what, shown=sys.stderr.isatty()) as advance:
+        noun = "sentences" if by_sentence else "tokens"
+        with counting(noun, shown=sys.stderr.isatty()) as advance:
             for step in run:
                 advance(1 if by_sentence else step.tokens)
                 if not as_json:
                     click.echo(step.text, nl=False)
     else:
-        # On a terminal the text itself shows that something happens, once it begins.
+        # On a terminal the text shows the progress, once it begins.
         steps = iter(run)
-        with waiting("loading the model and writing"):
+        with waiting("loading the model and generating"):
             first = next(steps, None)
         for step in chain([first] if first else [], steps):
             click.echo(step.text, nl=False)
@@ -224,13 +229,15 @@ def _write_one(made: Writer, asked: Prompt, *, seed: int, as_json: bool) -> None
         raise generation.failure.error()
 
 
-def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
-    """One JSON line a prompt, in order; what is finished is printed before the next part begins."""
-    part = 4 * made.backend.parallel
+def _write_many(text_writer: Writer, prompts: Sequence[Prompt], *, seed: int) -> None:
+    """Print one JSON line per prompt, in order, and each part before the next one begins."""
+    part = 4 * text_writer.backend.parallel
     failed = 0
     with counting("texts", shown=sys.stderr.isatty()) as advance:
-        for first in range(0, len(asked), part):
-            generations = made.write_many(asked[first : first + part], seed=seed, first=first)
+        for first in range(0, len(prompts), part):
+            generations = text_writer.write_many(
+                prompts[first : first + part], seed=seed, first=first
+            )
             _warn_unmarked(generations)
             for number, generation in enumerate(generations, start=first):
                 click.echo(json.dumps({"prompt": number, **generation_to_dict(generation)}))
@@ -239,35 +246,38 @@ def _write_many(made: Writer, asked: Sequence[Prompt], *, seed: int) -> None:
             if generations and all(
                 generation.failure and not generation.text for generation in generations
             ):
-                raise InputError(f"No text could be written: {generations[0].error}")
+                raise InputError(f"No text could be generated: {generations[0].error}")
     if failed:
-        raise InputError(f"{failed} of {counted(len(asked), 'text')} failed; their lines say why.")
+        raise InputError(
+            f"{failed} of {counted(len(prompts), 'text')} failed; see the field error of each."
+        )
 
 
-def _warn_of_one_token(made: Writer, asked: Sequence[Prompt]) -> None:
-    """Say where the likeliest token is drawn and the mark comes too late to decide which it is."""
-    config = made.config
-    mark = made.watermark.capabilities.tokens if made.watermark else None
+def _warn_of_greedy_sampling(text_writer: Writer, prompts: Sequence[Prompt]) -> None:
+    """Warn if the mark changes the distribution after all but the likeliest token are excluded."""
+    config, watermark = text_writer.config, text_writer.watermark
+    mark = watermark.capabilities.tokens if watermark else None
     comes_late = mark is not None and mark.stage == "distribution"
-    if comes_late and any(config.sampling(prompt).is_greedy for prompt in asked):
-        words = "where only the likeliest token may be drawn, nothing can be marked."
-        click.echo(f"Warning: {words}", err=True)
+    if comes_late and any(config.sampling(prompt).is_greedy for prompt in prompts):
+        message = "nothing can be marked if only the likeliest token may be drawn."
+        click.echo(f"Warning: {message}", err=True)
 
 
 def _warn_unmarked(generations: Sequence[Generation]) -> None:
-    """Say of how many texts no sentence satisfies the rule, as at temperature 0."""
+    """Warn of texts in which no sentence satisfies the rule, as at temperature 0."""
     costs = [generation.cost for generation in generations]
-    plain = sum(cost.constrained > 0 and cost.fallbacks == cost.constrained for cost in costs)
-    if plain:
-        which = "The text" if len(generations) == 1 else f"{plain} of {len(generations)} texts"
-        words = "not marked: no candidate of any sentence satisfied the rule."
-        verb = "is" if len(generations) == 1 or plain == 1 else "are"
-        click.echo(f"Warning: {which} {verb} {words}", err=True)
+    unmarked = sum(cost.constrained > 0 and cost.fallbacks == cost.constrained for cost in costs)
+    if unmarked:
+        subject = "The text" if len(generations) == 1 else f"{unmarked} of {len(generations)} texts"
+        verb = "is" if len(generations) == 1 or unmarked == 1 else "are"
+        reason = "no candidate for any sentence satisfied the rule."
+        click.echo(f"Warning: {subject} {verb} not marked: {reason}", err=True)
 
 
-def _by_sentence(made: Writer) -> bool:
-    """Whether candidates are drawn for each sentence, rather than the text as a whole."""
-    return made.watermark is not None and made.watermark.capabilities.sentences is not None
+def _by_sentence(text_writer: Writer) -> bool:
+    """Whether candidates are drawn for each sentence, rather than one text."""
+    watermark = text_writer.watermark
+    return watermark is not None and watermark.capabilities.sentences is not None
 
 
 def _summary(generation: Generation) -> str:
@@ -282,9 +292,9 @@ def _summary(generation: Generation) -> str:
 def _read_prompts(
     prompt: str | None, prompt_file: Path | None, chat: Path | None, prompts: Path | None
 ) -> list[Prompt]:
-    given = [each for each in (prompt, prompt_file, chat, prompts) if each is not None]
-    if len(given) > 1:
-        raise InputError("Give one of --prompt, --prompt-file, --chat and --prompts.")
+    inputs = [option for option in (prompt, prompt_file, chat, prompts) if option is not None]
+    if len(inputs) > 1:
+        raise InputError("Give only one of --prompt, --prompt-file, --chat and --prompts.")
     if prompts is not None:
         return _read_many(prompts)
     if chat is not None:
@@ -300,19 +310,19 @@ def _read_chat(path: Path) -> Prompt:
 
 
 def _read_many(path: Path) -> list[Prompt]:
-    found = []
+    requests = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         where = f"{path}:{number}"
         try:
             row = json.loads(line)
-            asked = row["messages"] if "messages" in row else row["text"]
+            content = row["messages"] if "messages" in row else row["text"]
         except (ValueError, LookupError, TypeError, RecursionError):
             raise InputError(
-                f'{where} is no prompt: it should be like {{"text": "…"}} or {{"messages": […]}}.'
+                f'{where} is not a prompt. Write {{"text": "…"}} or {{"messages": […]}}.'
             ) from None
-        found.append(as_prompt(asked, where=where))
-    if not found:
-        raise InputError(f"{path} holds no prompt.")
-    return found
+        requests.append(as_prompt(content, where=where))
+    if not requests:
+        raise InputError(f"{path} contains no prompt.")
+    return requests

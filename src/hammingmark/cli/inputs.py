@@ -1,4 +1,4 @@
-"""Files, folders, JSONL and standard input to texts."""
+"""Reading texts from files, folders, JSONL and standard input."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _ZIPPED = (
 )
 _WHITE = frozenset(b"\t\n\v\f\r\x1b")
 _CONTROLS = bytes(byte for byte in range(32) if byte not in _WHITE) + b"\x7f"
-_MOST_CONTROLS = 0.02  # of the bytes; a stray control character does not make a text binary
-_MOST_BROKEN = 0.3  # of the characters; what is left of a text with more says little
+_MOST_CONTROLS = 0.02  # share of the bytes; stray control characters do not make a text binary
+_MOST_BROKEN = 0.3  # share of characters that are not UTF-8; beyond it a text is unusable
 _WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
-_HEAD = 1 << 16  # bytes that are looked at
+_HEAD = 1 << 16  # bytes that are examined
 
 _TEXT_SUFFIXES = {".txt", ".md", ".markdown", ".text", ".rst"}
 _LINES_SUFFIXES = {".jsonl", ".ndjson"}
@@ -65,7 +65,7 @@ _MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One text and where it came from; or, in its place, why it could not be read."""
+    """A text and its origin, or the error of reading it."""
 
     name: str
     text: str = ""
@@ -73,26 +73,26 @@ class Source:
 
 
 def decode(content: bytes) -> str:
-    """Any bytes to text: by their byte order mark, otherwise UTF-8 with what is not replaced."""
+    """Decode bytes by their byte order mark, otherwise as UTF-8; invalid bytes are replaced."""
     return content.decode(_mark_of(content) or "utf-8", errors="replace")
 
 
 def _mark_of(content: bytes) -> str | None:
-    """The encoding that a byte order mark tells, if there is one."""
+    """The encoding that the byte order mark indicates, if there is one."""
     return next((name for mark, name in _MARKS if content.startswith(mark)), None)
 
 
 def read_sources(paths: Sequence[str], *, field: str) -> Iterator[Source]:
-    """Every text under the given names, in order; nothing or ``-`` is standard input.
+    """Read every text under the paths, in order; no path or ``-`` is standard input.
 
-    A folder gives its text, Markdown and JSONL files, sorted, at any depth. A JSONL file gives a
-    text per line, from ``field``. What cannot be read, or is no text, becomes a source with an
-    error, and the others go on.
+    A folder stands for its text, Markdown and JSONL files, sorted, at any depth. A JSONL file has
+    one text per line, in ``field``. Anything that cannot be read or is not text becomes a source
+    with an error, and reading continues.
     """
     for name in paths or ["-"]:
         path = Path(name)
         if not name:
-            yield Source(name, error="A file's name is empty.")
+            yield Source(name, error="A file name is empty.")
         elif name == "-":
             yield _read_standard_input()
         elif _is_folder(path):
@@ -102,20 +102,20 @@ def read_sources(paths: Sequence[str], *, field: str) -> Iterator[Source]:
 
 
 def read_text(path: Path) -> str:
-    """The text of one file; ``-`` is standard input.
+    """Read the text of one file; ``-`` is standard input.
 
     Raises:
-        InputError: it cannot be read, or is no text.
+        InputError: the file cannot be read, or is not text.
     """
     (text,) = read_texts([str(path)], field="")
     return text
 
 
 def read_texts(paths: Sequence[str], *, field: str) -> list[str]:
-    """The same where every text is needed.
+    """Read texts like `read_sources`, and raise if one cannot be read.
 
     Raises:
-        InputError: one of them cannot be read.
+        InputError: a text cannot be read.
     """
     texts = []
     for source in read_sources(paths, field=field):
@@ -128,7 +128,7 @@ def read_texts(paths: Sequence[str], *, field: str) -> list[str]:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a name too long to be one
+    except OSError:  # the name is too long
         return False
 
 
@@ -140,27 +140,27 @@ def _read_standard_input() -> Source:
 
 
 def _read_folder(folder: Path, *, field: str) -> Iterator[Source]:
-    """The texts of a folder, sorted by their paths, and the folders that cannot be read."""
-    shut: list[OSError] = []
+    """The texts of a folder, sorted by path, and the folders that cannot be read."""
+    errors: list[OSError] = []
     suffixes = _TEXT_SUFFIXES | _LINES_SUFFIXES
-    found = sorted(
+    files = sorted(
         path
-        for place, _, names in os.walk(folder, onerror=shut.append)
-        for path in (Path(place, name) for name in names)
+        for parent, _, names in os.walk(folder, onerror=errors.append)
+        for path in (Path(parent, name) for name in names)
         if path.suffix.lower() in suffixes and _may_be_file(path)
     )
-    for error in shut:
+    for error in errors:
         yield Source(str(error.filename), error=f"Cannot read {error.filename}: {error.strerror}.")
-    if not found and not shut:
-        yield Source(str(folder), error=f"{folder} holds no text, Markdown or JSONL file.")
-    for path in found:
+    if not files and not errors:
+        yield Source(str(folder), error=f"{folder} contains no text, Markdown or JSONL file.")
+    for path in files:
         yield from _read_file(path, field=field)
 
 
 def _may_be_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # reading it will say why it cannot be looked at
+    except OSError:  # reading it will raise the error
         return True
 
 
@@ -179,10 +179,8 @@ def _as_source(name: str, content: bytes) -> Source:
     kind = None if _mark_of(content) else recognise(content)
     if kind is None:
         return Source(name, decode(content))
-    what = "Standard input" if name == "-" else name
-    return Source(
-        name, error=f"{what} is not text; it looks like {kind}. Save it as plain text in UTF-8."
-    )
+    subject = "Standard input" if name == "-" else name
+    return Source(name, error=f"{subject} is not text but {kind}. Save it as plain text in UTF-8.")
 
 
 def _read_lines(name: str, file: BinaryIO | Iterable[bytes], *, field: str) -> Iterator[Source]:
@@ -191,7 +189,7 @@ def _read_lines(name: str, file: BinaryIO | Iterable[bytes], *, field: str) -> I
         if _mark_of(head):
             file = [line.encode("utf-8", "replace") for line in decode(file.read()).split("\n")]
         elif kind := recognise(head):
-            yield Source(name, error=f"{name} is not JSONL; it looks like {kind}.")
+            yield Source(name, error=f"{name} is not JSONL but {kind}.")
             return
     empty = True
     for number, line in enumerate(file, start=1):
@@ -208,33 +206,33 @@ def _read_lines(name: str, file: BinaryIO | Iterable[bytes], *, field: str) -> I
         if isinstance(text, str):
             yield Source(where, text)
         else:
-            there = ", ".join(map(str, row))[:200] if isinstance(row, dict) else "no object"
+            fields = ", ".join(map(str, row))[:200] if isinstance(row, dict) else "none"
             yield Source(
                 where,
-                error=f"{where} has no text in field {field!r} (it has: {there}); name it "
-                "with --field.",
+                error=f"{where} has no text in the field {field!r}; its fields are: {fields}. Name "
+                "one with --field.",
             )
     if empty:
-        yield Source(name, error=f"{name} holds no text.")
+        yield Source(name, error=f"{name} contains no text.")
 
 
 def recognise(content: bytes) -> str | None:
-    """What some content looks like if it is no text, in words; None for text.
+    """The kind of binary content, in words; None for text.
 
-    Text is what has few control characters and little that is not UTF-8. Content
-    with a byte order mark should not be asked about.
+    Text has few control characters and few bytes that are not UTF-8. The content must not begin
+    with a byte order mark.
     """
     head = content[:_HEAD]
     if head.startswith(b"PK\x03\x04"):
-        return next((words for sign, words in _ZIPPED if sign in content), "a ZIP archive")
+        return next((kind for sign, kind in _ZIPPED if sign in content), "a ZIP archive")
     if head[4:8] == b"ftyp" and not _reads_as_text(head):
         return "a video or a photograph (MP4, HEIC)"
-    for sign, words in _SIGNATURES:
+    for sign, kind in _SIGNATURES:
         if head.startswith(sign) and (len(sign) > 4 or not _reads_as_text(head)):
-            return words
+            return kind
     if _reads_as_text(head):
         return None
-    if head.count(0) > len(head) / 20 and any(_is_prose(head, each) for each in _WIDE):
+    if head.count(0) > len(head) / 20 and any(_is_prose(head, encoding) for encoding in _WIDE):
         return "UTF-16 or UTF-32 without a byte order mark"
     return "binary data" if _is_controlled(head) else "text in an encoding other than UTF-8"
 
@@ -251,7 +249,7 @@ def _is_controlled(head: bytes) -> bool:
 
 
 def _is_prose(head: bytes, encoding: str) -> bool:
-    """Whether bytes in an encoding are letters and spaces, for the most part."""
+    """Whether bytes, read in an encoding, are mostly letters and spaces."""
     text = head[: len(head) // 4 * 4].decode(encoding, errors="replace")
     plain = sum(character.isalpha() or character in " .,\r\n" for character in text)
     return plain > 0.9 * len(text) and " " in text

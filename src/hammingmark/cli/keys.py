@@ -1,4 +1,4 @@
-"""``hammingmark keys``: the secrets, without ever showing one."""
+"""``hammingmark keys``: managing keys without showing a secret."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from hammingmark.watermarks.bilinear.deviates import acceptance_for
 
 @click.group()
 def keys() -> None:
-    """Make, derive, show, list and rotate secret keys.
+    """Create, derive, show, list and rotate secret keys.
 
     A key is 256 random bits in a file that only its owner may read. Anyone who has the
     file can detect the watermark, and can forge it.
@@ -54,17 +54,18 @@ def keys() -> None:
 @click.option("--note", default="", help="What the key is for.")
 @click.option(
     "--method",
-    help=f"Watermarking method; {DEFAULT_METHOD} by default, or hamming where a preset or an "
-    "option of it is given.",
+    help=f"Watermarking method; by default {DEFAULT_METHOD}, or hamming if a preset or an option of "
+    "hamming is given.",
 )
 @click.option(
     "--encoder",
     default=DEFAULT_ENCODER,
     show_default=True,
-    help="Encoder the key is made for, if the method marks sentences.",
+    help="Encoder to which the key is tied, if the method uses one.",
 )
 @click.option(
-    "--backend", help="Language model whose tokens the key is made for, if the method marks tokens."
+    "--backend",
+    help="Language model to whose tokenizer the key is tied, if the method marks tokens.",
 )
 @splitter_option
 @language_option
@@ -73,28 +74,28 @@ def keys() -> None:
     default="default",
     show_default=True,
     help="Named parameters of the method: default, economical (fewer candidates), robust (more "
-    "evidence), and paper of the method hamming.",
+    "evidence) or, of the method hamming, paper.",
 )
 @click.option(
     "--set",
     "pairs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter of the method; overrides the preset; repeatable. `hammingmark methods` "
-    "lists them.",
+    help="Parameter of the method; overrides the preset; repeatable. `hammingmark methods NAME` "
+    "lists the parameters.",
 )
 @click.option(
     "--length",
     type=click.IntRange(min=1),
-    help="Tokens of the texts to be marked: the laxest rule by which nine in ten prove --evidence, "
-    "even if half of their sentences are reworded.",
+    help="Length of the texts in tokens. The key gets the least strict rule by which nine texts in "
+    "ten reach --evidence, even if half of their sentences are reworded.",
 )
 @click.option(
     "--evidence",
     type=click.FloatRange(min=1.0),
     default=20.0,
     show_default=True,
-    help="What texts of --length shall prove, in bits: p of 2^-BITS.",
+    help="Evidence that texts of --length should reach, in bits: a p-value of 2^-BITS.",
 )
 @click.option(
     "--bits",
@@ -139,34 +140,34 @@ def new(
     residual: bool | None,
     as_json: bool,
 ) -> None:
-    """Make a key for a method, and for the encoder or the tokenizer that it is tied to."""
+    """Create a key for a method and the encoder or tokenizer to which it is tied."""
     if name and out:
         raise click.UsageError("Give --name or --out, not both.")
-    options = {each for each in context.params if _is_typed(context, each)}
+    options = {option for option in context.params if _is_explicit(context, option)}
     by_length = sorted(options & {"length", "evidence"})
     if method and by_length and "acceptance" not in describe_method(method).parameters:
         raise option_error(method, by_length[-1], has_no="acceptance rate")
     short = {"bits": bits, "threshold": threshold, "softness": softness, "residual": residual}
-    given: dict[str, Any] = {key: value for key, value in short.items() if value is not None}
+    parameters: dict[str, Any] = {k: value for k, value in short.items() if value is not None}
     if length is not None:
-        given["acceptance"] = acceptance_for(evidence, max(1, length // SENTENCE_TOKENS))
-    given |= read_pairs(pairs, given)
-    method = method or method_with(preset, given)
-    # All that can be refused is refused before anything is loaded.
+        parameters["acceptance"] = acceptance_for(evidence, max(1, length // SENTENCE_TOKENS))
+    parameters |= read_pairs(pairs, parameters)
+    method = method or method_with(preset, parameters)
+    # Everything that can be refused is refused before anything is loaded.
     _require_free(name, out)
     require_parts_of_options(method, options)
-    check_key(method, preset=preset, parameters=given, tokenizer=backend)
-    needed = fetch_encoder(encoder) if describe_method(method).embeds else encoder
-    with waiting("making the key"):  # a tokenizer may have to be read out of a model
+    check_key(method, preset=preset, parameters=parameters, tokenizer=backend)
+    loaded = fetch_encoder(encoder) if describe_method(method).embeds else encoder
+    with waiting("creating the key"):  # reading a tokenizer from its model may take long
         key = new_key(
-            needed,
+            loaded,
             method=method,
             tokenizer=backend,
             splitter=splitter,
             language=language,
             preset=preset,
             note=note,
-            parameters=given,
+            parameters=parameters,
         )
     _store(key, name=name, out=out, as_json=as_json)
 
@@ -182,38 +183,41 @@ def new(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the key's description as JSON.")
 def derive(master: str, label: str, name: str | None, out: Path | None, as_json: bool) -> None:
-    """Make the key that MASTER has for LABEL, such as a date, a customer or a document.
+    """Derive a key from MASTER by LABEL, such as a date, a customer or a document.
 
-    A label always gives the same key, so that nothing has to be stored: `hammingmark generate
-    --key MASTER --label LABEL` marks with it, and `hammingmark detect --master MASTER --labels
-    FILE` searches many. A file of its own is for somebody who shall have this key and no other:
-    neither MASTER nor the keys of other labels can be found from it.
+    A label always gives the same key, so it need not be stored: `hammingmark generate --key MASTER
+    --label LABEL` marks with it, and `hammingmark detect --master MASTER --labels FILE` searches
+    many. Write a file for someone who may have this key and no other: neither MASTER nor the keys
+    of other labels can be computed from it.
     """
     if name and out:
         raise click.UsageError("Give --name or --out, not both.")
     _store(_ring().find(master).key.derive(label), name=name, out=out, as_json=as_json)
 
 
-def _is_typed(context: click.Context, option: str) -> bool:
-    """Whether a user gave an option, perhaps with the value that it has anyway."""
+def _is_explicit(context: click.Context, option: str) -> bool:
+    """Whether a user gave an option, perhaps with its default."""
     return context.get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def _require_free(name: str | None, out: Path | None) -> None:
-    """Refuse a name that no key can have, or one that a key has.
+    """Refuse an invalid name, and a file that exists.
 
     Raises:
-        KeyFileError: saying which.
+        KeyFileError: the name is invalid or taken.
     """
     if name and not _NAME.fullmatch(name):
-        raise KeyFileError(f"{name!r} cannot name a key: use letters, digits, '.', '_' and '-'.")
+        raise KeyFileError(
+            f"{name!r} is not a valid key name. Use letters, digits, '.', '_' and '-'."
+        )
     path = _ring().folder / f"{name}.json" if name else out
     taken = False
-    with suppress(OSError):  # then it cannot be written either, which is told in its turn
+    with suppress(OSError):  # writing the key will raise it
         taken = path is not None and path.exists()
     if taken:
         raise KeyFileError(
-            f"{path} exists; choose another name, since a lost key cannot be made again."
+            f"{path} exists and is not overwritten, because a lost key cannot be recreated. Choose "
+            "another name."
         )
 
 
@@ -239,17 +243,17 @@ def show(key: str, as_json: bool) -> None:
 def list_keys(as_json: bool) -> None:
     """List the keys of the keyring, oldest first."""
     ring = _ring()
-    entries, wrong = ring.survey()
+    entries, errors = ring.survey()
     if as_json:
         for entry in entries:
             click.echo(json.dumps(_public(entry)))
     elif entries:
         _table(entries)
-    elif not wrong:
-        click.echo(f"No keys in {ring.folder}. `hammingmark keys new` makes one.")
-    for error in wrong:
-        click.echo(f"Left out: {printable(str(error))}", err=True)
-    if wrong:
+    elif not errors:
+        click.echo(f"No keys in {ring.folder}. `hammingmark keys new` creates one.")
+    for error in errors:
+        click.echo(f"Skipped: {printable(str(error))}", err=True)
+    if errors:
         sys.exit(1)
 
 
@@ -270,25 +274,27 @@ def _table(entries: list[Entry]) -> None:
             f"{key.parent} {key.label}" if key.parent else "",
             key.note,
         )
-        table.add_row(*(Text(on_one_line(cell)) for cell in row))  # as text: a note is no markup
+        table.add_row(
+            *(Text(on_one_line(cell)) for cell in row)
+        )  # Text, so that a note is not read as markup
     echo_table(table, width=None if sys.stdout.isatty() else 200)
 
 
 @keys.command()
 @click.argument("key", shell_complete=key_names)
-@click.option("--name", help="Name of the new key; by default it takes over that of KEY.")
+@click.option("--name", help="Name of the new key; by default that of KEY.")
 @click.option("--json", "as_json", is_flag=True, help="Print the new key's description as JSON.")
 def rotate(key: str, name: str | None, as_json: bool) -> None:
-    """Retire KEY and make a new one like it, which takes over its name.
+    """Retire KEY and create a key with the same configuration and name.
 
-    The retired key is kept under its name with its id behind it, and still detects the
-    texts it marked.
+    The retired key is kept under its name followed by its id, and still detects the texts
+    that it marked.
     """
     old, fresh = _ring().rotate(key, name=name)
     if not as_json:
         click.echo(
             f"Retired {old.key.id}; new texts are marked with {fresh.key.id}, named "
-            f"{fresh.name!r}.\nDetect texts marked before with --key {_reference(old)}.\n"
+            f"{fresh.name!r}.\nDetect earlier texts with --key {_reference(old)}.\n"
         )
     _describe(fresh, as_json=as_json)
 
@@ -298,7 +304,7 @@ def _ring() -> Keyring:
 
 
 def _reference(entry: Entry) -> str:
-    """By what a key is found again."""
+    """The name or path by which a command finds the key."""
     return entry.name if entry.path.parent == _ring().folder else str(entry.path)
 
 
@@ -327,32 +333,34 @@ def _describe(entry: Entry, *, as_json: bool) -> None:
         **_parts(key),
         "rule": key.config.summary,
         "note": key.note or "-",
-        "secret": "hidden; the key that it is derived from can make it again"
+        "secret": "hidden; can be derived again from its master key"
         if key.parent
-        else "hidden; back up the file, since it cannot be recreated",
+        else "hidden; back up the file, because it cannot be recreated",
     }
     for label, value in rows.items():
         click.echo(f"{label:<8} {on_one_line(value)}")
 
 
 def _tied_to(key: WatermarkKey) -> str:
-    """The names of the encoder or the tokenizer."""
-    named = (getattr(key.config, name, None) for name in ("encoder", "tokenizer"))
-    return ", ".join(each.name for each in named if each is not None)
+    """The names of the encoder and the tokenizer to which a key is tied."""
+    parts = (getattr(key.config, name, None) for name in ("encoder", "tokenizer"))
+    return ", ".join(part.name for part in parts if part is not None)
 
 
 def _parts(key: WatermarkKey) -> dict[str, str]:
-    """The parts that a key is tied to, in words."""
+    """The components to which a key is tied, in words."""
     config = key.config
-    found: dict[str, str] = {}
+    rows: dict[str, str] = {}
     if isinstance(config, TokenConfig):
-        words = config.tokenizer
-        found["tokens"] = f"of {words.name} ({words.size:,} tokens, {words.fingerprint[:16]}…)"
+        tokenizer = config.tokenizer
+        size = f"{tokenizer.size:,} tokens"
+        rows["tokens"] = f"of {tokenizer.name} ({size}, {tokenizer.fingerprint[:16]}…)"
     encoder: EncoderId | None = getattr(config, "encoder", None)
     if encoder is not None:
         size = f"{encoder.dimension} dimensions"
-        found["encoder"] = f"{encoder.name} ({size}, {encoder.fingerprint[:16]}…)"
+        rows["encoder"] = f"{encoder.name} ({size}, {encoder.fingerprint[:16]}…)"
     if isinstance(config, SentenceConfig):
-        cut = config.splitter
-        found["splitter"] = f"{cut.name}, language {cut.language}" if cut else "not recorded"
-    return found
+        splitter = config.splitter
+        recorded = f"{splitter.name}, language {splitter.language}" if splitter else "not recorded"
+        rows["splitter"] = recorded
+    return rows

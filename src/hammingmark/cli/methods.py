@@ -1,4 +1,4 @@
-"""``hammingmark methods``: what watermarks there are."""
+"""``hammingmark methods``: the watermarking methods."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _INDENT = " " * 6
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def methods(name: str | None, as_json: bool) -> None:
     """List the watermarking methods, or describe NAME with its presets and parameters."""
-    found = {each: describe_method(each) for each in ([name] if name else method_names())}
-    explained = {each: explain_parameters(each) for each in found}
+    descriptions = {each: describe_method(each) for each in ([name] if name else method_names())}
+    explained = {each: explain_parameters(each) for each in descriptions}
     if as_json:
         records = [
             {
@@ -38,25 +38,25 @@ def methods(name: str | None, as_json: bool) -> None:
                     for default, meaning in [explained[each][key]]
                 },
             }
-            for each, method in found.items()
+            for each, method in descriptions.items()
         ]
         click.echo(json.dumps(records, indent=2))
         return
-    width = max(map(len, found))
-    for each, method in found.items():
+    width = max(map(len, descriptions))
+    for each, method in descriptions.items():
         click.echo(f"{each:<{width}}  marks {method.marks}. {method.brief}")
         if name:
             click.echo(f"  presets: {', '.join(method.presets)}")
             click.echo(f"  statistics: {', '.join(method.statistics)}")
             for parameter in method.parameters.values():
                 default, meaning = explained[each][parameter.name]
-                click.echo(f"  {parameter.name}: {parameter.description}{_otherwise(default)}")
+                click.echo(f"  {parameter.name}: {parameter.description}{_as_suffix(default)}")
                 if meaning:
                     click.echo(click.wrap_text(meaning, 100, _INDENT, _INDENT))
 
 
-def _otherwise(default: object) -> str:
-    """What a parameter is where nobody gives it, as a user would type it; nothing if not known."""
+def _as_suffix(default: object) -> str:
+    """The default of a parameter as a user would type it; empty if it is not known."""
     if default is REQUIRED or default == "":
         return ""
     shown = f"{default:g}" if isinstance(default, float) else str(default)

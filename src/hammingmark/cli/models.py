@@ -1,4 +1,4 @@
-"""``hammingmark models``: list, pull, find and verify model files."""
+"""``hammingmark models``: listing, downloading, finding and verifying model files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _names = click.argument("names", nargs=-1, metavar="[NAME]...")
 
 @click.group()
 def models() -> None:
-    """List, pull, find and verify model files."""
+    """List, download, find and verify model files."""
 
 
 @models.command("list")
 @_json
 def list_models(as_json: bool) -> None:
-    """Show the models of the catalogue and those that are installed."""
+    """List the models of the catalogue, and whether each is installed."""
     store = model_store()
     if as_json:
         _print_json([_summary(store, model) for model in CATALOGUE.values()])
@@ -48,18 +48,18 @@ def list_models(as_json: bool) -> None:
         for model in CATALOGUE.values()
     ]
     _print_table(["name", "role", "download", "licence", "state", "what it is"], rows)
-    click.echo(f"* the default pair. Files are in {store.root / 'models'}.")
+    click.echo(f"* default pair. Files are in {store.root / 'models'}.")
 
 
 @models.command()
 @_names
 @_json
 def pull(names: tuple[str, ...], as_json: bool) -> None:
-    """Fetch models and check their hashes; without a NAME, the default pair."""
-    chosen = _known(names or DEFAULT_PAIR)
+    """Download models and check their hashes; without a NAME, the default pair."""
+    requested = _known(names or DEFAULT_PAIR)
     with shown_progress() as progress:
         store = model_store(progress=progress)
-        folders = {model.name: str(store.pull(model.name)) for model in chosen}
+        folders = {model.name: str(store.pull(model.name)) for model in requested}
     if as_json:
         _print_json([{"name": name, "path": path} for name, path in folders.items()])
         return
@@ -76,7 +76,7 @@ def path(name: str, as_json: bool) -> None:
     folder = store.path(name)
     if folder is None:
         raise ModelUnavailable(
-            f"{name} is not in {store.root}; run `hammingmark models pull {name}` first."
+            f"{name} is not in {store.root}. Run `hammingmark models pull {name}` first."
         )
     if as_json:
         _print_json({"name": name, "path": str(folder)})
@@ -88,25 +88,28 @@ def path(name: str, as_json: bool) -> None:
 @_names
 @_json
 def verify(names: tuple[str, ...], as_json: bool) -> None:
-    """Read files again and compare their hashes; without a NAME, all installed models.
+    """Hash model files again and compare; without a NAME, those of all installed models.
 
-    The exit code is 1 when a file is missing or wrong.
+    The exit code is 1 if a file is missing or wrong.
     """
     store = model_store()
-    chosen = _known(names or [name for name in CATALOGUE if store.folder(name).is_dir()])
-    found = [(model.name, check) for model in chosen for check in store.verify(model.name)]
+    requested = _known(names or [name for name in CATALOGUE if store.folder(name).is_dir()])
+    checks = [(model.name, check) for model in requested for check in store.verify(model.name)]
     if as_json:
         _print_json(
-            [{"name": name, "file": each.file.name, "state": each.state} for name, each in found]
+            [
+                {"name": name, "file": check.file.name, "state": check.state}
+                for name, check in checks
+            ]
         )
-    elif found:
+    elif checks:
         _print_table(
             ["model", "file", "state"],
-            [[name, each.file.name, each.state] for name, each in found],
+            [[name, check.file.name, check.state] for name, check in checks],
         )
     else:
         click.echo(f"No models in {store.root}.")
-    if any(each.state != "ok" for _, each in found):
+    if any(check.state != "ok" for _, check in checks):
         click.get_current_context().exit(1)
 
 

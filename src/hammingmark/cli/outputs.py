@@ -1,7 +1,7 @@
-"""Files that a user named to be written: whole or not at all, and never over another by accident.
+"""Output files: written atomically, and never over another file by accident.
 
-A device or a pipe (``/dev/stdout``, ``/dev/null``) holds nothing that could be lost and is written
-to as it is.
+A device or a pipe (``/dev/stdout``, ``/dev/null``) contains nothing that could be lost and is
+written directly.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _STREAMS = tuple(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
 _LARGEST_KEY = 1 << 20  # bytes; a key file has a few hundred
-# What a file system says that knows no hard links.
+# Errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
-    """Refuse a file that could not be written, or not without loss, before any work is done.
+    """Refuse, before any work is done, a file that cannot be written or must not be overwritten.
 
     Raises:
         InputError: it exists and ``overwrite`` is off, it is a key file or a folder, or its folder
-            is not there or cannot be written to.
+            does not exist or is not writable.
     """
     if is_stream(path):
         return
@@ -47,7 +47,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     except OSError as error:
         raise _cannot_write(path, error) from None
     if stat.S_ISDIR(mode):
-        raise InputError(f"{path} is a folder; name a file in it with --out.")
+        raise InputError(f"{path} is a folder. Name a file in it with --out.")
     if not overwrite:
         raise _exists(path)
     _check_folder(path, target.parent)
@@ -55,14 +55,14 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 
 def write_output(path: Path, text: str | bytes, *, overwrite: bool) -> None:
-    """Write a file, whole or not at all.
+    """Write a file atomically.
 
-    Text becomes UTF-8; what cannot be encoded is replaced. The file is written under a temporary
-    name beside the other, which it then takes. Without ``overwrite`` that is a hard link, which
-    fails where a file of the name has come up meanwhile.
+    Text is encoded as UTF-8, with a replacement for what cannot be encoded. The file is written
+    under a temporary name in the same folder and then renamed. Without ``overwrite`` it gets its
+    name by a hard link, which fails if a file of this name has appeared meanwhile.
 
     Raises:
-        InputError: as `check_output` does, or the disk is full.
+        InputError: as in `check_output`, or the disk is full.
     """
     content = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     if is_stdout(path):
@@ -75,16 +75,16 @@ def write_output(path: Path, text: str | bytes, *, overwrite: bool) -> None:
             with path.open("wb", buffering=0) as stream:
                 stream.write(content)
             return
-        generation = target.with_name(f".{secrets.token_hex(8)}.partial")
+        partial = target.with_name(f".{secrets.token_hex(8)}.partial")
         try:
-            _write_new(generation, content)
+            _write_new(partial, content)
             if overwrite:
-                _keep_mode(generation, target)
-                generation.replace(target)
+                _keep_mode(partial, target)
+                partial.replace(target)
             else:
-                _link(generation, target, content)
+                _link(partial, target, content)
         finally:
-            generation.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
@@ -92,9 +92,9 @@ def write_output(path: Path, text: str | bytes, *, overwrite: bool) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether this is a device, a pipe or an open stream rather than a file on a disk."""
+    """Whether the path is a device, a pipe or an open stream rather than a file on a disk."""
     if path.parent in _STREAMS and path.exists():
-        return True  # /dev/stdout, even where the shell sends it into a file
+        return True  # /dev/stdout, even if the shell redirects it to a file
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -103,9 +103,9 @@ def is_stream(path: Path) -> bool:
 
 
 def is_stdout(path: Path) -> bool:
-    """Whether this is standard output under another name."""
+    """Whether the path is another name of standard output."""
     try:
-        # Opened anew, a file that standard output goes to would be written from its beginning.
+        # Opening the file to which standard output is redirected would write from its beginning.
         return is_stream(path) and os.path.samestat(path.stat(), os.fstat(1))
     except OSError:
         return False
@@ -113,9 +113,13 @@ def is_stdout(path: Path) -> bool:
 
 def _check_folder(path: Path, folder: Path) -> None:
     if not folder.is_dir():
-        raise InputError(f"Cannot write {path}: there is no folder {folder}; make it first.")
+        raise InputError(
+            f"Cannot write {path}: the folder {folder} does not exist. Create it first."
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"Cannot write {path}: you may not write to {folder}; name another --out.")
+        raise InputError(
+            f"Cannot write {path}: no permission to write to {folder}. Name another --out."
+        )
 
 
 def _check_no_key(path: Path) -> None:
@@ -124,17 +128,17 @@ def _check_no_key(path: Path) -> None:
             content = file.read(_LARGEST_KEY)
     except OSError as error:
         raise InputError(
-            f"Cannot tell whether {path} is a key ({error.strerror}), and a lost key cannot be "
-            "made again; name another --out."
+            f"Cannot check whether {path} is a key file ({error.strerror}), and a lost key cannot "
+            "be recreated. Name another --out."
         ) from None
     try:
-        found = json.loads(decode(content))
+        record = json.loads(decode(content))
     except (ValueError, RecursionError):
         return
-    if isinstance(found, dict) and found.get("format") == KEY_FORMAT:
+    if isinstance(record, dict) and record.get("format") == KEY_FORMAT:
         raise InputError(
-            f"{path} is a key file and is not overwritten, since a lost key cannot be made again; "
-            "name another --out."
+            f"{path} is a key file and is never overwritten, because a lost key cannot be "
+            "recreated. Name another --out."
         )
 
 
@@ -145,22 +149,22 @@ def _write_new(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _keep_mode(generation: Path, target: Path) -> None:
+def _keep_mode(partial: Path, target: Path) -> None:
     if target.exists():
-        generation.chmod(stat.S_IMODE(target.stat().st_mode))
+        partial.chmod(stat.S_IMODE(target.stat().st_mode))
 
 
-def _link(generation: Path, target: Path, content: bytes) -> None:
+def _link(partial: Path, target: Path, content: bytes) -> None:
     try:
-        os.link(generation, target)
+        os.link(partial, target)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        _write_new(target, content)  # may be left unfinished, but overwrites nothing
+        _write_new(target, content)  # not atomic, but overwrites nothing
 
 
 def _exists(path: Path) -> InputError:
-    return InputError(f"{path} exists; name another --out, or say --overwrite to replace it.")
+    return InputError(f"{path} exists. Name another --out, or replace it with --overwrite.")
 
 
 def _cannot_write(path: Path, error: OSError) -> InputError:
@@ -168,7 +172,7 @@ def _cannot_write(path: Path, error: OSError) -> InputError:
 
 
 def echo_table(table: Table, *, width: int | None = None) -> None:
-    """Print a table; what is wrong with standard output is then found out in one place."""
+    """Print a table with click, so that errors of standard output are handled in one place."""
     from rich.console import Console
 
     console = Console(width=width)

@@ -1,4 +1,4 @@
-"""``hammingmark profile``: what natural text looks like to an encoder."""
+"""``hammingmark profile``: fitting a profile of natural text for an encoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from hammingmark.artifacts.profile import EncoderProfile, save_profile
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.assembly.profiles import check_libraries, fit_profile
 from hammingmark.cli.inputs import read_texts
 from hammingmark.cli.options import (
     at_least,
@@ -25,6 +24,7 @@ from hammingmark.cli.options import (
 from hammingmark.cli.outputs import check_output, is_stdout, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.encoders.wrappers import SlicedEncoder
+from hammingmark.evaluation.profiles import check_libraries, fit_profile
 from hammingmark.models.catalogue import DEFAULT_ENCODER
 from hammingmark.report import counted
 
@@ -36,9 +36,11 @@ _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="File to write the profile to."
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists; never a key file.")
 @click.option(
-    "--encoder", default=DEFAULT_ENCODER, show_default=True, help="What embeds the sentences."
+    "--overwrite", is_flag=True, help="Overwrite OUT if it exists, unless it is a key file."
+)
+@click.option(
+    "--encoder", default=DEFAULT_ENCODER, show_default=True, help="Encoder of the profile."
 )
 @click.option(
     "--clusters",
@@ -54,13 +56,13 @@ _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
     default=16,
     show_default=True,
     callback=at_least(1),
-    help="Principal components of sentences, for keys of the method simmark by distance.",
+    help="Principal components of sentences, for keys of the method simmark that use distances.",
 )
-@seed_option("where the search for clusters begins")
+@seed_option("the initial clusters")
 @field_option
 @splitter_option
 @language_option
-@click.option("--json", "as_json", is_flag=True, help="Print what the profile says, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary of the profile as JSON.")
 def profile(
     files: tuple[str, ...],
     out: Path,
@@ -74,21 +76,21 @@ def profile(
     language: str,
     as_json: bool,
 ) -> None:
-    """Fit what natural text looks like to an encoder, on FILES that are known to be unmarked.
+    """Fit a profile of natural text for an encoder, on FILES known to be unmarked.
 
-    Keys of k-semstamp, simmark and continuous need it (`keys new --set profile=FILE`) where the
-    encoder is not the default one.
+    Keys of k-semstamp, simmark and continuous need a profile (`keys new --set profile=FILE`) if
+    their encoder is not the default one.
     """
     check_output(out, overwrite=overwrite)
     check_libraries()
     texts = read_texts(files, field=field)
-    cutter = load_splitter(splitter, language=language)
-    part = fetch_encoder(encoder)
+    sentence_splitter = load_splitter(splitter, language=language)
+    loaded = fetch_encoder(encoder)
     with counting("sentences embedded", shown=sys.stderr.isatty()) as tick:
         fitted = fit_profile(
             texts,
-            encoder=SlicedEncoder(part, after=tick),
-            splitter=cutter,
+            encoder=SlicedEncoder(loaded, after=tick),
+            splitter=sentence_splitter,
             language=language,
             clusters=clusters,
             components=components,
@@ -96,7 +98,7 @@ def profile(
         )
     write_output(out, save_profile(fitted), overwrite=overwrite)
     if is_stdout(out):
-        return  # where the profile stands already
+        return  # the profile is already there
     if as_json:
         click.echo(json.dumps({"out": str(out), **_record(fitted)}))
     else:
@@ -115,19 +117,20 @@ def _record(fitted: EncoderProfile) -> dict[str, object]:
 
 
 def _quantiles(sample: NDArray[np.float32]) -> dict[str, float]:
-    found = np.quantile(sample, _SHARES)
+    values = np.quantile(sample, _SHARES)
     return {
-        f"{share:g}": round(float(value), 4) for share, value in zip(_SHARES, found, strict=True)
+        f"{share:g}": round(float(value), 4) for share, value in zip(_SHARES, values, strict=True)
     }
 
 
 def _show(fitted: EncoderProfile, *, out: Path) -> None:
-    of = fitted.provenance
+    data = fitted.provenance
     click.echo(
-        f"{fitted.encoder.name}, from {counted(of.texts, 'text')} of {of.sentences:,} sentences: "
-        f"{len(fitted.centres)} clusters, {len(fitted.components)} components, written to {out}"
+        f"Wrote the profile of {fitted.encoder.name}, fitted on {counted(data.texts, 'text')} with "
+        f"{data.sentences:,} sentences ({len(fitted.centres)} clusters, {len(fitted.components)} "
+        f"components), to {out}"
     )
     click.echo("neighbouring sentences  " + "  ".join(f"{share:>5.0%}" for share in _SHARES))
-    for what, sample in (("cosine", fitted.cosines), ("distance", fitted.distances)):
+    for name, sample in (("cosine", fitted.cosines), ("distance", fitted.distances)):
         values = "  ".join(f"{value:5.2f}" for value in np.quantile(sample, _SHARES))
-        click.echo(f"{what:<22}  {values}")
+        click.echo(f"{name:<22}  {values}")

@@ -1,4 +1,4 @@
-"""What long work shows on a terminal, on standard error, and what it says elsewhere."""
+"""Progress of long work on standard error: a display on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from hammingmark.models.store import Progress, Report
 from hammingmark.protocols import Backend, Encoder
 
 EVERY = 30.0
-"""Seconds between two lines where there is no terminal to show a running count on."""
+"""Seconds between two lines of progress without a terminal."""
 
 
 def fetch_encoder(spec: str) -> Encoder:
-    """An encoder by what a user types; a first use pulls its files and says so."""
+    """Load an encoder from its specification, and report the download at its first use."""
     with shown_progress() as report:
         return load_encoder(spec, store=model_store(progress=report))
 
 
 def fetch_backend(spec: str, **options: Any) -> Backend:
-    """A language model by what a user types; a first use pulls its file and says so.
+    """Load a language model from its specification, and report the download at its first use.
 
     Args:
-        spec: the model.
+        spec: the specification.
         options: further arguments of `load_backend`.
     """
     with shown_progress() as report:
@@ -39,35 +39,35 @@ def fetch_backend(spec: str, **options: Any) -> Backend:
 
 @contextmanager
 def shown_progress() -> Iterator[Report]:
-    """A report for :class:`ModelStore`: a bar on a terminal, otherwise one line."""
+    """A progress callback for :class:`ModelStore`: a bar on a terminal, elsewhere one line."""
     if not sys.stderr.isatty():
-        yield _say
+        yield _print_event
         return
     with _bar() as report:
         yield report
 
 
 def describe(size: int) -> str:
-    """Bytes for a person: ``91 MB``."""
+    """A number of bytes in words: ``91 MB``."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{max(size / 1e6, 1):.0f} MB"
 
 
 @contextmanager
 def counting(
-    what: str, *, shown: bool = True, every: float | None = None
+    noun: str, *, shown: bool = True, every: float | None = None
 ) -> Iterator[Callable[[int], None]]:
     """A running count on standard error; yields the function that advances it.
 
-    On a terminal it is a line that changes; elsewhere a line from time to time, none for what
-    is done soon.
+    On a terminal the count is a line that changes, elsewhere a line at intervals, so that short
+    work prints none.
 
     Args:
-        what: is counted.
-        shown: whether to show anything on a terminal, where other output may be shown instead.
+        noun: what is counted.
+        shown: whether to show the count on a terminal; other output may be shown there instead.
         every: seconds between two lines elsewhere.
     """
     if not sys.stderr.isatty():
-        yield _lines(what, EVERY if every is None else every)
+        yield _lines(noun, EVERY if every is None else every)
         return
     if not shown:
         yield lambda steps: None
@@ -83,16 +83,16 @@ def counting(
         TimeElapsedColumn(),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(noun, total=None)
         yield lambda steps: bar.advance(task, steps)
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """A sign of life on a terminal while there is nothing to count; nothing elsewhere.
+def waiting(activity: str) -> Iterator[None]:
+    """A spinner on a terminal while there is nothing to count; nothing elsewhere.
 
     Args:
-        what: is being done.
+        activity: what is being done.
     """
     if not sys.stderr.isatty():
         yield
@@ -103,21 +103,21 @@ def waiting(what: str) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        bar.add_task(what, total=None)
+        bar.add_task(activity, total=None)
         yield
 
 
-def _lines(what: str, every: float) -> Callable[[int], None]:
-    began = told = time.monotonic()
+def _lines(noun: str, every: float) -> Callable[[int], None]:
+    start = last_line = time.monotonic()
     done = 0
 
     def advance(steps: int) -> None:
-        nonlocal told, done
+        nonlocal last_line, done
         done += steps
         now = time.monotonic()
-        if now - told >= every:
-            told = now
-            click.echo(f"{done:,} {what} after {now - began:.0f} s", err=True)
+        if now - last_line >= every:
+            last_line = now
+            click.echo(f"{done:,} {noun} after {now - start:.0f} s", err=True)
 
     return advance
 
@@ -127,14 +127,14 @@ def _sentence(event: Progress) -> str | None:
     if event.stage == "notice":
         return event.notice
     if event.stage == "waiting":
-        return f"Waiting: another process is pulling {name}."
+        return f"Waiting: another process is downloading {name}."
     if event.stage == "started":
         size, licence = describe(event.total), event.model.licence
-        return f"Pulling {name} ({size}, {licence}) into {event.folder}; this happens once."
+        return f"Downloading {name} ({size}, {licence}) to {event.folder}; only needed once."
     return None
 
 
-def _say(event: Progress) -> None:
+def _print_event(event: Progress) -> None:
     if sentence := _sentence(event):
         click.echo(sentence, err=True)
 

@@ -1,4 +1,4 @@
-"""``hammingmark serve``: the marking proxy and its page."""
+"""``hammingmark serve``: the watermarking proxy and its page."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ _LIBRARIES = ("fastapi", "uvicorn", "prometheus_client")
 
 
 @click.command()
-@click.option("--config", "file", type=click.Path(path_type=Path), help="Settings in TOML.")
-@click.option("--upstream", help="URL of the OpenAI-compatible endpoint to stand in front of.")
-@click.option("--upstream-model", help="Model to ask it for; by default the only one it offers.")
-@click.option("--backend", help="Language model, where there is no upstream.")
-@click.option("--key", help="Key of the keyring that marks.  [default: default]")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="TOML file with settings.")
+@click.option("--upstream", help="URL of the OpenAI-compatible endpoint behind the proxy.")
+@click.option("--upstream-model", help="Model of that endpoint; by default its only model.")
+@click.option("--backend", help="Language model, if there is no upstream.")
+@click.option("--key", help="Key of the keyring that marks the answers.  [default: default]")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port to listen on.  [default: 8080]")
 @click.option("--api-keys", type=click.Path(path_type=Path), help="File of API keys.")
-@click.option("--open", "is_open", is_flag=True, default=None, help="Let everybody in.")
-@click.option("--audit-log", type=click.Path(path_type=Path), help="File to record answers in.")
+@click.option(
+    "--open", "is_open", is_flag=True, default=None, help="Accept requests without an API key."
+)
+@click.option("--audit-log", type=click.Path(path_type=Path), help="File of the audit log.")
 @click.option(
     "--set", "pairs", multiple=True, metavar="NAME=VALUE",
     help="Any other setting, such as policy.switch_off=allowed.",
 )  # fmt: skip
-@click.option("--check", is_flag=True, help="Check the settings, print them, and stop.")
+@click.option("--check", is_flag=True, help="Check the settings, print them, and exit.")
 def serve(
     file: Path | None,
     upstream: str | None,
@@ -51,11 +53,11 @@ def serve(
     pairs: tuple[str, ...],
     check: bool,
 ) -> None:
-    """Serve a marking proxy with OpenAI's interface, and a page to judge texts.
+    """Run a watermarking proxy with OpenAI's interface, and a web page for detection.
 
-    Without --upstream the embedded model writes. Settings come from flags, environment variables
-    (HAMMINGMARK_SERVE_PORT) and a file, in this order; --check lists them all with where each came
-    from. On the first start a key is made.
+    Without --upstream the embedded model answers. Options override environment variables (such as
+    HAMMINGMARK_SERVE_PORT), which override the file; --check prints every setting and its source.
+    The first start creates a key.
     """
     require_libraries(_LIBRARIES, part="The service", get="hammingmark[server]")
     from hammingmark.cli.serve import listening, url_of
@@ -64,7 +66,7 @@ def serve(
     from hammingmark.server.logs import setup
     from hammingmark.server.run import run
 
-    given: dict[str, object] = {
+    options: dict[str, object] = {
         "upstream.url": upstream,
         "upstream.model": upstream_model,
         "backend": backend,
@@ -75,7 +77,7 @@ def serve(
         "open": is_open,
         "audit.file": audit_log,
     }
-    flags = read_pairs(pairs, {name: value for name, value in given.items() if value is not None})
+    flags = read_pairs(pairs, {name: value for name, value in options.items() if value is not None})
     config = read_config(file, environ=os.environ, flags=flags)
     keyring = Keyring(environment_now().keyring)
     is_new = _is_new(keyring, config.key, is_named=config.key != ServerConfig().key)
@@ -87,21 +89,21 @@ def serve(
             click.echo(f"{'':<{width}}  {row.meaning}")
         return
     if config.api_keys:
-        ApiKeys(config.api_keys)  # before anything is made
+        ApiKeys(config.api_keys)  # refuses a bad file before a key is created
     with listening(config.host, config.port) as sockets:
         if is_new:
             _make_key(keyring, config.key)
         setup(config.log.level, format=config.log.format)
         root = url_of(config.host, sockets)
-        click.echo(f"Serving at {root}/ (the page) and {root}/v1 (OpenAI's interface).", err=True)
+        click.echo(f"Serving the page at {root}/ and OpenAI's interface at {root}/v1.", err=True)
         run(config, sockets)
 
 
 def _is_new(keyring: Keyring, name: str, *, is_named: bool) -> bool:
-    """Whether the key is to be made: on the first start, and never in place of one there is.
+    """Whether to create the key: only on the first start, never over an existing one.
 
     Raises:
-        KeyProblem: there is no such key among others, and so it may be misspelt.
+        KeyFileError: the keyring has other keys but not this one, whose name may be misspelt.
     """
     if (keyring.folder / f"{name}.json").exists() or Path(name).suffix == ".json":
         return False
@@ -117,52 +119,52 @@ def _is_new(keyring: Keyring, name: str, *, is_named: bool) -> bool:
 def _make_key(keyring: Keyring, name: str) -> None:
     entry = keyring.add(new_key(note="made by hammingmark serve"), name=name)
     click.echo(
-        f"Made the key {entry.key.id} ({entry.key.config.method}), which marks from now on. It "
-        f"lies in {entry.path}: keep a copy, since without it no text can be judged.",
+        f"Created the key {entry.key.id} ({entry.key.config.method}), which marks the answers. Its "
+        f"file is {entry.path}. Keep a copy: without the key the watermark cannot be detected.",
         err=True,
     )
 
 
-_BACKLOG = 2048  # clients who wait to be let in
+_BACKLOG = 2048  # connections that wait to be accepted
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # such as ::1 of localhost, without IPv6
 
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Sockets at every address of a host; who connects waits until the service has started.
+    """Listening sockets at every address of a host; connections wait until the service starts.
 
     Args:
         host: a name or an address.
         port: 0 lets the system choose.
 
     Raises:
-        InputError: there is no such host here, or another program has the port.
+        InputError: this machine does not have the address, or another program uses the port.
     """
     with ExitStack() as opened:
         sockets: list[socket.socket] = []
-        trouble: OSError | None = None
+        missing: OSError | None = None
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            for family, address in dict.fromkeys((each[0], each[4]) for each in found):
+            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            for family, address in dict.fromkeys((each[0], each[4]) for each in addresses):
                 try:
-                    made = socket.create_server(address, family=family, backlog=_BACKLOG)
+                    listener = socket.create_server(address, family=family, backlog=_BACKLOG)
                 except OSError as error:
                     if error.errno not in _NOT_HERE:
                         raise
-                    trouble = error
+                    missing = error
                 else:
-                    sockets.append(opened.enter_context(made))
-            if trouble and not sockets:
-                raise trouble
+                    sockets.append(opened.enter_context(listener))
+            if missing and not sockets:
+                raise missing
         except OSError as error:
-            words = (error.strerror or str(error)).lower()
+            reason = (error.strerror or str(error)).lower()
             raise InputError(
-                f"Cannot listen at {host}, port {port}: {words}. Choose another with --host or "
-                "--port, or stop what listens there."
+                f"Cannot listen at {host}, port {port}: {reason}. Choose another with --host or "
+                "--port, or stop the program that uses the port."
             ) from None
         yield sockets
 
 
 def url_of(host: str, sockets: list[socket.socket]) -> str:
-    """Where a browser finds what listens."""
+    """The URL at which the sockets listen."""
     return f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""``hammingmark threshold``: what the rule would cost and prove on natural text."""
+"""``hammingmark threshold``: cost and evidence of the rule on natural text."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from hammingmark.watermarks.hamming import theory
     type=float,
     default=1.0,
     show_default=True,
-    help="Least bits of evidence per transition.",
+    help="Minimum bits of evidence per transition.",
 )
 @click.option(
     "--backend",
-    help="Language model whose candidates to look at; FILES are then its prompts. "
-    "Without it, the neighbouring sentences of FILES themselves.",
+    help="Language model that draws candidates, with FILES as prompts. Without it, the "
+    "neighbouring sentences of FILES are used.",
 )
 @click.option(
     "--candidates",
@@ -56,9 +56,9 @@ from hammingmark.watermarks.hamming import theory
     callback=at_least(1),
     help="Candidates drawn per prompt, with --backend.",
 )
-@seed_option("which candidates are drawn, with --backend")
+@seed_option("the candidates, with --backend")
 @click.option(
-    "--encoder", default=DEFAULT_ENCODER, show_default=True, help="What embeds the sentences."
+    "--encoder", default=DEFAULT_ENCODER, show_default=True, help="Encoder of the sentences."
 )
 @field_option
 @splitter_option
@@ -77,16 +77,16 @@ def threshold(
     language: str,
     as_json: bool,
 ) -> None:
-    """Estimate the natural match, acceptance a(T) and the threshold T from FILES.
+    """Estimate the natural match, the acceptance rate a(T) and the threshold T from FILES.
 
-    This is for keys that compare whole sentences and whole bits, as those of the preset paper do;
-    a key that compares residuals has the same acceptance rate on every text.
+    The estimate is for keys that compare whole sentences and hard bits, such as those of the preset
+    paper. A key that compares residuals has the same acceptance rate on every text.
 
-    The figures are averages over all keys, so they need none.
+    The figures are averages over all keys, so no key is needed.
     """
     texts = read_texts(files, field=field)
-    cutter = load_splitter(splitter, language=language)
-    fitted = fetch_encoder(encoder)
+    sentence_splitter = load_splitter(splitter, language=language)
+    loaded = fetch_encoder(encoder)
     shown = sys.stderr.isatty()
     if backend:
         model = fetch_backend(backend)
@@ -94,8 +94,8 @@ def threshold(
             natural = natural_candidates(
                 texts,
                 backend=model,
-                splitter=cutter,
-                encoder=fitted,
+                splitter=sentence_splitter,
+                encoder=loaded,
                 bits=bits,
                 count=candidates,
                 seed=seed,
@@ -104,7 +104,10 @@ def threshold(
     else:
         with counting("sentences embedded", shown=shown) as tick:
             natural = natural_match(
-                texts, splitter=cutter, encoder=SlicedEncoder(fitted, after=tick), bits=bits
+                texts,
+                splitter=sentence_splitter,
+                encoder=SlicedEncoder(loaded, after=tick),
+                bits=bits,
             )
     record = _record(natural, bits=bits, strength=strength)
     if as_json:
@@ -129,7 +132,7 @@ def threshold(
 
 
 def _or_none(rule: Callable[[], int]) -> int | None:
-    """What a rule says; None where no threshold reaches the strength."""
+    """The threshold by a rule; None if no threshold reaches the strength."""
     try:
         return rule()
     except InputError:

@@ -19,8 +19,8 @@ from hammingmark.artifacts.profile import (
     save_profile,
     shipped_profile,
 )
-from hammingmark.assembly import profiles as fitting
 from hammingmark.errors import InputError
+from hammingmark.evaluation import profiles as fitting
 from hammingmark.keys.config import EncoderId
 from hammingmark.testing import FakeEncoder
 from hammingmark.text.sentencex import SentencexSplitter

@@ -13,7 +13,7 @@ from tests.forking import in_a_fork
 
 from hammingmark.assembly import backends
 from hammingmark.assembly.encoders import load_encoder, resolve_encoder
-from hammingmark.assembly.parts import PartSpec, known_parameters, resolve
+from hammingmark.assembly.parts import PartSpec, known_parameters
 from hammingmark.encoders.openai import OpenAIEncoder
 from hammingmark.errors import InputError
 from hammingmark.keys.parameters import is_secret, without_login
@@ -80,7 +80,7 @@ def test_a_key_can_find_its_encoder_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_parameters_of_the_default_model_can_be_given() -> None:
-    known = known_parameters("attacks", resolve("attacks", "rewrite"), {})
+    known = known_parameters("attacks", "rewrite", {})
     assert "backend.threads" in known
 
 

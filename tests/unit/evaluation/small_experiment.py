@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from hammingmark.assembly.attacks import load_attack
+from hammingmark.assembly.parts import load_attack
 from hammingmark.evaluation.datasets.corpora import Document, split_documents
 from hammingmark.evaluation.keys import ExperimentKeys
 from hammingmark.evaluation.prompts import assign_keys, openings

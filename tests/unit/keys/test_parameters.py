@@ -11,13 +11,13 @@ import pytest
 from tests.errors import raises_naming
 
 from hammingmark import registry
-from hammingmark.assembly.attacks import (
+from hammingmark.assembly.parts import (
     attack_names,
-    attack_parameters,
     describe_attack,
+    known_parameters,
     load_attack,
+    load_splitter,
 )
-from hammingmark.assembly.parts import load_splitter
 from hammingmark.attacks.adaptive import BoundarySeeking
 from hammingmark.attacks.document import LeftPrompt, Truncate
 from hammingmark.attacks.typos import Typos
@@ -175,9 +175,9 @@ def test_every_attack_says_what_it_is() -> None:
 
 def test_an_attack_within_an_attack_is_told_behind_a_dot() -> None:
     given: dict[str, object] = {"inner": "typos", "inner.share": "0.25", "encoder": FakeEncoder()}
-    known = attack_parameters("boundary-seeking", given)
+    known = known_parameters("attacks", "boundary-seeking", given)
     assert known["inner.share"].description == "a number"
-    assert "inner.share" not in attack_parameters("boundary-seeking", {"inner": Typos()})
+    assert "inner.share" not in known_parameters("attacks", "boundary-seeking", {"inner": Typos()})
     attack = load_attack("boundary-seeking", splitter=load_splitter(), parameters=given)
     assert isinstance(attack, BoundarySeeking)
     assert attack.inner == Typos(share=0.25)
