@@ -1,7 +1,7 @@
-"""Records as plain data for JSON: one form of each, for the command, the service and benchmarks.
+"""Records as plain data for JSON, in one form for the command, the service and benchmarks.
 
-Each function returns what ``json.dumps`` takes as it is. The schemas are ``docs/schema/*.json``; a
-field that is renamed or removed, or that changes its meaning, makes a new version.
+The result of each function can be passed to ``json.dumps``. The schemas are
+``docs/schema/*.json``. Renaming or removing a field, or changing its meaning, makes a new version.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def verdict_to_dict(verdict: Verdict, *, pieces: bool = True) -> dict[str, Any]:
 
     Args:
         verdict: the verdict.
-        pieces: whether the text's sentences or tokens are told, and what each of them says.
+        pieces: whether to include the sentences or tokens of the text, with their scores.
     """
     evidence = verdict.evidence
     is_token = evidence.unit == "token"
@@ -69,11 +69,11 @@ def verdict_to_dict(verdict: Verdict, *, pieces: bool = True) -> dict[str, Any]:
 
 
 def evidence_to_dict(evidence: Evidence, *, statistic: str) -> dict[str, Any]:
-    """What a text says as a whole; its units stand with the pieces of the verdict.
+    """The evidence of a text as a whole, without its units, which are in the verdict's pieces.
 
     Args:
         evidence: the evidence.
-        statistic: whose ``z`` is told.
+        statistic: the statistic whose ``z`` is included.
     """
     return {
         "unit": evidence.unit,
@@ -86,12 +86,12 @@ def evidence_to_dict(evidence: Evidence, *, statistic: str) -> dict[str, Any]:
 
 
 def passage_to_dict(passage: Passage, *, offsets: list[int] | None = None) -> dict[str, Any]:
-    """A passage.
+    """A passage as plain data.
 
     Args:
         passage: the passage.
-        offsets: where each piece begins and the last one ends, in characters of all pieces put
-            together; None where the text between the pieces is not known.
+        offsets: the character offsets of the pieces in their concatenation, and its length; None
+            if the text between the pieces is not known.
     """
     return {
         "begin": passage.begin,
@@ -105,9 +105,9 @@ def passage_to_dict(passage: Passage, *, offsets: list[int] | None = None) -> di
 
 
 def generation_to_dict(generation: Generation) -> dict[str, Any]:
-    """A generated text, its steps and its cost."""
+    """A generated text as plain data, with its steps and its cost."""
     cost, sentences = generation.cost, max(1, len(generation.sentences))
-    by_sentence = cost.constrained > 0  # rather than token by token, or without a mark
+    by_sentence = cost.constrained > 0  # otherwise token by token, or unmarked
     return {
         "schema": GENERATION_SCHEMA,
         "text": generation.text,
@@ -124,7 +124,7 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
 
 
 def failure_to_dict(failure: Failure) -> dict[str, Any]:
-    """Why a model could not answer; the words of all of it are the generation's ``error``."""
+    """A failure as plain data, without its message, which is the generation's ``error``."""
     return {
         "kind": failure.kind,
         "origin": failure.origin,
@@ -134,7 +134,7 @@ def failure_to_dict(failure: Failure) -> dict[str, Any]:
 
 
 def cost_to_dict(cost: Cost) -> dict[str, Any]:
-    """What a text cost. The service's metrics and answers have the same names."""
+    """The cost of a text as plain data, with the names of the service's metrics."""
     return {
         "candidates": cost.candidates,
         "candidates_tried": cost.tried,
@@ -155,7 +155,7 @@ def cost_to_dict(cost: Cost) -> dict[str, Any]:
 
 
 def step_to_dict(step: GenerationStep) -> dict[str, Any]:
-    """One step of writing."""
+    """A step of generation as plain data."""
     return {
         "text": step.text,
         "sentence": step.sentence,
@@ -169,7 +169,7 @@ def step_to_dict(step: GenerationStep) -> dict[str, Any]:
 
 
 def _pieces_to_list(verdict: Verdict) -> list[dict[str, Any]]:
-    """The pieces in order, each with its score; the first ones have none."""
+    """The pieces in order, each with its score; the first pieces have none."""
     scores = verdict.evidence.scores
     unscored = [None] * (len(verdict.pieces) - len(scores))
     inside = {i for passage in verdict.passages for i in range(passage.begin, passage.end)}

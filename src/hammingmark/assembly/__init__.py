@@ -1,5 +1,5 @@
-"""Names and files to connected objects, and the functions of ``import hammingmark``.
+"""Building connected objects from names and files, and the functions of ``import hammingmark``.
 
-Besides the keyring the only caller of the registry, and the only reader of the environment below
-the commands. Rules, tests and loops do not belong here.
+Besides the keyring, only these modules call the registry, and below the commands only they read the
+environment. Rules, tests and loops do not belong here.
 """

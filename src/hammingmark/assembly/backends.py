@@ -1,4 +1,4 @@
-"""Language models, and their tokenizers, by what a user types."""
+"""Language models and tokenizers from their specifications."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from hammingmark.models.entries import GeneratorCard
 from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Backend, Tokenizer
 
-_shared: SingleFlightCache[Backend] = SingleFlightCache(
-    1
-)  # the last one is given up before another is loaded
-_FINGERPRINT = re.compile(r"[0-9a-f]{64}")  # a key's file may say anything
+# A model is released before another one is loaded.
+_shared: SingleFlightCache[Backend] = SingleFlightCache(1)
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")  # a key file may contain anything
 
 
 def load_backend(
@@ -37,40 +36,42 @@ def load_backend(
     context: int | None = None,
     parameters: Mapping[str, object] | None = None,
 ) -> Backend:
-    """A language model by what a user types.
+    """Load a language model.
 
     Args:
         text: a name of the catalogue, a GGUF file, ``openai:MODEL@URL`` for an endpoint (its key
-            is read from OPENAI_API_KEY; without MODEL, the only one that it offers),
+            is read from OPENAI_API_KEY; without MODEL, its only model),
             ``transformers:MODEL`` for a name of the catalogue, a folder, a GGUF file or a hub
             name in that library, or ``NAME`` or ``NAME:ARGUMENT`` of an installed package.
         store: where catalogue models are kept.
-        width: how many candidates of one text to draw at once; by default what suits the backend.
-        parallel: how many of all texts together; likewise.
-        context: tokens that a prompt and its continuation may have together; likewise, and at
-            most what the model was trained for.
-        parameters: what else its constructor takes.
+        width: the number of candidates drawn at once for one text; by default set by the backend.
+        parallel: the number for all texts together; likewise.
+        context: the maximum number of tokens of a prompt and its continuation together; likewise,
+            and at most the context for which the model was trained.
+        parameters: further arguments of its constructor.
     """
-    given = dict(parameters or {})
+    values = dict(parameters or {})
     for name, value in (("width", width), ("parallel", parallel)):
         if value is not None:
-            given[name] = _at_least_one(value)
+            if value < 1:
+                raise InputError(f"{name} must be at least 1, not {value}.")
+            values[name] = value
     if context is not None:
         part = registry.find("backends", resolve_backend(text).name)
         if "context" not in parameters_of(part):
-            raise InputError("The context of an endpoint is set where its server runs.")
-        given["context"] = context
-    backend: Backend = build("backends", text, given, store=store)
+            raise InputError("The context of an endpoint is set by its server. Omit --context.")
+        values["context"] = context
+    backend: Backend = build("backends", text, values, store=store)
     return backend
 
 
 def shared_backend(text: str) -> Backend:
-    """The language model that was loaded last, if it is this one: for calls one after another."""
+    """The most recently loaded language model, if it is this one; otherwise load it."""
     return _shared.get(text, lambda: load_backend(text))
 
 
 def _forget_after_fork() -> None:
-    """What a process that forked has loaded is still its own."""
+    """Drop the model of the parent process after a fork."""
     global _shared
     _shared = SingleFlightCache(1)
 
@@ -85,43 +86,43 @@ def load_tokenizer(
     store: ModelStore | None = None,
     parameters: Mapping[str, object] | None = None,
 ) -> Tokenizer:
-    """The tokenizer of a language model by what a user types to get that model.
+    """Load the tokenizer of a language model from the specification of the model.
 
     Raises:
-        InputError: the model tells its tokens to nobody.
+        InputError: the model has no tokenizer that can be read.
     """
     tokenizer: Tokenizer = build("tokenizers", text, parameters, store=store)
     return tokenizer
 
 
-def tokenizer_of(wanted: TokenizerId) -> Tokenizer:
-    """The tokenizer that a key was made for: as it was kept in a file, or out of its model.
+def tokenizer_of(recorded: TokenizerId) -> Tokenizer:
+    """The tokenizer of a key, from its file or from its model.
 
-    Out of a model it may turn out to be another one; whoever uses it holds it against the key.
+    The tokenizer of the model may have changed; callers compare it with the key.
 
     Raises:
-        InputError: the model tells its tokens to nobody.
+        InputError: the model has no tokenizer that can be read.
     """
-    if _FINGERPRINT.fullmatch(wanted.fingerprint):
+    if _FINGERPRINT.fullmatch(recorded.fingerprint):
         for folder in _tokenizer_folders():
-            if (folder / wanted.fingerprint).is_file():
-                return SavedTokenizer(folder / wanted.fingerprint, name=wanted.name)
+            if (folder / recorded.fingerprint).is_file():
+                return SavedTokenizer(folder / recorded.fingerprint, name=recorded.name)
     try:
-        tokenizer = load_tokenizer(wanted.name)
-        keep_tokenizer(tokenizer)  # reads it
+        tokenizer = load_tokenizer(recorded.name)
+        keep_tokenizer(tokenizer)  # which reads it
     except HammingMarkError as error:
         raise type(error)(
-            f"The tokenizer of the key is not here. {str(error).rstrip('.')}. Or copy the folder "
-            f"'tokenizers' from beside the key files where the key was made: the file is to be "
-            f"{_tokenizer_folders()[0] / wanted.fingerprint[:64]}"
+            f"The tokenizer of the key is missing. {str(error).rstrip('.')}. Or copy the folder "
+            f"'tokenizers', which is beside the key files where the key was created, so that this "
+            f"file exists: {_tokenizer_folders()[0] / recorded.fingerprint[:64]}"
         ) from None
     return tokenizer
 
 
 def keep_tokenizer(tokenizer: Tokenizer) -> None:
-    """Keep a tokenizer in a file by itself, beside the keys, where that can be done.
+    """Save a tokenizer beside the keys, if it can be saved.
 
-    Without it their texts cannot be judged, and a cache may be deleted.
+    Detection needs it, and the cache of models may be deleted.
     """
     if isinstance(tokenizer, TransformersTokenizer):
         with suppress(OSError):
@@ -129,33 +130,33 @@ def keep_tokenizer(tokenizer: Tokenizer) -> None:
 
 
 def _tokenizer_folders() -> tuple[Path, Path]:
-    """Where tokenizers are kept now, and where they were before."""
+    """The folder of saved tokenizers, and the one of earlier versions."""
     environment = environment_now()
     return environment.keyring / "tokenizers", environment.cache / "tokenizers"
 
 
 def resolve_tokenizer(text: str) -> Resolved:
-    """The registered tokenizer that a user means, and what it is given.
+    """The registered tokenizer of a specification, and its arguments.
 
     Raises:
-        InputError: there is none.
+        InputError: no tokenizer fits.
     """
     kind, _, rest = text.partition(":")
     if kind == "transformers" and rest:
         return _of_transformers(rest, text)
-    if found := resolve_name("tokenizers", text):
-        return found
+    if resolved := resolve_name("tokenizers", text):
+        return resolved
     raise InputError(
-        f"No tokenizer is known for {text!r}: a method that marks tokens needs a model like "
+        f"No tokenizer is known for {text!r}. A method that marks tokens needs a model such as "
         "transformers:MODEL."
     )
 
 
 def resolve_backend(text: str) -> Resolved:
-    """The registered backend that a user means, and what it is given.
+    """The registered backend of a specification, and its arguments.
 
     Raises:
-        InputError: there is none.
+        InputError: no backend fits.
     """
     kind, _, rest = text.partition(":")
     if text in CATALOGUE:
@@ -173,33 +174,27 @@ def resolve_backend(text: str) -> Resolved:
     file = Path(text).expanduser()
     if file.suffix == ".gguf":
         return Resolved("llamacpp", lambda store: {"file": file, "name": text})
-    if found := resolve_name("backends", text):
-        return found
+    if resolved := resolve_name("backends", text):
+        return resolved
     models = [name for name, model in CATALOGUE.items() if model.role == "generator"]
-    outside = [n for n in registry.names("backends") if n not in registry.ROOMS["backends"]]
+    installed = [n for n in registry.names("backends") if n not in registry.ROOMS["backends"]]
     raise InputError(
-        f"No language model called {text!r}: name one of {', '.join([*models, *outside])}, a "
+        f"There is no language model {text!r}. Name one of {', '.join([*models, *installed])}, a "
         ".gguf file, openai:MODEL@URL or transformers:MODEL."
     )
 
 
 def _of_transformers(model: str, text: str) -> Resolved:
     card = CATALOGUE[model].card if model in CATALOGUE else None
-    here = Path(model).expanduser()
-    if card is None and here.exists() and not here.is_absolute():
-        # A key remembers the name, and is used from other folders.
-        model = str(here.absolute())
+    path = Path(model).expanduser()
+    if card is None and path.exists() and not path.is_absolute():
+        # A key records the name, and may be used from other folders.
+        model = str(path.absolute())
         text = f"transformers:{model}"
 
     def arguments(store: ModelStore) -> dict[str, Any]:
         source = store.ensure(model) / card.file if isinstance(card, GeneratorCard) else model
         return {"model": source, "name": text}
 
-    reader = ("gguf",) if card or model.endswith(".gguf") else ()
-    return Resolved("transformers", arguments, reader)
-
-
-def _at_least_one(count: int) -> int:
-    if count < 1:
-        raise InputError(f"At least 1 candidate is drawn at once, not {count}.")
-    return count
+    libraries = ("gguf",) if card or model.endswith(".gguf") else ()
+    return Resolved("transformers", arguments, libraries)

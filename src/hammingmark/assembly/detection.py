@@ -1,32 +1,20 @@
-"""The front door's functions that judge."""
+"""The detection functions of ``import hammingmark``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hammingmark.assembly.backends import load_tokenizer, shared_backend, tokenizer_of
-from hammingmark.assembly.encoders import load_encoder
-from hammingmark.assembly.keys import (
-    load_key,
-    method_of,
-    require_part,
-    splitter_of,
-)
+from hammingmark.assembly.keys import load_key, method_of, splitter_of
+from hammingmark.assembly.readers import ReaderFactory
 from hammingmark.detection.calibrate import fit_calibration
 from hammingmark.detection.detector import REFERENCES, Detector
 from hammingmark.detection.group import DetectorGroup
-from hammingmark.detection.reader import (
-    ContextReader,
-    SentenceReader,
-    TextReader,
-    TokenReader,
-)
 from hammingmark.detection.search import EveryKey, KeySearch, RankedKeys
 from hammingmark.errors import CalibrationError, InputError
-from hammingmark.keys.config import EMBEDDING, PARTS, MethodConfig, TokenConfig, TokenizerId
+from hammingmark.keys.config import PARTS, MethodConfig, TokenizerId
 from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.protocols import (
     Backend,
@@ -39,7 +27,7 @@ from hammingmark.records import TopicName, Verdict
 from hammingmark.stats.calibration import Calibration
 
 MOST_TESTED = 8
-"""More keys than this are ranked first, where their method can, and only the best are tested."""
+"""More keys than this are ranked first if their method can rank, and only the best are tested."""
 
 KeyReference = WatermarkKey | str | Path
 
@@ -63,116 +51,118 @@ def detector(
     encoders: Callable[[str], Encoder] | None = None,
     tokenizers: Callable[[TokenizerId], Tokenizer] | None = None,
 ) -> Detector | DetectorGroup:
-    """A detector for one key or several, of any methods, each with the parts that it wants.
+    """A detector for keys of any methods, each with its own components.
 
-    Of keys of several methods, those are left out that are judged with a language model, or whose
-    methods do not allow for edits where these are asked for; ``keys`` of the detector says how many
-    it searches.
+    If the keys are of several methods, those are skipped whose method needs a language model for
+    detection or, with ``edits``, does not support edits. The attribute ``keys`` of the detector is
+    the number of keys that it searches.
 
     Args:
-        keys: keys, their names or their files.
-        labels: search the keys that are derived from the one key by these labels.
-        encoder: by default the one that each key was made for.
-        tokenizer: likewise, or what a user types to get the model whose it is.
-        splitter: likewise.
-        backend: the language model that wrote the texts, or what a user types to get it, for a
-            method that draws every sentence again.
-        level: false-positive rate to keep, over all keys together.
-        statistic: which of the method's statistics decides; by default its first.
-        topic: whether the test is conditioned on the text's topic; by default where it can be.
+        keys: keys, or their names or files.
+        labels: search the keys derived from the single key by these labels.
+        encoder: an encoder or its specification; by default that of each key.
+        tokenizer: a tokenizer or the specification of its model; by default that of each key.
+        splitter: by default that of each key.
+        backend: the language model that wrote the texts, or its specification, for a method that
+            draws every sentence again.
+        level: the false-positive rate to keep, over all keys together.
+        statistic: the statistic that decides; by default the first of the method.
+        topic: whether the test is conditioned on the topic of the text; by default it is if the
+            method allows it.
         edits: whether sentences may have been joined, split or inserted.
-        references: K, the least number of reference keys.
-        options: how the method is to judge, such as HammingMark's ``alternative``.
-        calibration: thresholds to decide by instead of the p-value.
-        threshold: one fixed threshold to decide by instead of the p-value.
-        encoders: gives the encoder of a name that a key holds; by default `load_encoder`.
-        tokenizers: gives the tokenizer that a key was made for; by default `tokenizer_of`.
+        references: K, the minimum number of reference keys.
+        options: further arguments of the method for detection, such as HammingMark's
+            ``alternative``.
+        calibration: thresholds that decide instead of the p-value.
+        threshold: a fixed threshold that decides instead of the p-value.
+        encoders: loads an encoder by the name in a key; by default `load_encoder`.
+        tokenizers: loads the tokenizer of a key; by default `tokenizer_of`.
 
     Raises:
         KeyMismatch: a key was made for another encoder or tokenizer.
-        InputError: the method needs a language model and there is none, or the other way round; an
-            option is for keys of one method, and these are of several; or none can be searched.
+        InputError: a language model is missing or superfluous; an option needs keys of one method,
+            and these are of several; or no key can be searched.
     """
-    chosen = _distinct(keys)
+    searched = _distinct(keys)
     if calibration:
-        if labels or len(chosen) > 1 or calibration.key_id != chosen[0].id:
+        if labels or len(searched) > 1 or calibration.key_id != searched[0].id:
             raise CalibrationError(
-                f"The calibration was fitted under key {calibration.key_id} and holds for it alone."
+                f"The calibration was fitted for key {calibration.key_id} and is valid only for it."
             )
         statistic, level = calibration.statistic, calibration.level
     if labels is not None:
-        chosen = _derived(chosen, labels)
+        searched = _derived(searched, labels)
     check_options(
-        chosen,
+        searched,
         backend=backend,
         others=(statistic, topic, calibration, threshold, options),
     )
-    if threshold is not None and len(chosen) > 1:
+    if threshold is not None and len(searched) > 1:
         raise InputError(
-            "A fixed threshold is not corrected for the number of keys; give one key with it."
+            "A fixed threshold is not corrected for the number of keys. Give it with only one key."
         )
     groups: dict[MethodConfig, list[WatermarkKey]] = {}
-    for key in chosen:
+    for key in searched:
         groups.setdefault(key.config, []).append(key)
-    watermarks = {config: method_of(some[0], **(options or {})) for config, some in groups.items()}
-    if not _are_of_one_kind(chosen):
+    method_options = options or {}
+    watermarks = {config: method_of(group[0], **method_options) for config, group in groups.items()}
+    if not _have_one_kind(searched):
         watermarks = _searchable(watermarks, edits=edits)
-    parts = _Parts(encoder, tokenizer, splitter, backend, edits, encoders, tokenizers)
-    made = []
-    for config, watermark in watermarks.items():
-        made.append(
-            Detector(
-                reader=parts.reader(watermark),
-                search=_search(watermark, groups[config], options or {}),
-                level=level,
-                statistic=statistic,
-                topic=topic,
-                references=references,
-                calibration=calibration,
-                threshold=threshold,
-            )
+    readers = ReaderFactory(encoder, tokenizer, splitter, backend, edits, encoders, tokenizers)
+    detectors = tuple(
+        Detector(
+            reader=readers.reader(watermark),
+            search=_search(watermark, groups[config], method_options),
+            level=level,
+            statistic=statistic,
+            topic=topic,
+            references=references,
+            calibration=calibration,
+            threshold=threshold,
         )
-    return made[0] if len(made) == 1 else DetectorGroup(tuple(made), level)
+        for config, watermark in watermarks.items()
+    )
+    return detectors[0] if len(detectors) == 1 else DetectorGroup(detectors, level)
 
 
 def check_options(
     keys: Sequence[WatermarkKey], *, backend: object, others: Collection[object]
 ) -> None:
-    """Refuse what does not fit the keys, before anything is fetched.
+    """Refuse options that do not fit the keys, before anything is downloaded.
 
     Args:
-        keys: that are searched.
-        backend: the language model that wrote the texts, None or empty if there is none.
-        others: options that mean something for keys of one method and its parts alone; those that
-            are None or empty were not chosen.
+        keys: the keys to search.
+        backend: the language model that wrote the texts; None or empty if there is none.
+        others: options that need keys of one method with the same components; None and empty
+            values count as not set.
 
     Raises:
-        InputError: one is chosen for keys of several methods, or the method draws and there is no
-            model, or there is one for nothing.
+        InputError: an option is set for keys of several methods, or a language model is missing or
+            superfluous.
     """
-    if not _are_of_one_kind(keys):
-        if any(each not in (None, "", {}) for each in (backend, *others)):
+    if not _have_one_kind(keys):
+        if any(option not in (None, "", {}) for option in (backend, *others)):
             raise InputError(
                 "These keys are of several methods or encoders, and a statistic, topic, "
-                "calibration, threshold, encoder, backend, splitter or language is for keys of "
-                "one. Leave it out, or name fewer keys."
+                "calibration, threshold, encoder, backend, splitter or language needs keys of one. "
+                "Omit it, or name fewer keys."
             )
         return
     watermark = method_of(keys[0])
     if watermark.capabilities.samples and not backend:
         raise InputError(
-            f"The method {watermark.name!r} is judged with the language model that wrote the text, "
-            "which draws every sentence again. Name it as the backend (--backend)."
+            f"For detection the method {watermark.name!r} needs the language model that wrote the "
+            "text, to draw every sentence again. Name it as the backend (--backend)."
         )
     if backend and not watermark.capabilities.samples:
         raise InputError(
-            f"The method {watermark.name!r} is judged without a language model. Leave the backend "
-            "out."
+            f"The method {watermark.name!r} needs no language model for detection. Omit the "
+            "backend (--backend)."
         )
 
 
-def _are_of_one_kind(keys: Sequence[WatermarkKey]) -> bool:
-    """Whether they are of one method, with the same encoder or tokenizer."""
+def _have_one_kind(keys: Sequence[WatermarkKey]) -> bool:
+    """Whether the keys have one method, and the same encoder or tokenizer."""
     kinds = {
         (
             key.config.method,
@@ -186,39 +176,39 @@ def _are_of_one_kind(keys: Sequence[WatermarkKey]) -> bool:
 def _searchable(
     watermarks: Mapping[MethodConfig, Watermark], *, edits: bool
 ) -> dict[MethodConfig, Watermark]:
-    """Those of several methods that are searched together.
+    """The watermarks that can be searched together.
 
     Raises:
         InputError: there is none.
     """
-    found = {
+    searchable = {
         config: watermark
         for config, watermark in watermarks.items()
         if watermark.capabilities.samples is None
         and (not edits or watermark.capabilities.read_edited is not None)
     }
-    if not found:
-        able = "allows for edits" if edits else "is judged without the model that wrote the text"
-        raise InputError(f"None of these keys is of a method that {able}.")
-    return found
+    if not searchable:
+        able = "supports edits" if edits else "needs no language model for detection"
+        raise InputError(f"None of these keys has a method that {able}.")
+    return searchable
 
 
 def _derived(keys: Sequence[WatermarkKey], labels: Sequence[str]) -> list[WatermarkKey]:
-    """The keys that the one key has for these labels."""
+    """The keys derived from a single key by these labels."""
     if len(keys) > 1:
-        raise InputError("Labels are searched under one key at a time.")
+        raise InputError("Labels can be searched under only one key at a time.")
     if isinstance(labels, str):
-        raise InputError("labels is a list of labels, not one. Write [label].")
-    wanted = list(dict.fromkeys(as_label(label) for label in labels))
-    if not wanted:
+        raise InputError("labels must be a list of labels, not one label. Write [label].")
+    distinct = list(dict.fromkeys(as_label(label) for label in labels))
+    if not distinct:
         raise InputError("At least one label is needed.")
-    return [keys[0].derive(label) for label in wanted]
+    return [keys[0].derive(label) for label in distinct]
 
 
 def _search(
     watermark: Watermark, keys: Sequence[WatermarkKey], options: Mapping[str, object]
 ) -> KeySearch:
-    """The search of keys of one configuration; the watermark is the first one's."""
+    """The search among keys of one configuration; the watermark is that of the first key."""
     ranker = watermark.capabilities.ranking
     if ranker is None:
         return EveryKey([watermark, *(method_of(key, **options) for key in keys[1:])])
@@ -227,95 +217,20 @@ def _search(
     return EveryKey([watermark, *(ranker.like(key) for key in keys[1:])])
 
 
-@dataclass
-class _Parts:
-    """The parts that a caller chose, and where the others come from.
-
-    Methods with the same parts share a reader, so that a text is read once for all of them.
-    """
-
-    encoder: Encoder | str | None = None
-    tokenizer: Tokenizer | str | None = None
-    splitter: Splitter | None = None
-    backend: Backend | str | None = None
-    edits: bool = False
-    encoders: Callable[[str], Encoder] | None = None
-    tokenizers: Callable[[TokenizerId], Tokenizer] | None = None
-    readers: dict[Hashable, TextReader] = field(default_factory=dict)
-
-    def reader(self, watermark: Watermark) -> TextReader:
-        """What reads a text for a method.
-
-        Raises:
-            KeyMismatch: the key was made for another encoder or tokenizer.
-            InputError: the method does not allow for edits.
-        """
-        key = watermark.key
-        same = tuple(getattr(key.config, part, None) for part in PARTS)
-        if watermark.capabilities.samples:
-            same += (watermark.capabilities.samples.samples,)
-        elif watermark.capabilities.context:
-            same += (key.config,)
-        if same not in self.readers:
-            self.readers[same] = self._make_reader(watermark, key)
-        return self.readers[same]
-
-    def _make_reader(self, watermark: Watermark, key: WatermarkKey) -> TextReader:
-        config = key.config
-        is_token = isinstance(config, TokenConfig)
-        scorer, rule = watermark.capabilities.samples, watermark.capabilities.context
-        if self.edits and (is_token or scorer):
-            raise InputError(f"The method {config.method!r} does not allow for edits.")
-        encoder = self._encoder(key) if isinstance(config, EMBEDDING) else None
-        if isinstance(config, TokenConfig):
-            tokenizer = self._tokenizer(key, config)
-            if encoder is None:
-                return TokenReader(tokenizer)
-            assert rule is not None, f"{watermark.name} declares no context"
-            return ContextReader(tokenizer, encoder, rule)
-        assert encoder is not None
-        splitter = self.splitter or splitter_of(key)
-        if scorer is None or self.backend is None:
-            return SentenceReader(splitter, encoder, edits=self.edits)
-        from hammingmark.detection.resampling import SamplingReader  # which draws, and takes long
-
-        backend = self.backend
-        model = shared_backend(backend) if isinstance(backend, str) else backend
-        return SamplingReader(splitter, encoder, model, scorer.samples)
-
-    def _encoder(self, key: WatermarkKey) -> Encoder:
-        assert isinstance(key.config, EMBEDDING)
-        chosen = self.encoder
-        if chosen is None or isinstance(chosen, str):
-            load = self.encoders or load_encoder
-            encoder = load(chosen or key.config.encoder.name)
-        else:
-            encoder = chosen
-        require_part(key, "encoder", encoder)
-        return encoder
-
-    def _tokenizer(self, key: WatermarkKey, config: TokenConfig) -> Tokenizer:
-        chosen = self.tokenizer
-        tokenizer = load_tokenizer(chosen) if isinstance(chosen, str) else chosen
-        tokenizer = tokenizer or (self.tokenizers or tokenizer_of)(config.tokenizer)
-        require_part(key, "tokenizer", tokenizer)
-        return tokenizer
-
-
 @dataclass(frozen=True)
 class DetectorSpec:
-    """What a worker process needs to build a detector of its own. It can be pickled.
+    """A picklable description from which a worker process builds its own detector.
 
     Attributes:
-        keys: names or files of keys, which the worker reads for itself: no secret is in here.
-        options: further arguments of `detector` that are plain data.
+        keys: names or files of keys, which the worker reads; the description has no secret.
+        options: further arguments of `detector`, as plain data.
     """
 
     keys: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self) -> Detector | DetectorGroup:
-        """The detector."""
+        """Build the detector."""
         return detector(list(self.keys), **self.options)
 
 
@@ -329,26 +244,28 @@ def detect(
     edits: bool = False,
     backend: Backend | str | None = None,
 ) -> Verdict:
-    """Judge one text. For many, make one `detector` and call its ``judge_many``.
+    """Test one text for the watermark. For many texts, use ``judge_many`` of a `detector`.
 
     Args:
-        text: what to judge.
-        key: a key, its name or its file; several are searched.
-        level: false-positive rate to keep.
-        language: of the text; by default the one that the key was made for.
-        topic: whether the test is conditioned on the text's topic (``given``) or not (``free``);
-            by default where the method can be.
+        text: the text.
+        key: a key, or its name or file; of several, all are searched.
+        level: the false-positive rate to keep.
+        language: of the text; by default that of the key.
+        topic: whether the test is conditioned on the topic of the text (``given``) or not
+            (``free``); by default it is if the method allows it.
         edits: whether sentences may have been joined, split or inserted.
-        backend: the language model that wrote the text, for a method that draws it again.
+        backend: the language model that wrote the text, for a method that draws every sentence
+            again.
     """
     keys = _distinct(key)
     splitter = None if language is None else splitter_of(keys[0], language=language)
-    made = detector(keys, level=level, splitter=splitter, topic=topic, edits=edits, backend=backend)
-    return made.judge(text)
+    return detector(
+        keys, level=level, splitter=splitter, topic=topic, edits=edits, backend=backend
+    ).judge(text)
 
 
 def _distinct(keys: KeyReference | Sequence[KeyReference]) -> list[WatermarkKey]:
-    """The keys that are meant, each once."""
+    """Load the keys, each once."""
     references = [keys] if isinstance(keys, (WatermarkKey, str, Path)) else list(keys)
     if not references:
         raise InputError("At least one key is needed.")
@@ -367,14 +284,14 @@ def calibrate_key(
     level: float,
     provenance: Mapping[str, Any],
 ) -> Calibration:
-    """Thresholds for one key on texts known to be unmarked."""
+    """Fit thresholds for a key on texts known to be unmarked."""
     watermark = method_of(key)
     if watermark.capabilities.samples:
         raise InputError(
-            f"Thresholds are not fitted for the method {watermark.name!r}, which draws every "
-            "sentence again; decide by the p-value."
+            f"Calibration does not support the method {watermark.name!r}, which draws every "
+            "sentence again. Use the p-value."
         )
-    reader = _Parts(encoder, tokenizer, splitter).reader(watermark)
+    reader = ReaderFactory(encoder, tokenizer, splitter).reader(watermark)
     return fit_calibration(
         texts,
         reader=reader,

@@ -1,4 +1,4 @@
-"""Encoders by what a user types."""
+"""Encoders from their specifications."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hammingmark.models.entries import EncoderCard
 from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Encoder
 
-_kept: SingleFlightCache[Encoder] = SingleFlightCache(4)
+_cache: SingleFlightCache[Encoder] = SingleFlightCache(4)
 
 
 def load_encoder(
@@ -33,42 +33,41 @@ def load_encoder(
     store: ModelStore | None = None,
     parameters: Mapping[str, object] | None = None,
 ) -> Encoder:
-    """An encoder by what a user types. One of the catalogue is loaded once in a process.
+    """Load an encoder. Encoders of the catalogue are loaded once per process.
 
     Args:
-        text: a name of the catalogue (``minilm``), a folder with a model of one's own,
-            ``sbert:NAME`` for sentence-transformers, ``openai:MODEL@URL`` for an endpoint (its
-            key is read from OPENAI_API_KEY), or ``NAME`` or ``NAME:ARGUMENT`` of an installed
-            package.
+        text: a name of the catalogue (``minilm``), a folder with a model, ``sbert:NAME`` for
+            sentence-transformers, ``openai:MODEL@URL`` for an endpoint (its key is read from
+            OPENAI_API_KEY), or ``NAME`` or ``NAME:ARGUMENT`` of an installed package.
         store: where catalogue models are kept.
-        parameters: what else its constructor takes.
+        parameters: further arguments of its constructor.
     """
     if parameters or text not in CATALOGUE:
         encoder: Encoder = build("encoders", text, parameters, store=store)
         return encoder
     store = store or model_store()
-    return _kept.get((text, str(store.root)), lambda: build("encoders", text, store=store))
+    return _cache.get((text, str(store.root)), lambda: build("encoders", text, store=store))
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_kept.renew_after_fork)
+    os.register_at_fork(after_in_child=_cache.renew_after_fork)
 
 
 def check_encoder(text: str) -> None:
-    """Refuse an encoder whose libraries are missing, before its files are fetched.
+    """Refuse an encoder whose libraries are missing, before its files are downloaded.
 
     Raises:
-        EncoderError: saying what to install.
+        EncoderError: with what to install.
     """
     if text in CATALOGUE or ":" in text:
         check("encoders", text, {})
 
 
 def resolve_encoder(text: str) -> Resolved:
-    """The registered encoder that a user means, and what it is given.
+    """The registered encoder of a specification, and its arguments.
 
     Raises:
-        InputError: there is none.
+        InputError: no encoder fits.
     """
     if text in CATALOGUE:
         return _of_catalogue(text)
@@ -80,24 +79,20 @@ def resolve_encoder(text: str) -> Resolved:
         return Resolved("openai", lambda store: {"base_url": url, "model": model})
     if (folder := Path(text).expanduser()).is_dir():
         runtime = _runtime_of(folder)
-        # A key remembers the name, and is used from other folders.
+        # A key records the name, and may be used from other folders.
         name = str(folder.resolve())
-        where = "name_or_folder" if runtime == "sbert" else "folder"
-        return Resolved(runtime, lambda store: {where: name, "name": name})
-    if found := resolve_name("encoders", text):
-        return found
+        parameter = "name_or_folder" if runtime == "sbert" else "folder"
+        return Resolved(runtime, lambda store: {parameter: name, "name": name})
+    if resolved := resolve_name("encoders", text):
+        return resolved
     if ":" in text or os.sep in text:
-        raise InputError(f"No folder and no kind of encoder fits {text!r}.")
+        raise InputError(f"{text!r} is neither a folder nor a kind of encoder.")
     models = [name for name, model in CATALOGUE.items() if model.role == "encoder"]
-    known = ", ".join([*models, *_from_outside()])
+    installed = [n for n in registry.names("encoders") if n not in registry.ROOMS["encoders"]]
     raise InputError(
-        f"No encoder called {text!r}: name one of {known}, a folder, sbert:NAME or "
-        "openai:MODEL@URL."
+        f"There is no encoder {text!r}. Name one of {', '.join([*models, *installed])}, a folder, "
+        "sbert:NAME or openai:MODEL@URL."
     )
-
-
-def _from_outside() -> list[str]:
-    return [name for name in registry.names("encoders") if name not in registry.ROOMS["encoders"]]
 
 
 def _of_catalogue(name: str) -> Resolved:
@@ -110,7 +105,7 @@ def _of_catalogue(name: str) -> Resolved:
         folder = store.ensure(name)
         if card.runtime == "sbert":
             return {"name_or_folder": str(folder), "name": name}
-        given: dict[str, Any] = {
+        values: dict[str, Any] = {
             "folder": folder,
             "name": name,
             "prefix": card.prefix,
@@ -118,14 +113,14 @@ def _of_catalogue(name: str) -> Resolved:
             "hashes": {file.name: file.sha256 for file in model.files},
         }
         if card.runtime == "onnx":
-            given |= {"pooling": card.pooling, "dimension": card.dimension}
-        return given
+            values |= {"pooling": card.pooling, "dimension": card.dimension}
+        return values
 
     return Resolved(card.runtime, arguments)
 
 
 def _runtime_of(folder: Path) -> str:
-    """Which encoder reads the model in a folder of the user's own."""
+    """The encoder that reads the model in a folder of the user."""
     onnx = ("model.onnx", "model_optimized.onnx", "onnx/model.onnx")
     if any((folder / name).is_file() for name in onnx):
         return "onnx"

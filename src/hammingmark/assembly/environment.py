@@ -1,7 +1,7 @@
-"""What the environment decides: where files go, and whether the network may be used.
+"""Settings of the environment: where files are kept, and whether the network may be used.
 
-Only the top stair calls :func:`read_environment`; every room below takes its folder as an
-argument.
+Only the commands, the service and ``assembly`` read them; the rooms below take folders as
+arguments.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ OFFLINE = "HAMMINGMARK_OFFLINE"
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The choices of one machine and one user.
+    """The settings of one user on one machine.
 
     Attributes:
-        cache: the folder that holds models; safe to delete.
-        keyring: the folder that holds secret keys; not safe to delete.
+        cache: the folder of models; safe to delete.
+        keyring: the folder of secret keys; not safe to delete.
         offline: whether the network is forbidden.
     """
 
@@ -37,7 +37,7 @@ class Environment:
 
 
 def read_environment(environ: Mapping[str, str]) -> Environment:
-    """The environment that these variables describe; an empty variable counts as unset.
+    """Read the environment from variables; an empty variable counts as unset.
 
     ``HAMMINGMARK_CACHE`` and ``HAMMINGMARK_KEYRING`` name folders, ``~`` allowed.
     ``HAMMINGMARK_OFFLINE`` is on for ``1``, ``true``, ``yes`` and ``on``.
@@ -54,7 +54,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
 
 
 def environment_now() -> Environment:
-    """What the environment says."""
+    """The environment of this process."""
     return read_environment(os.environ)
 
 
@@ -67,10 +67,10 @@ def model_store(
 
 
 def keep_offline(store: ModelStore) -> None:
-    """Have the libraries that resolve names on a hub keep to the offline switch too.
+    """Apply the offline switch to the libraries that resolve names on a hub.
 
-    They have a switch of their own, read when they are imported; until it is set they ask the hub
-    again and again before they look at what is here.
+    They have their own switch, which they read when they are imported. Without it they ask the hub
+    repeatedly before they use local files.
     """
     if not store.offline:
         return

@@ -1,4 +1,4 @@
-"""Keys: made for a method and its parts, found by name, and held against what is used with them."""
+"""Keys: creating and loading them, and checking components against them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from hammingmark.protocols import Capabilities, Encoder, Splitter, Tokenizer, Wa
 
 DEFAULT_METHOD = "bilinear"
 OTHER_METHODS = ("hamming",)
-"""Chosen where a preset or a parameter of theirs is asked for and no method is."""
+"""Used if a preset or a parameter of theirs is given without a method."""
 
 _STAND_INS: Mapping[str, Any] = {
     "encoder": EncoderId("", "", 1),
     "tokenizer": TokenizerId("", "", 1 << 24),
 }
-"""In the place of parts, where what a configuration says of its parameters is asked."""
+"""Placeholders for components, to read the parameters of a configuration."""
 
 _OPTION_PARTS = {
     "encoder": "encoder",
@@ -46,7 +46,7 @@ _OPTION_PARTS = {
     "language": "splitter",
     "backend": "tokenizer",
 }
-"""Which part of a key each option of the command line chooses."""
+"""The component of a key that an option of the command line sets."""
 
 
 def new_key(
@@ -61,46 +61,45 @@ def new_key(
     parameters: Mapping[str, object] | None = None,
     **more: object,
 ) -> WatermarkKey:
-    """A key for a method and the parts that it is tied to, by a preset.
+    """Create a key for a method and the components to which it is tied.
 
     Args:
-        encoder: an encoder, or the name of one, for a method that marks sentences or looks at what
-            they mean.
-        method: a registered method; by default the bilinear form, or another of ours that has the
-            preset and the parameters that are asked for.
-        tokenizer: a tokenizer, or what a user types to get the model whose it is, for a method
-            that marks tokens; by default that of the default language model.
-        splitter: the name of the splitter that will be used.
+        encoder: an encoder or its specification, for a method that embeds sentences or contexts.
+        method: a registered method; by default ``bilinear``, or ``hamming`` if only it has the
+            given preset and parameters.
+        tokenizer: a tokenizer or the specification of its model, for a method that marks tokens;
+            by default that of the default language model.
+        splitter: the name of a splitter.
         language: of the texts.
-        preset: a named choice of the method's parameters: ``default``, ``economical`` (fewer
-            candidates), ``robust`` (more evidence), and ``paper`` (of the method ``hamming``: 8
-            bits, of which 6 must match).
+        preset: named parameters of the method: ``default``, ``economical`` (fewer candidates),
+            ``robust`` (more evidence), and ``paper`` (of the method ``hamming``: 8 bits, of which
+            6 must match).
         note: what the key is for.
-        parameters: of the method, in place of the preset's.
-        more: the same by their names; None leaves one as it is.
+        parameters: of the method; they override the preset.
+        more: further parameters by name; None leaves a parameter at its preset.
 
     Raises:
-        InputError: a parameter is unknown, or of another kind.
+        InputError: a parameter is unknown or of the wrong type.
     """
-    told = {name: value for name, value in more.items() if value is not None}
-    given = {**(parameters or {}), **told}
-    method = method or method_with(preset, given)
+    named = {name: value for name, value in more.items() if value is not None}
+    overrides = {**(parameters or {}), **named}
+    method = method or method_with(preset, overrides)
     tokenizer = tokenizer or f"transformers:{DEFAULT_GENERATOR}"
-    chosen = check_key(method, preset=preset, parameters=given, tokenizer=tokenizer)
+    values = check_key(method, preset=preset, parameters=overrides, tokenizer=tokenizer)
     config = _config_of(method)
     if issubclass(config, EMBEDDING):
-        part = load_encoder(encoder) if isinstance(encoder, str) else encoder
-        chosen["encoder"] = EncoderId.of(part)
+        encoder = load_encoder(encoder) if isinstance(encoder, str) else encoder
+        values["encoder"] = EncoderId.of(encoder)
     if issubclass(config, SentenceConfig):
-        load_splitter(splitter, language=language)  # refuses what there is not
-        chosen["splitter"] = SplitterId(splitter, language)
+        load_splitter(splitter, language=language)  # refuses unknown splitters and languages
+        values["splitter"] = SplitterId(splitter, language)
     if issubclass(config, TokenConfig):
-        # Refuses parameters out of their range before a tokenizer is read, which may take long.
-        config.from_preset(preset, **chosen, tokenizer=_STAND_INS["tokenizer"])
-        words = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
-        keep_tokenizer(words)
-        chosen["tokenizer"] = TokenizerId(words.name, words.fingerprint, words.size)
-    return WatermarkKey(Secret.fresh(), config.from_preset(preset, **chosen), note)
+        # Refuses parameters out of range before the tokenizer is read, which may take long.
+        config.from_preset(preset, **values, tokenizer=_STAND_INS["tokenizer"])
+        tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        keep_tokenizer(tokenizer)
+        values["tokenizer"] = TokenizerId(tokenizer.name, tokenizer.fingerprint, tokenizer.size)
+    return WatermarkKey(Secret.fresh(), config.from_preset(preset, **values), note)
 
 
 def check_key(
@@ -110,33 +109,33 @@ def check_key(
     parameters: Mapping[str, object],
     tokenizer: Tokenizer | str | None = None,
 ) -> dict[str, Any]:
-    """The parameters of a key as its configuration takes them, before any part is loaded.
+    """Check the parameters of a key and convert them, before any component is loaded.
 
     Raises:
-        InputError: the method has no such preset or parameter, or the model that is named has no
-            tokenizer for it.
+        InputError: the method has no such preset or parameter, or the specified model has no
+            tokenizer.
     """
     config = _config_of(method)
     config.require_preset(preset)
-    chosen = read_parameters(parameters_of_config(config), parameters, of=f"the method {method!r}")
+    values = read_parameters(parameters_of_config(config), parameters, of=f"the method {method!r}")
     if issubclass(config, TokenConfig) and isinstance(tokenizer, str):
-        _require_model_with_tokens(tokenizer)
-    return chosen
+        _require_tokenizer_model(tokenizer)
+    return values
 
 
-def _require_model_with_tokens(text: str) -> None:
-    """Refuse what a user typed for a model, where another way to type it is meant."""
-    known = CATALOGUE[text].role == "generator" if text in CATALOGUE else text.endswith(".gguf")
+def _require_tokenizer_model(text: str) -> None:
+    """Refuse the specification of a model that gives no tokenizer, and say how to write it."""
+    is_gguf = CATALOGUE[text].role == "generator" if text in CATALOGUE else text.endswith(".gguf")
     kind, _, model = text.partition(":")
-    if known and kind != "transformers":
+    if is_gguf and kind != "transformers":
         raise InputError(
-            f"A method that marks tokens needs the model in the library transformers. Write "
+            f"A method that marks tokens needs a model of the transformers library. Write "
             f"transformers:{text}."
         )
     if kind == "transformers" and not model:
         raise InputError(
-            f"{text!r} names no model. Write transformers:MODEL, where MODEL is a name of the "
-            f"catalogue such as {DEFAULT_GENERATOR}, a folder, a .gguf file or a name of the hub."
+            f"{text!r} names no model. Write transformers:MODEL, where MODEL is a catalogue name "
+            f"such as {DEFAULT_GENERATOR}, a folder, a .gguf file or a hub name."
         )
 
 
@@ -146,51 +145,49 @@ def _config_of(method: str) -> type[MethodConfig]:
 
 
 def option_error(method: str, option: str, *, has_no: str) -> InputError:
-    """The error for an option that means nothing to a method: ``has_no`` says what it lacks."""
+    """The error for an option that a method does not use; ``has_no`` names what it lacks."""
     marks = "sentences" if issubclass(_config_of(method), SentenceConfig) else "tokens"
-    return InputError(
-        f"The method {method!r} marks {marks} and has no {has_no}; leave --{option} out."
-    )
+    return InputError(f"The method {method!r} marks {marks} and has no {has_no}. Omit --{option}.")
 
 
 def require_parts_of_options(method: str, options: Collection[str]) -> None:
-    """Refuse options of the command line that choose a part which keys of a method do not have.
+    """Refuse options of the command line for components that keys of a method do not have.
 
     Raises:
-        InputError: naming the first of them.
+        InputError: names the first such option.
     """
-    held = {field.name for field in fields(_config_of(method))}
+    field_names = {field.name for field in fields(_config_of(method))}
     for option in options:
         part = _OPTION_PARTS.get(option)
-        if part is not None and part not in held:
+        if part is not None and part not in field_names:
             raise option_error(method, option, has_no=option if option == "language" else part)
 
 
 def explain_parameters(method: str) -> dict[str, tuple[object, str]]:
-    """By name, what a parameter of a method is by default and what it means.
+    """The defaults and descriptions of a method's parameters, by name.
 
-    The default is that of the preset ``default``, `REQUIRED` where it is not known without the
-    parts of a key; the meaning is what the docstring of the configuration says, perhaps nothing.
+    The default is that of the preset ``default``, or `REQUIRED` if it depends on the components of
+    a key. The description is that of the configuration's docstring, and may be empty.
     """
     config = _config_of(method)
     known = parameters_of_config(config)
     defaults = {name: each.default for name, each in known.items()}
-    held = {field.name for field in fields(config)}
+    field_names = {field.name for field in fields(config)}
     try:
-        made = config.from_preset(
-            "default", **{name: part for name, part in _STAND_INS.items() if name in held}
+        preset = config.from_preset(
+            "default", **{name: part for name, part in _STAND_INS.items() if name in field_names}
         )
-    except HammingMarkError:  # it depends on the parts
+    except HammingMarkError:  # the preset depends on the components
         pass
     else:
-        defaults = {name: getattr(made, name) for name in known}
+        defaults = {name: getattr(preset, name) for name in known}
     meanings = _meanings(config)
     return {name: (defaults[name], meanings.get(name, "")) for name in known}
 
 
 def _meanings(config: type[MethodConfig]) -> dict[str, str]:
-    """What the docstrings of a configuration and of those it extends say of attributes."""
-    found: dict[str, str] = {}
+    """The descriptions of attributes in the docstrings of a configuration and its bases."""
+    meanings: dict[str, str] = {}
     for each in reversed(config.__mro__):
         _, _, section = cleandoc(each.__doc__ or "").partition("\nAttributes:\n")
         name = ""
@@ -198,17 +195,17 @@ def _meanings(config: type[MethodConfig]) -> dict[str, str]:
             if not line.startswith("    "):
                 break
             if line.startswith("     "):
-                found[name] = f"{found[name]} {line.strip()}".replace("``", "")
+                meanings[name] = f"{meanings[name]} {line.strip()}".replace("``", "")
             else:
-                name, _, begun = line.strip().partition(": ")
-                found[name] = begun.replace("``", "")
-    return found
+                name, _, beginning = line.strip().partition(": ")
+                meanings[name] = beginning.replace("``", "")
+    return meanings
 
 
 def method_with(preset: str, parameters: Collection[str]) -> str:
-    """The method of a key for which none was named: ours that has all that was asked for.
+    """The method of a key created without one: the first that has the preset and parameters.
 
-    The default one if there is none, so that its error says what is wrong.
+    If there is none, the default method, whose error then says what is wrong.
     """
     for name in (DEFAULT_METHOD, *OTHER_METHODS):
         config = _config_of(name)
@@ -218,25 +215,25 @@ def method_with(preset: str, parameters: Collection[str]) -> str:
 
 
 def load_key(reference: str | Path, *, environment: Environment | None = None) -> WatermarkKey:
-    """A key by its file, or by its name or id in the keyring."""
+    """Load a key by its file, or by its name or id in the keyring."""
     return Keyring((environment or environment_now()).keyring).find(str(reference)).key
 
 
 def method_of(key: WatermarkKey, **options: object) -> Watermark:
-    """The method of a key, under it.
+    """Construct the watermark of a key.
 
     Args:
         key: the key.
-        options: how the method is to judge; no part of the key.
+        options: arguments of the method for detection, which the key does not contain.
 
     Raises:
-        InputError: its class does not declare its capabilities.
+        InputError: the method does not declare its capabilities.
     """
     watermark: Watermark = registry.find("methods", key.config.method)(key, **options)
     if not isinstance(getattr(watermark, "capabilities", None), Capabilities):
         raise InputError(
-            f"The method {key.config.method!r} does not say what it can do: its class needs a "
-            "property `capabilities` (protocols.Capabilities)."
+            f"The method {key.config.method!r} does not declare its capabilities. Its class needs "
+            "a property `capabilities` (protocols.Capabilities)."
         )
     return watermark
 
@@ -247,45 +244,43 @@ def require_part(
     """Refuse a key that was made for another encoder or tokenizer.
 
     Raises:
-        KeyMismatch: naming the one that the key wants.
+        KeyMismatch: names the one of the key.
     """
-    wanted: EncoderId | TokenizerId = getattr(key.config, kind)
-    if wanted.fingerprint != part.fingerprint:
-        apart, use = "", "that model"
-        if kind == "encoder":
-            apart, use = ", and their hashes have nothing in common", f"--encoder {wanted.name}"
+    recorded: EncoderId | TokenizerId = getattr(key.config, kind)
+    if recorded.fingerprint != part.fingerprint:
+        remedy = f"--encoder {recorded.name}" if kind == "encoder" else "that model"
         raise KeyMismatch(
-            f"Key {key.id} was made for the {kind} {wanted.name!r} (fingerprint "
-            f"{wanted.fingerprint[:12]}); this one is {part.name!r} "
-            f"({part.fingerprint[:12]}){apart}. Use {use}, or a key made for this {kind}."
+            f"Key {key.id} was made for the {kind} {recorded.name!r} (fingerprint "
+            f"{recorded.fingerprint[:12]}); this one is {part.name!r} "
+            f"({part.fingerprint[:12]}). Use {remedy}, or a key made for this {kind}."
         )
 
 
 def splitter_of(
     key: WatermarkKey | None, *, name: str | None = None, language: str | None = None
 ) -> Splitter:
-    """The splitter that a key was made for; one that was asked for must be the same.
+    """The splitter of a key; an explicit one must be the same.
 
-    Keys from before it was recorded go with any.
+    Older keys do not record a splitter and accept any.
 
     Raises:
-        KeyMismatch: naming the splitter and the language that the key wants.
-        InputError: one was asked for, and the key marks tokens.
+        KeyMismatch: names the splitter and the language of the key.
+        InputError: a splitter or language is given, and the key marks tokens.
     """
     config = key.config if key else None
     if isinstance(config, TokenConfig):
-        asked_for = {"splitter": name, "language": language}
-        given = [option for option, value in asked_for.items() if value is not None]
-        require_parts_of_options(config.method, given)
-    wanted = config.splitter if isinstance(config, SentenceConfig) else None
-    if key is None or wanted is None:
+        options = {"splitter": name, "language": language}
+        explicit = [option for option, value in options.items() if value is not None]
+        require_parts_of_options(config.method, explicit)
+    recorded = config.splitter if isinstance(config, SentenceConfig) else None
+    if key is None or recorded is None:
         return load_splitter(name or DEFAULT_SPLITTER, language=language or "en")
-    asked = SplitterId(name or wanted.name, language or wanted.language)
-    splitter = load_splitter(asked.name, language=asked.language)
-    if asked != wanted:
+    requested = SplitterId(name or recorded.name, language or recorded.language)
+    splitter = load_splitter(requested.name, language=requested.language)
+    if requested != recorded:
         raise KeyMismatch(
-            f"Key {key.id} was made for texts in the language {wanted.language!r}, split by "
-            f"{wanted.name!r}; otherwise split, they show no mark. Leave --splitter and --language "
-            "out, or use another key."
+            f"Key {key.id} was made for the language {recorded.language!r} and the splitter "
+            f"{recorded.name!r}. With others the mark does not show. Omit --splitter and "
+            "--language, or use another key."
         )
     return splitter

@@ -1,4 +1,4 @@
-"""The front door's functions that write."""
+"""The generation functions of ``import hammingmark``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROCEDURES = {"default": GenerationConfig(), "paper": PAPER}
 
 
 def default_backend(key: WatermarkKey | None) -> str:
-    """The language model to use with a key where nobody says: the one whose tokens it marks."""
+    """The default language model for a key: that of its tokenizer, if it has one."""
     config = key.config if key else None
     return config.tokenizer.name if isinstance(config, TokenConfig) else DEFAULT_GENERATOR
 
@@ -38,25 +38,24 @@ def writer(
     splitter: Splitter | None = None,
     config: GenerationConfig | None = None,
 ) -> Writer:
-    """A writer of marked text; without a key, of unmarked text by the same means.
+    """A writer of marked text or, without a key, of unmarked text drawn in the same way.
 
     Args:
-        key: a key, its name or its file.
-        backend: the language model, or what a user types to get it; the one that was named last
-            is kept.
-        encoder: by default the one that the key was made for.
-        splitter: likewise.
+        key: a key, or its name or file.
+        backend: a language model or its specification; the model specified last stays loaded.
+        encoder: an encoder or its specification; by default that of the key.
+        splitter: by default that of the key.
         config: generation settings.
 
     Raises:
-        KeyMismatch: the key was made for another encoder or tokenizer, or has been retired.
-        BackendError: the key marks tokens, and the backend does not let anybody at its logits.
+        KeyMismatch: the key was made for another encoder or tokenizer, or is retired.
+        BackendError: the key marks tokens, and the backend gives no access to its logits.
     """
     loaded = load_key(key) if isinstance(key, (str, Path)) else key
     if loaded and loaded.retired:
         raise KeyMismatch(
             f"Key {loaded.parent or loaded.id} was retired on {loaded.retired:%Y-%m-%d} and no "
-            f"longer marks; use its successor{f' {loaded.successor}' if loaded.successor else ''}."
+            f"longer marks. Use its successor{f' {loaded.successor}' if loaded.successor else ''}."
         )
     if backend is None or isinstance(backend, str):
         backend = shared_backend(backend or default_backend(loaded))
@@ -86,15 +85,15 @@ def generate(
     backend: Backend | str | None = None,
     sampling: Sampling | None = None,
 ) -> Generation:
-    """Continue a text, or answer a chat, with marked text. For many, make one `writer`.
+    """Continue a text or answer a chat with marked text. For many prompts, use a `writer`.
 
     Args:
         prompt: a text, or messages such as ``[{"role": "user", "content": "…"}]``.
-        key: a key, its name or its file; None writes text without the watermark.
-        max_tokens: tokens to write at most.
-        seed: decides every draw.
-        backend: the language model.
-        sampling: how it draws; by default what suits a text or a chat.
+        key: a key, or its name or file; None generates text without the watermark.
+        max_tokens: the maximum number of tokens.
+        seed: of all random draws.
+        backend: a language model or its specification.
+        sampling: by default that of the generation settings, for a text or a chat.
     """
     config = GenerationConfig(max_tokens=max_tokens)
     if sampling is not None:

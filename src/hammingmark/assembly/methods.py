@@ -1,4 +1,4 @@
-"""What watermarking methods there are."""
+"""The available watermarking methods."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hammingmark.keys.parameters import Parameter
 
 @dataclass(frozen=True)
 class MethodDescription:
-    """A method for people.
+    """A description of a method for users.
 
     Attributes:
-        brief: in a sentence.
+        brief: one sentence.
         marks: ``sentences`` or ``tokens``.
         embeds: whether it needs an encoder.
-        presets: named choices of its parameters.
-        statistics: by which it can be judged, the default first.
-        parameters: what a key of it can be told.
+        presets: the names of its presets.
+        statistics: its test statistics, the default first.
+        parameters: of its keys.
     """
 
     brief: str
@@ -38,15 +38,15 @@ class MethodDescription:
 
 
 def method_names() -> list[str]:
-    """The name of every method, ours and those of installed packages."""
+    """The name of every method, of this package and of installed ones."""
     return registry.names("methods")
 
 
 def describe_method(name: str) -> MethodDescription:
-    """A method for people.
+    """Describe a method for users.
 
     Raises:
-        UnknownName: there is none of this name.
+        UnknownName: no method has this name.
     """
     method = registry.find("methods", name)
     config: type[MethodConfig] = method.Config

@@ -180,7 +180,9 @@ def _as_source(name: str, content: bytes) -> Source:
     if kind is None:
         return Source(name, decode(content))
     subject = "Standard input" if name == "-" else name
-    return Source(name, error=f"{subject} is not text but {kind}. Save it as plain text in UTF-8.")
+    return Source(
+        name, error=f"{subject} is not text; it looks like {kind}. Save it as plain text in UTF-8."
+    )
 
 
 def _read_lines(name: str, file: BinaryIO | Iterable[bytes], *, field: str) -> Iterator[Source]:
@@ -189,7 +191,7 @@ def _read_lines(name: str, file: BinaryIO | Iterable[bytes], *, field: str) -> I
         if _mark_of(head):
             file = [line.encode("utf-8", "replace") for line in decode(file.read()).split("\n")]
         elif kind := recognise(head):
-            yield Source(name, error=f"{name} is not JSONL but {kind}.")
+            yield Source(name, error=f"{name} is not JSONL; it looks like {kind}.")
             return
     empty = True
     for number, line in enumerate(file, start=1):

@@ -54,8 +54,8 @@ def keys() -> None:
 @click.option("--note", default="", help="What the key is for.")
 @click.option(
     "--method",
-    help=f"Watermarking method; by default {DEFAULT_METHOD}, or hamming if a preset or an option of "
-    "hamming is given.",
+    help=f"Watermarking method; by default {DEFAULT_METHOD}, or hamming if a preset or an option "
+    "of hamming is given.",
 )
 @click.option(
     "--encoder",

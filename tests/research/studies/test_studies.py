@@ -51,7 +51,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
         monkeypatch.setattr(module, "load_splitter", FakeSplitter)
     monkeypatch.setattr("hammingmark.assembly.marking.splitter_of", lambda key: FakeSplitter())
     monkeypatch.setattr(
-        "hammingmark.assembly.detection.splitter_of", lambda *args, **options: FakeSplitter()
+        "hammingmark.assembly.readers.splitter_of", lambda *args, **options: FakeSplitter()
     )
     return backend
 

@@ -26,7 +26,7 @@ def log(tmp_path: Path) -> Path:
 def test_a_whole_log_is_told_with_the_hash_of_its_last_line(command: Run, log: Path) -> None:
     code, out, err = command("audit", "verify", log.name)
     assert (code, err) == (0, "")
-    assert out.startswith("6 lines, and each follows the one before it.")
+    assert out.startswith("6 lines; ")
     code, told, _ = command("audit", "verify", log.name, "--json")
     found = json.loads(told)
     assert (code, found["lines"], found["problems"]) == (0, 6, [])
@@ -74,4 +74,4 @@ def test_a_file_that_is_not_there_is_an_error_and_a_hash_that_is_none_is_wrong_u
     assert "Cannot read the audit log absent.jsonl" in err
     code, _, err = command("audit", "verify", log.name, "--holds", "abc")
     assert code == 2
-    assert "64 hex digits" in err
+    assert "--holds" in err

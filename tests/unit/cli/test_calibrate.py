@@ -41,7 +41,9 @@ CALIBRATE = ("calibrate", "many.jsonl", "-k", "key.json", "--level", "0.1", "--o
 def test_thresholds_are_written_and_shown(run: Run, tmp_path: Path) -> None:
     code, out, err = run(*CALIBRATE, "c.json")
     assert (code, err) == (0, "")
-    assert out.startswith("likelihood at 0.1, from 30 texts, written to c.json\n      units")
+    assert out.startswith(
+        "Wrote thresholds of likelihood at level 0.1, fitted on 30 texts, to c.json\n      units"
+    )
     assert json.loads((tmp_path / "c.json").read_text())["provenance"]["texts"] == 30
 
 
@@ -59,9 +61,9 @@ def test_a_file_that_exists_is_refused_before_any_work(
     (tmp_path / "c.json").write_text("mine")
     key = (tmp_path / "key.json").read_text()
     for extra, said in (
-        (["c.json"], "say --overwrite"),
-        (["key.json"], "say --overwrite"),
-        (["key.json", "--overwrite"], "a lost key cannot be made again"),
+        (["c.json"], "--overwrite"),
+        (["key.json"], "--overwrite"),
+        (["key.json", "--overwrite"], "key.json is a key file"),
         (["."], "is a folder"),
         (["no/c.json"], "Cannot write no/c.json"),
     ):

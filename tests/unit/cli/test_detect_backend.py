@@ -53,7 +53,7 @@ def test_a_text_is_written_and_found_with_the_model(run: Run, tmp_path: Path) ->
     ("words", "told"),
     [
         (("-k", "online"), "Name it as the backend (--backend)"),
-        (("-k", "offline", "--backend", "fake"), "is judged without a language model"),
+        (("-k", "offline", "--backend", "fake"), "--backend"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_any_work(

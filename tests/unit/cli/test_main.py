@@ -74,12 +74,15 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
         (["detect", "t.txt", "--key", "a", "--level", "2"], "between 0 and 1"),
         (["detect", "t.txt", "--key", "a", "--references", "0"], "reference key"),
         (["detect", "t.txt", "--key", "a", "--statistic", "guess"], "no statistic 'guess'"),
-        (["detect", "t.txt", "--master", "a"], "--master goes with --labels or --dates"),
-        (["detect", "t.txt", "--key", "a", "--dates", "2026-01-01"], "--master goes with"),
-        (["detect", "t.txt", "--master", "a", "--dates", "May..June"], "no range of dates"),
-        (["detect", "t.txt", "--master", "a", "--dates", "2026-02-01..2026-01-01"], "no range"),
+        (["detect", "t.txt", "--master", "a"], "--labels or --dates"),
+        (["detect", "t.txt", "--key", "a", "--dates", "2026-01-01"], "--master"),
+        (["detect", "t.txt", "--master", "a", "--dates", "May..June"], "'May..June'"),
+        (
+            ["detect", "t.txt", "--master", "a", "--dates", "2026-02-01..2026-01-01"],
+            "'2026-02-01..",
+        ),
         (["detect", "t.txt", "--master", "a", "-k", "a", "--dates", "2026-01-01"], "not both"),
-        (["detect", "t.txt", "--key", "a", "--splitter", "punkt"], "was made for texts"),
+        (["detect", "t.txt", "--key", "a", "--splitter", "punkt"], "--splitter"),
         (["detect", "t.txt", "--key", "a", "--language", "de"], "language 'en'"),
         (["keys", "derive", "a", " "], "A label for a derived key"),
         (["keys", "derive", "absent", "x"], "No key 'absent'"),
@@ -89,13 +92,13 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
             "no parameter 'acceptanc'. Did you mean 'acceptance'",
         ),
         (["keys", "new", "--set", "bits=many"], "bits takes a whole number, not many"),
-        (["keys", "new", "--set", "bits"], "should look like KEY=VALUE"),
+        (["keys", "new", "--set", "bits"], "KEY=VALUE"),
         (["keys", "new", "--bits", "8", "--set", "bits=8"], "given twice"),
         (["keys", "new", "--preset", "cheap"], "no preset 'cheap'"),
         (["methods", "haming"], "Did you mean 'hamming'"),
         (
             ["generate", "--no-watermark", "--label", "x", "--prompt", "x"],
-            "goes with a key that marks",
+            "--label",
         ),
         (["detect", "t.txt", "--key", "a", "--splitter", "punk"], "Did you mean 'punkt'"),
         (["detect", "t.txt", "--key", "a", "--language", "xx"], "no rules for language 'xx'"),
@@ -105,7 +108,7 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
         (["detect", "t.txt", "--key", "a", "--threshold", "inf"], "A threshold is a number"),
         (["generate", "--no-watermark", "--seed", "-1"], "--seed must be at least 0"),
         (["demo", "--seed", "-1"], "--seed must be at least 0"),
-        (["keys", "new", "--name", "../a"], "cannot name a key"),
+        (["keys", "new", "--name", "../a"], "'../a'"),
         (["keys", "new", "--name", "a"], "exists"),
         (["keys", "new", "--softness", "nan"], "between 0 and 10"),
         (["keys", "new", "--bits", "0"], "between 1 and 64"),
@@ -226,7 +229,7 @@ def test_a_foreign_text_is_warned_of(
     (tmp_path / "en.txt").write_text("The dog ran over the road and it saw the cat. " * 9)
     code, _, err = run("detect", "de.txt", "en.txt", "-k", "a")
     assert code == 0
-    assert "de.txt: this does not look like English" in err
+    assert "Warning: de.txt: " in err
     assert "en.txt" not in err
     rows = [
         json.loads(line)

@@ -40,7 +40,9 @@ def test_a_profile_is_written_and_shown(run: Run, tmp_path: Path, asked: list[st
     code, out, err = run(*FIT, "p", "--encoder", "mine")
     assert (code, err, asked) == (0, "", ["mine"])
     first, head, *rows = out.splitlines()
-    assert first == ("mine, from 30 texts of 90 sentences: 8 clusters, 4 components, written to p")
+    assert first == (
+        "Wrote the profile of mine, fitted on 30 texts with 90 sentences (8 clusters, 4 components), to p"
+    )
     assert head.split() == ["neighbouring", "sentences", "5%", "25%", "50%", "75%", "95%"]
     assert [row.split()[0] for row in rows] == ["cosine", "distance"]
     made = load_profile(tmp_path / "p")
@@ -62,7 +64,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(
 ) -> None:
     (tmp_path / "p").write_text("mine")
     for extra, said in (
-        (["p"], "say --overwrite"),
+        (["p"], "--overwrite"),
         (["no/p"], "Cannot write no/p"),
         (["q", "--clusters", "1"], "--clusters must be at least 2"),
         (["q", "--seed", "-1"], "--seed must be at least 0"),

@@ -52,9 +52,7 @@ def run(monkeypatch: pytest.MonkeyPatch, command: Run, asked: list[str]) -> Run:
         monkeypatch.setattr(module, "fetch_encoder", fetch_encoder)
     monkeypatch.setattr(generate_module, "fetch_backend", fetch_backend)
     monkeypatch.setattr("hammingmark.assembly.keys.load_tokenizer", load_tokenizer)
-    monkeypatch.setattr(
-        "hammingmark.assembly.detection.tokenizer_of", lambda wanted: FakeTokenizer()
-    )
+    monkeypatch.setattr("hammingmark.assembly.readers.tokenizer_of", lambda wanted: FakeTokenizer())
     for name, words in {
         "green": ("--method", "kgw"),
         "meaning": SIR,
@@ -71,14 +69,14 @@ def run(monkeypatch: pytest.MonkeyPatch, command: Run, asked: list[str]) -> Run:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("kgw", "--encoder", "minilm-mark"), "has no encoder; leave --encoder out."),
-        (("kgw", "--splitter", "sentencex"), "has no splitter; leave --splitter out."),
-        (("kgw", "--language", "en"), "has no language; leave --language out."),
-        (("kgw", "--length", "20"), "has no acceptance rate; leave --length out."),
-        (("kgw", "--evidence", "20"), "has no acceptance rate; leave --evidence out."),
-        (("semstamp", "--length", "200"), "has no acceptance rate; leave --length out."),
-        (("sir", "--splitter", "punkt"), "has no splitter; leave --splitter out."),
-        (("bilinear", "--backend", "x"), "marks sentences and has no tokenizer; leave --backend"),
+        (("kgw", "--encoder", "minilm-mark"), "has no encoder. Omit --encoder."),
+        (("kgw", "--splitter", "sentencex"), "has no splitter. Omit --splitter."),
+        (("kgw", "--language", "en"), "has no language. Omit --language."),
+        (("kgw", "--length", "20"), "has no acceptance rate. Omit --length."),
+        (("kgw", "--evidence", "20"), "has no acceptance rate. Omit --evidence."),
+        (("semstamp", "--length", "200"), "has no acceptance rate. Omit --length."),
+        (("sir", "--splitter", "punkt"), "has no splitter. Omit --splitter."),
+        (("bilinear", "--backend", "x"), "marks sentences and has no tokenizer. Omit --backend"),
         (("kgw", "--backend", "smollm2"), "Write transformers:smollm2."),
         (("kgw", "--backend", "my.gguf"), "Write transformers:my.gguf."),
         (("kgw", "--backend", "transformers"), "Write transformers:MODEL, where MODEL is"),
@@ -88,9 +86,9 @@ def run(monkeypatch: pytest.MonkeyPatch, command: Run, asked: list[str]) -> Run:
         (("kgw", "--set", "prefix_length=many"), "takes a whole number"),
         (("kgw", "--preset", "cheap"), "no preset 'cheap'"),
         (("sir", "--preset", "cheap"), "no preset 'cheap'"),
-        (("kgw", "--name", "green"), "exists; choose another name"),
-        (("kgw", "--name", "../a"), "cannot name a key"),
-        (("kgw", "--out", "there.json"), "exists; choose another name"),
+        (("kgw", "--name", "green"), "green.json exists"),
+        (("kgw", "--name", "../a"), "'../a'"),
+        (("kgw", "--out", "there.json"), "there.json exists"),
     ],
 )
 def test_a_key_that_cannot_be_made_is_refused_before_any_work(
@@ -126,11 +124,11 @@ def test_what_a_method_has_can_be_chosen(run: Run, asked: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--budget", "4"), "has no budget of candidates; leave --budget out."),
-        (("--stage-tokens", "0"), "has no stages; leave --stage-tokens out."),
-        (("--procedure", "paper"), "has no rejection sampling; leave --procedure out."),
-        (("--language", "en"), "has no language; leave --language out."),
-        (("--splitter", "sentencex"), "has no splitter; leave --splitter out."),
+        (("--budget", "4"), "has no budget of candidates. Omit --budget."),
+        (("--stage-tokens", "0"), "has no stages. Omit --stage-tokens."),
+        (("--procedure", "paper"), "has no rejection sampling. Omit --procedure."),
+        (("--language", "en"), "has no language. Omit --language."),
+        (("--splitter", "sentencex"), "has no splitter. Omit --splitter."),
     ],
 )
 @pytest.mark.parametrize("name", ["green", "meaning"])
@@ -150,7 +148,7 @@ def test_an_encoder_is_refused_for_a_key_without_one(
     (tmp_path / "t.txt").write_text("It rained.")
     code, out, trouble = run("detect", "-k", "green", "--encoder", "minilm-mark", "t.txt")
     assert (code, out) == (1, "")
-    assert "has no encoder; leave --encoder out." in trouble
+    assert "has no encoder. Omit --encoder." in trouble
     assert asked == []
 
 
@@ -241,7 +239,7 @@ def test_thresholds_for_tokens_speak_of_no_sentences(
         "calibrate", "few.jsonl", "-k", "green", "--out", "c.json", "--language", "de"
     )
     assert code == 1
-    assert "leave --language out" in trouble
+    assert "Omit --language" in trouble
 
 
 def test_a_method_is_shown_with_what_its_parameters_are_and_mean(run: Run) -> None:

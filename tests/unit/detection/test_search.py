@@ -185,9 +185,9 @@ def test_a_worker_builds_its_own_detector(tmp_path: Path) -> None:
     assert key.secret.reveal() not in sent
     script = (
         "import pickle, sys\n"
-        "from hammingmark.assembly import detection\n"
+        "from hammingmark.assembly import readers\n"
         "from hammingmark.testing import FakeEncoder\n"
-        "detection.load_encoder = lambda name: FakeEncoder()\n"
+        "readers.load_encoder = lambda name: FakeEncoder()\n"
         "made = pickle.loads(sys.stdin.buffer.read()).build()\n"
         "print(made.judge('One here. Two there. Three more.').p_value, made.level)\n"
     )

@@ -47,7 +47,7 @@ def test_list_tells_what_is_here(run: Any) -> None:
 
 def test_pull_says_so_on_stderr_once_and_gives_the_folder(run: Any) -> None:
     first, second = run("pull", "toy"), run("pull", "toy")
-    assert first.stderr.startswith("Pulling toy (1 MB, MIT) into ")
+    assert first.stderr.startswith("Downloading toy (1 MB, MIT) to ")
     assert first.stderr.count("\n") == 1
     assert second.stderr == ""
     assert first.stdout == second.stdout
