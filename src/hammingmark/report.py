@@ -174,7 +174,7 @@ def _figures(verdict: Verdict) -> list[tuple[str, str]]:
         figures.append(
             (
                 "power",
-                f"about {verdict.power:.0%} of marked texts like this one would be detected",
+                f"about {verdict.power:.0%} of marked texts like this one would be found",
             )
         )
     if verdict.tail_estimate is not None:

@@ -19,7 +19,7 @@ from hammingmark._version import __version__
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("hammingmark.cli.demo:demo", "See the watermark work: generate, detect, compare."),
     "generate": ("hammingmark.cli.generate:generate", "Generate watermarked text."),
-    "detect": ("hammingmark.cli.detect:detect", "Detect the watermark in texts, and where it is."),
+    "detect": ("hammingmark.cli.detect:detect", "Detect the watermark in texts, and locate it."),
     "serve": ("hammingmark.cli.serve:serve", "Run a watermarking proxy with a page for detection."),
     "api-keys": (
         "hammingmark.cli.api_keys:api_keys",

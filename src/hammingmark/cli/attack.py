@@ -94,7 +94,11 @@ _LONGEST_SHOWN = 200
 @field_option
 @splitter_option
 @language_option
-@click.option("--overwrite", is_flag=True, help="Overwrite OUT, unless it is a key file.")
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Overwrite OUT instead of continuing it, unless it is a key file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def attack(
     name: str | None,

@@ -204,11 +204,14 @@ def _read_lines(name: str, file: BinaryIO | Iterable[bytes], *, field: str) -> I
         except (ValueError, RecursionError):
             yield Source(where, error=f"{where} is not JSON.")
             continue
-        text = row.get(field) if isinstance(row, dict) else None
+        if not isinstance(row, dict):
+            yield Source(where, error=f"{where} is not a JSON object.")
+            continue
+        text = row.get(field)
         if isinstance(text, str):
             yield Source(where, text)
         else:
-            fields = ", ".join(map(str, row))[:200] if isinstance(row, dict) else "none"
+            fields = ", ".join(map(str, row))[:200]
             yield Source(
                 where,
                 error=f"{where} has no text in the field {field!r}; its fields are: {fields}. Name "

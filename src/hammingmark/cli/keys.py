@@ -45,7 +45,7 @@ def keys() -> None:
 
 
 @keys.command()
-@click.option("--name", help="Name in the keyring; its id by default.")
+@click.option("--name", help="Name in the keyring; by default the id of the key.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -175,7 +175,7 @@ def new(
 @keys.command()
 @click.argument("master", shell_complete=key_names)
 @click.argument("label")
-@click.option("--name", help="Name in the keyring; its id by default.")
+@click.option("--name", help="Name in the keyring; by default the id of the key.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),

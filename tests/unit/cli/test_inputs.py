@@ -101,7 +101,7 @@ def test_lines_that_are_no_good_are_named_and_the_others_are_read(tmp_path: Path
     assert "is not JSON" in errors["3"]
     assert "body" in errors["4"]
     assert "--field" in errors["4"]
-    assert "no object" in errors["5"]
+    assert "not a JSON object" in errors["5"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])

@@ -41,7 +41,8 @@ def test_a_profile_is_written_and_shown(run: Run, tmp_path: Path, asked: list[st
     assert (code, err, asked) == (0, "", ["mine"])
     first, head, *rows = out.splitlines()
     assert first == (
-        "Wrote the profile of mine, fitted on 30 texts with 90 sentences (8 clusters, 4 components), to p"
+        "Wrote the profile of mine, fitted on 30 texts with 90 sentences (8 clusters, 4 "
+        "components), to p"
     )
     assert head.split() == ["neighbouring", "sentences", "5%", "25%", "50%", "75%", "95%"]
     assert [row.split()[0] for row in rows] == ["cosine", "distance"]
