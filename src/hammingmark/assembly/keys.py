@@ -170,8 +170,8 @@ def explain_parameters(method: str) -> dict[str, tuple[object, str]]:
     a key. The description is that of the configuration's docstring, and may be empty.
     """
     config = _config_of(method)
-    known = parameters_of_config(config)
-    defaults = {name: each.default for name, each in known.items()}
+    parameters = parameters_of_config(config)
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
     field_names = {field.name for field in fields(config)}
     try:
         preset = config.from_preset(
@@ -180,16 +180,16 @@ def explain_parameters(method: str) -> dict[str, tuple[object, str]]:
     except HammingMarkError:  # the preset depends on the components
         pass
     else:
-        defaults = {name: getattr(preset, name) for name in known}
+        defaults = {name: getattr(preset, name) for name in parameters}
     meanings = _meanings(config)
-    return {name: (defaults[name], meanings.get(name, "")) for name in known}
+    return {name: (defaults[name], meanings.get(name, "")) for name in parameters}
 
 
 def _meanings(config: type[MethodConfig]) -> dict[str, str]:
     """The descriptions of attributes in the docstrings of a configuration and its bases."""
     meanings: dict[str, str] = {}
-    for each in reversed(config.__mro__):
-        _, _, section = cleandoc(each.__doc__ or "").partition("\nAttributes:\n")
+    for base in reversed(config.__mro__):
+        _, _, section = cleandoc(base.__doc__ or "").partition("\nAttributes:\n")
         name = ""
         for line in section.splitlines():
             if not line.startswith("    "):

@@ -98,16 +98,16 @@ def resolve_name(room: str, text: str) -> Resolved | None:
     name, colon, argument = text.partition(":")
     if name not in registry.names(room):
         return None
-    known = parameters_of(registry.find(room, name))
-    arguments = {"name": without_login(text)} if "name" in known else {}
+    signature = parameters_of(registry.find(room, name))
+    arguments = {"name": without_login(text)} if "name" in signature else {}
     if not colon:
         return Resolved(name, lambda store: arguments)
-    first = next(iter(known), None)
+    first = next(iter(signature), None)
     if first is None:
         raise InputError(
             f"The {KINDS[room]} {name!r} takes no argument, but {argument!r} was given."
         )
-    return Resolved(name, lambda store: {**arguments, first: known[first].read(argument)})
+    return Resolved(name, lambda store: {**arguments, first: signature[first].read(argument)})
 
 
 def known_parameters(room: str, text: str, values: Mapping[str, object]) -> dict[str, Parameter]:
@@ -129,12 +129,12 @@ def _with_nested(
     part: Any, parameters: Mapping[str, Parameter], values: Mapping[str, object]
 ) -> dict[str, Parameter]:
     """The parameters of a component and, after a dot, those of its nested components."""
-    known = dict(parameters)
+    signature = dict(parameters)
     for outer, inner_room, text in _nested(parameters, {**_defaults(part, parameters), **values}):
         inner = known_parameters(inner_room, text, _nested_values(outer, values))
         for name, parameter in inner.items():
-            known[f"{outer}.{name}"] = replace(parameter, name=f"{outer}.{name}")
-    return known
+            signature[f"{outer}.{name}"] = replace(parameter, name=f"{outer}.{name}")
+    return signature
 
 
 def check(room: str, text: str, parameters: Mapping[str, object]) -> None:
@@ -153,10 +153,10 @@ def _check(
     text: str,
     resolved: Resolved,
     part: Any,
-    known: Mapping[str, Parameter],
+    signature: Mapping[str, Parameter],
     parameters: Mapping[str, object],
 ) -> None:
-    """The same for a component whose class and parameters are known."""
+    """Check a component whose class and signature are known."""
     ours = part.__module__.startswith("hammingmark.")
     extra = getattr(part, "extra", "attacks" if room == "attacks" else "")
     require_libraries(
@@ -165,7 +165,7 @@ def _check(
         get=f"hammingmark[{extra}]" if ours and extra else "",
         error=_ERRORS.get(room, BackendError),
     )
-    for name, inner_room, value in _nested(known, {**_defaults(part, known), **parameters}):
+    for name, inner_room, value in _nested(signature, {**_defaults(part, signature), **parameters}):
         check(inner_room, value, _nested_values(name, parameters))
 
 
@@ -197,23 +197,23 @@ def build(
     parameters = parameters or {}
     resolved = resolve(room, text)
     part = registry.find(room, resolved.name)
-    known = parameters_of(part)
-    _check(room, text, resolved, part, known, parameters)
+    signature = parameters_of(part)
+    _check(room, text, resolved, part, signature, parameters)
     store = store or model_store()
     keep_offline(store)
     values = read_parameters(
-        _with_nested(part, known, parameters),
+        _with_nested(part, signature, parameters),
         parameters,
         of=f"the {KINDS[room]} {resolved.name!r}",
     )
     arguments: dict[str, Any] = {
-        **_defaults(part, known),
+        **_defaults(part, signature),
         **resolved.arguments(store),
-        **{name: value for name, value in values.items() if name in known},
+        **{name: value for name, value in values.items() if name in signature},
     }
-    if SECRET in known:
+    if SECRET in signature:
         arguments.setdefault(SECRET, os.environ.get("OPENAI_API_KEY") or None)
-    for name, parameter in known.items():
+    for name, parameter in signature.items():
         if parameter.default is REQUIRED and name not in arguments:
             raise InputError(
                 f"The {KINDS[room]} {resolved.name!r} needs the parameter {name!r}: "
@@ -221,7 +221,7 @@ def build(
                 f"On the command line, set it with --set {within}{name}=… or, from a file, "
                 f"--set {within}{name}=@FILE."
             )
-    for name, inner_room, inner_text in list(_nested(known, arguments)):
+    for name, inner_room, inner_text in list(_nested(signature, arguments)):
         arguments[name] = build(
             inner_room,
             inner_text,
@@ -230,7 +230,7 @@ def build(
             splitter=splitter,
             within=f"{within}{name}.",
         )
-    for name, parameter in known.items():
+    for name, parameter in signature.items():
         path = arguments.get(name)
         if isinstance(path, str) and parameter.wants(Path):
             if path in CATALOGUE:
@@ -268,21 +268,21 @@ def resolve(room: str, text: str) -> Resolved:
 
 
 def _nested(
-    known: Mapping[str, Parameter], values: Mapping[str, object]
+    signature: Mapping[str, Parameter], values: Mapping[str, object]
 ) -> Iterator[tuple[str, str, str]]:
     """Parameters that are components and have a specification: name, room and specification."""
-    for name, parameter in known.items():
+    for name, parameter in signature.items():
         value = values.get(name)
         for kind, room in _ROOMS.items():
             if parameter.wants(kind) and isinstance(value, str):
                 yield name, room, value
 
 
-def _defaults(part: Any, known: Mapping[str, Parameter]) -> dict[str, Any]:
+def _defaults(part: Any, signature: Mapping[str, Parameter]) -> dict[str, Any]:
     """The models that a component needs; a required language model is the default one."""
     models = {
         name: DEFAULT_GENERATOR
-        for name, parameter in known.items()
+        for name, parameter in signature.items()
         if parameter.default is REQUIRED and parameter.wants(Backend)
     }
     return {**models, **getattr(part, "needs", {})}

@@ -129,16 +129,16 @@ def attack(
         raise InputError("Name an attack; `hammingmark attack --list` lists them.")
     sentence_splitter = load_splitter(splitter, language=language)
     options = read_pairs(pairs, {} if share is None else {"share": share})
-    known = known_parameters("attacks", name, options)
+    signature = known_parameters("attacks", name, options)
     parameters = read_parameters(
-        known,
-        _with_files(options, known=known, splitter=sentence_splitter),
+        signature,
+        _with_files(options, signature=signature, splitter=sentence_splitter),
         of=f"the attack {name!r}",
     )
     check_encoder(judge)
     run: dict[str, object] = {
         "attack": name,
-        "parameters": _recorded(known, parameters),
+        "parameters": _recorded(signature, parameters),
         "seed": seed,
         "batch": batch,
         "judge": judge,
@@ -194,9 +194,9 @@ def _work(
     position = first * runner.batch  # an interrupted batch is repeated as a whole
     remaining = sources[position:]
     rows: list[Row] = []
-    shown = sys.stderr.isatty() and not (printed and sys.stdout.isatty())
+    visible = sys.stderr.isatty() and not (printed and sys.stdout.isatty())
     try:
-        with counting("texts attacked", shown=shown) as tick:
+        with counting("texts attacked", visible=visible) as tick:
             for batch in runner.batches((source.text for source in remaining), first=first):
                 batch_rows = [
                     _row(record, source, run=run)
@@ -250,12 +250,12 @@ def _read(inputs: tuple[str, ...], *, field: str, out: Path | None) -> list[Sour
 
 
 def _with_files(
-    options: Mapping[str, object], *, known: Mapping[str, Parameter], splitter: Splitter
+    options: Mapping[str, object], *, signature: Mapping[str, Parameter], splitter: Splitter
 ) -> dict[str, object]:
     """The parameters, with the contents of the files that they name."""
     return {
-        key: _from_file(known[key], value[1:], splitter=splitter)
-        if isinstance(value, str) and value.startswith("@") and key in known
+        key: _from_file(signature[key], value[1:], splitter=splitter)
+        if isinstance(value, str) and value.startswith("@") and key in signature
         else value
         for key, value in options.items()
     }
@@ -269,11 +269,11 @@ def _from_file(parameter: Parameter, path: str, *, splitter: Splitter) -> object
 
 
 def _recorded(
-    known: Mapping[str, Parameter], parameters: Mapping[str, object]
+    signature: Mapping[str, Parameter], parameters: Mapping[str, object]
 ) -> dict[str, object]:
     """The value of every parameter, short enough to be part of each row."""
     recorded: dict[str, object] = {}
-    for key, parameter in known.items():
+    for key, parameter in signature.items():
         # A default that no option can express, such as a function, prints differently every time.
         if is_secret(key):
             continue
@@ -324,12 +324,14 @@ def show_attacks(name: str | None, *, as_json: bool) -> None:
     """Print every attack with one sentence, or one attack with its parameters."""
     names = [name] if name else attack_names()
     if as_json:
-        click.echo(json.dumps([_record(each) for each in names], indent=2, default=str))
+        click.echo(
+            json.dumps([_record(attack_name) for attack_name in names], indent=2, default=str)
+        )
         return
     width = max(map(len, names))
-    for each in names:
-        brief, parameters = describe_attack(each)
-        click.echo(f"{each:<{width}}  {brief}")
+    for attack_name in names:
+        brief, parameters = describe_attack(attack_name)
+        click.echo(f"{attack_name:<{width}}  {brief}")
         for parameter in parameters.values() if name else ():
             if parameter.typed:
                 click.echo(f"  {parameter.name}: {parameter.description}; {_default(parameter)}")

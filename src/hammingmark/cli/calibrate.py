@@ -66,7 +66,7 @@ def calibrate(
     """
     check_output(out, overwrite=overwrite)
     loaded = load_key(key)
-    cutter = splitter_of(loaded, name=splitter, language=language)
+    sentence_splitter = splitter_of(loaded, name=splitter, language=language)
     texts = read_texts(files, field=field)
     digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "replace")).hexdigest()
     config = loaded.config
@@ -74,19 +74,19 @@ def calibrate(
     if isinstance(config, EMBEDDING):
         encoder = fetch_encoder(config.encoder.name)
     noun = "contexts" if isinstance(config, ContextConfig) else "sentences"
-    with counting(f"{noun} embedded", shown=sys.stderr.isatty()) as tick:
+    with counting(f"{noun} embedded", visible=sys.stderr.isatty()) as tick:
         fitted = calibrate_key(
             texts,
             key=loaded,
             encoder=SlicedEncoder(encoder, after=tick) if encoder else None,
-            splitter=cutter,
+            splitter=sentence_splitter,
             statistic=statistic,
             level=level,
             provenance={
                 "files": list(files),
                 "texts": len(texts),
                 "sha256": digest,
-                "splitter": cutter.name,
+                "splitter": sentence_splitter.name,
                 "fitted": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "version": __version__,
             },

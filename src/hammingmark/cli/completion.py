@@ -9,9 +9,9 @@ _SHELLS = ("bash", "zsh", "fish")
 
 
 def key_names(
-    context: click.Context, parameter: click.Parameter, typed: str
+    context: click.Context, parameter: click.Parameter, prefix: str
 ) -> list[CompletionItem]:
-    """The keys of the keyring whose name or id begins as typed; if there is none, files."""
+    """The keys of the keyring whose name or id begins with the prefix; if there is none, files."""
     from hammingmark.assembly.environment import environment_now
     from hammingmark.errors import KeyFileError
     from hammingmark.keys.keyring import Keyring
@@ -25,9 +25,9 @@ def key_names(
         CompletionItem(name, help=on_one_line(entry.key.note) or None)
         for entry in entries
         for name in dict.fromkeys((entry.name, entry.key.id))
-        if name.startswith(typed)
+        if name.startswith(prefix)
     ]
-    return items or [CompletionItem(typed, type="file")]
+    return items or [CompletionItem(prefix, type="file")]
 
 
 @click.command()

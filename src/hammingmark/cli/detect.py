@@ -170,7 +170,7 @@ def detect(
     sentence_splitter = None
     if splitter is not None or language is not None:
         sentence_splitter = splitter_of(keys[0], name=splitter, language=language)
-    with counting("sentences embedded", shown=not sys.stdout.isatty()) as tick:
+    with counting("sentences embedded", visible=not sys.stdout.isatty()) as tick:
         judge = detector(
             keys,
             labels=searched_labels,

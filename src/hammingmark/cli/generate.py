@@ -206,7 +206,7 @@ def _write_one(text_writer: Writer, prompt: Prompt, *, seed: int, as_json: bool)
     by_sentence = _by_sentence(text_writer)
     if as_json or not sys.stdout.isatty():
         noun = "sentences" if by_sentence else "tokens"
-        with counting(noun, shown=sys.stderr.isatty()) as advance:
+        with counting(noun, visible=sys.stderr.isatty()) as advance:
             for step in run:
                 advance(1 if by_sentence else step.tokens)
                 if not as_json:
@@ -233,7 +233,7 @@ def _write_many(text_writer: Writer, prompts: Sequence[Prompt], *, seed: int) ->
     """Print one JSON line per prompt, in order, and each part before the next one begins."""
     part = 4 * text_writer.backend.parallel
     failed = 0
-    with counting("texts", shown=sys.stderr.isatty()) as advance:
+    with counting("texts", visible=sys.stderr.isatty()) as advance:
         for first in range(0, len(prompts), part):
             generations = text_writer.write_many(
                 prompts[first : first + part], seed=seed, first=first

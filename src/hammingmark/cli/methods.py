@@ -18,12 +18,13 @@ _INDENT = " " * 6
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def methods(name: str | None, as_json: bool) -> None:
     """List the watermarking methods, or describe NAME with its presets and parameters."""
-    descriptions = {each: describe_method(each) for each in ([name] if name else method_names())}
-    explained = {each: explain_parameters(each) for each in descriptions}
+    names = [name] if name else method_names()
+    descriptions = {method_name: describe_method(method_name) for method_name in names}
+    explained = {method_name: explain_parameters(method_name) for method_name in names}
     if as_json:
         records = [
             {
-                "name": each,
+                "name": method_name,
                 "brief": method.brief,
                 "marks": method.marks,
                 "presets": list(method.presets),
@@ -35,21 +36,21 @@ def methods(name: str | None, as_json: bool) -> None:
                         "meaning": meaning,
                     }
                     for key, parameter in method.parameters.items()
-                    for default, meaning in [explained[each][key]]
+                    for default, meaning in [explained[method_name][key]]
                 },
             }
-            for each, method in descriptions.items()
+            for method_name, method in descriptions.items()
         ]
         click.echo(json.dumps(records, indent=2))
         return
     width = max(map(len, descriptions))
-    for each, method in descriptions.items():
-        click.echo(f"{each:<{width}}  marks {method.marks}. {method.brief}")
+    for method_name, method in descriptions.items():
+        click.echo(f"{method_name:<{width}}  marks {method.marks}. {method.brief}")
         if name:
             click.echo(f"  presets: {', '.join(method.presets)}")
             click.echo(f"  statistics: {', '.join(method.statistics)}")
             for parameter in method.parameters.values():
-                default, meaning = explained[each][parameter.name]
+                default, meaning = explained[method_name][parameter.name]
                 click.echo(f"  {parameter.name}: {parameter.description}{_as_suffix(default)}")
                 if meaning:
                     click.echo(click.wrap_text(meaning, 100, _INDENT, _INDENT))
@@ -59,5 +60,5 @@ def _as_suffix(default: object) -> str:
     """The default of a parameter as a user would type it; empty if it is not known."""
     if default is REQUIRED or default == "":
         return ""
-    shown = f"{default:g}" if isinstance(default, float) else str(default)
-    return f"; by default {shown.lower() if isinstance(default, bool) else shown}"
+    text = f"{default:g}" if isinstance(default, float) else str(default)
+    return f"; by default {text.lower() if isinstance(default, bool) else text}"

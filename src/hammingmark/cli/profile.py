@@ -86,7 +86,7 @@ def profile(
     texts = read_texts(files, field=field)
     sentence_splitter = load_splitter(splitter, language=language)
     loaded = fetch_encoder(encoder)
-    with counting("sentences embedded", shown=sys.stderr.isatty()) as tick:
+    with counting("sentences embedded", visible=sys.stderr.isatty()) as tick:
         fitted = fit_profile(
             texts,
             encoder=SlicedEncoder(loaded, after=tick),

@@ -54,7 +54,7 @@ def describe(size: int) -> str:
 
 @contextmanager
 def counting(
-    noun: str, *, shown: bool = True, every: float | None = None
+    noun: str, *, visible: bool = True, every: float | None = None
 ) -> Iterator[Callable[[int], None]]:
     """A running count on standard error; yields the function that advances it.
 
@@ -63,13 +63,13 @@ def counting(
 
     Args:
         noun: what is counted.
-        shown: whether to show the count on a terminal; other output may be shown there instead.
+        visible: whether to show the count on a terminal; other output may be shown there instead.
         every: seconds between two lines elsewhere.
     """
     if not sys.stderr.isatty():
         yield _lines(noun, EVERY if every is None else every)
         return
-    if not shown:
+    if not visible:
         yield lambda steps: None
         return
     from rich.console import Console

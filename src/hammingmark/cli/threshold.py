@@ -87,10 +87,10 @@ def threshold(
     texts = read_texts(files, field=field)
     sentence_splitter = load_splitter(splitter, language=language)
     loaded = fetch_encoder(encoder)
-    shown = sys.stderr.isatty()
+    visible = sys.stderr.isatty()
     if backend:
         model = fetch_backend(backend)
-        with counting("candidates drawn", shown=shown) as tick:
+        with counting("candidates drawn", visible=visible) as tick:
             natural = natural_candidates(
                 texts,
                 backend=model,
@@ -102,7 +102,7 @@ def threshold(
                 tick=tick,
             )
     else:
-        with counting("sentences embedded", shown=shown) as tick:
+        with counting("sentences embedded", visible=visible) as tick:
             natural = natural_match(
                 texts,
                 splitter=sentence_splitter,

@@ -11,7 +11,7 @@ from hammingmark.report import counted
 def test_where_there_is_no_terminal_a_line_comes_from_time_to_time(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with counting("sentences embedded", shown=False, every=0.0) as tick:
+    with counting("sentences embedded", visible=False, every=0.0) as tick:
         tick(1000)
         tick(234)
     said = capsys.readouterr()
