@@ -73,7 +73,7 @@ def test_a_file_that_exists_is_refused_before_any_work(
     call = ["case", "--in", "t.txt", "--out"]
     with monkeypatch.context() as patch:
         patch.setattr("hammingmark.cli.attack._load", None)  # which would be the work
-        for extra, said in (
+        for extra, message in (
             (["mine.txt"], "mine.txt exists"),
             (["key.json"], "key.json exists"),
             (["key.json", "--overwrite"], "key.json is a key file"),
@@ -82,7 +82,7 @@ def test_a_file_that_exists_is_refused_before_any_work(
         ):
             code, out, err = run(*call, *extra)
             assert (code, out) == (1, "")
-            assert said in err
+            assert message in err
             assert err.count("\n") == 1
     assert (tmp_path / "key.json").read_text() == (tmp_path / "key.jsonl").read_text() == key
     assert (tmp_path / "mine.txt").read_text() == "mine"
@@ -153,7 +153,7 @@ def test_a_finished_run_is_not_done_again(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (["--seed", "1"], "o.jsonl:1 was written with seed 0, and now it is 1"),
         (["--share", "0.2"], "with share 0.1, and now it is 0.2"),
@@ -162,14 +162,14 @@ def test_a_finished_run_is_not_done_again(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_rows_of_another_run_are_refused(
-    run: Run, tmp_path: Path, change: list[str], said: str
+    run: Run, tmp_path: Path, change: list[str], message: str
 ) -> None:
     call = ["typos", "--in", "many.jsonl", "--out", "o.jsonl"]
     run(*call)
     before = (tmp_path / "o.jsonl").read_bytes()
     code, _, err = run(*call, *change)
     assert code == 1
-    assert said in err
+    assert message in err
     assert "--overwrite" in err
     assert (tmp_path / "o.jsonl").read_bytes() == before
     assert run(*call, *change, "--overwrite")[0] == 0
@@ -220,7 +220,7 @@ def test_settings_from_files(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "Name an attack"),
         (["typo", "--in", "t.txt"], "Did you mean 'typos'"),
@@ -244,13 +244,13 @@ def test_settings_from_files(run: Run, tmp_path: Path) -> None:
         (["typos", "--in", "t.txt", "--judge", "nobody"], "'nobody'"),
     ],
 )
-def test_what_a_user_can_mend_is_one_sentence(run: Run, arguments: list[str], said: str) -> None:
+def test_what_a_user_can_mend_is_one_sentence(run: Run, arguments: list[str], message: str) -> None:
     code, out, err = run(*arguments, judge=None if "--judge" in arguments else "none")
     assert code == 1
     assert out == ""
     assert err.startswith("Error: ")
     assert err.count("\n") == 1
-    assert said in err
+    assert message in err
 
 
 def test_a_bad_line_stops_the_run_before_it_begins(run: Run, tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ def test_the_list_has_every_attack_with_one_line(run: Run) -> None:
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == registry.names("attacks")
     assert all(line.endswith(".") for line in out.splitlines())
-    found = json.loads(run("--list", "--json", judge=None)[1])
-    assert [row["name"] for row in found] == registry.names("attacks")
+    listed = json.loads(run("--list", "--json", judge=None)[1])
+    assert [row["name"] for row in listed] == registry.names("attacks")
     code, out, _ = run("truncate", "--list", judge=None)
     assert "  side: front or back; by default back" in out
     assert "  share: a number; by default 0.5" in out

@@ -31,8 +31,8 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 def sentences(articles: list[str]) -> list[str]:
     """Sentences that stay whole in a paragraph of their own."""
     splitter = load_splitter()
-    found = [s for text in articles[:12] for s in splitter.split(text[:20_000]).carrying]
-    return [s for s in found if 40 < len(s) < 250 and splitter.split(s).carrying == [s]]
+    sentences = [s for text in articles[:12] for s in splitter.split(text[:20_000]).carrying]
+    return [s for s in sentences if 40 < len(s) < 250 and splitter.split(s).carrying == [s]]
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +47,12 @@ def marked(key: WatermarkKey, sentences: list[str]) -> str:
     mark = HammingMark(key)
     rows = load_encoder("potion").encode(sentences)
     order = np.random.default_rng(0).permutation(len(sentences))
-    chosen = [int(order[0])]
+    indices = [int(order[0])]
     for index in map(int, order[1:]):
-        if len(chosen) < 30 and mark.choose(rows[chosen[-1]], rows[[index]]).accepted:
-            chosen.append(index)
-    assert len(chosen) == 30
-    return "\n\n".join(sentences[index] for index in chosen)
+        if len(indices) < 30 and mark.choose(rows[indices[-1]], rows[[index]]).accepted:
+            indices.append(index)
+    assert len(indices) == 30
+    return "\n\n".join(sentences[index] for index in indices)
 
 
 @pytest.fixture(scope="module")
@@ -189,10 +189,10 @@ def test_one_bad_source_leaves_the_others_judged(run: Run, tmp_path: Path, plain
         *(f"rows.jsonl:{number}" for number in range(1, 5)),
     ]
     assert ["error" in row for row in rows] == [True, False, False, True, True, False]
-    said = run("detect", "absent.txt", "good.txt", "-k", "mine")
-    assert said.returncode == 1
-    assert said.stderr.decode() == "Error: Cannot read absent.txt: No such file or directory.\n"
-    assert b"NO WATERMARK FOUND" in said.stdout
+    result = run("detect", "absent.txt", "good.txt", "-k", "mine")
+    assert result.returncode == 1
+    assert result.stderr.decode() == "Error: Cannot read absent.txt: No such file or directory.\n"
+    assert b"NO WATERMARK FOUND" in result.stdout
 
 
 @pytest.mark.usefixtures("minilm_folder")
@@ -232,11 +232,11 @@ def test_a_retired_key_still_detects(run: Run, marked: str, key: WatermarkKey) -
 def paragraphs(articles: list[str]) -> list[str]:
     """The encyclopaedia in pieces of seven sentences."""
     splitter = load_splitter()
-    found = []
+    passages = []
     for text in articles[:60]:
         carrying = splitter.split(text[:8000]).carrying
-        found += [" ".join(carrying[i : i + 7]) for i in range(0, len(carrying) - 6, 7)]
-    return found
+        passages += [" ".join(carrying[i : i + 7]) for i in range(0, len(carrying) - 6, 7)]
+    return passages
 
 
 def test_thresholds_are_fitted_and_then_decide(
@@ -277,7 +277,7 @@ def test_thresholds_are_fitted_and_then_decide(
 
 def test_what_cannot_be_calibrated_says_why(run: Run, tmp_path: Path) -> None:
     (tmp_path / "few.txt").write_text("One here. Two here. Three here.")
-    for extra, said in (
+    for extra, message in (
         (["few.txt", "--out", "c.json"], "Add texts or raise the level"),
         (["few.txt", "--out", "c.json", "--level", "0"], "between 0 and 1"),
         (["few.txt", "--out", "c.json", "--level", "2"], "between 0 and 1"),
@@ -286,7 +286,7 @@ def test_what_cannot_be_calibrated_says_why(run: Run, tmp_path: Path) -> None:
     ):
         done = run("calibrate", "-k", "mine", *extra)
         assert done.returncode == 1
-        assert said in done.stderr.decode()
+        assert message in done.stderr.decode()
         assert not (tmp_path / "c.json").exists()
 
 

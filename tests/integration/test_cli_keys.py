@@ -33,16 +33,16 @@ def run(ring: Path, tmp_path: Path) -> Run:
             folder=tmp_path,
             variables={"HAMMINGMARK_KEYRING": str(ring), "COLUMNS": "200", **variables},
         )
-        said = subprocess.CompletedProcess(
+        result = subprocess.CompletedProcess(
             done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
         )
-        assert "Traceback" not in said.stderr, said.stderr
+        assert "Traceback" not in result.stderr, result.stderr
         for path in tmp_path.rglob("*.json"):
             # Whatever is said, no secret is.
             content = path.read_text()
             if '"secret"' in content:
-                assert json.loads(content)["secret"] not in said.stdout + said.stderr
-        return said
+                assert json.loads(content)["secret"] not in result.stdout + result.stderr
+        return result
 
     return run
 
@@ -56,16 +56,16 @@ def new(run: Run, *arguments: str) -> dict[str, object]:
 
 def test_a_new_key_is_a_private_file(ring: Path, tmp_path: Path) -> None:
     """By the installed command, in a process that would let everybody read and write."""
-    words = ["--encoder", "potion", "--json", "--name", "blog", "--note", "for the blog"]
-    made = subprocess.run(
-        [INSTALLED, "keys", "new", *words],
+    arguments = ["--encoder", "potion", "--json", "--name", "blog", "--note", "for the blog"]
+    created = subprocess.run(
+        [INSTALLED, "keys", "new", *arguments],
         env={**os.environ, "HAMMINGMARK_KEYRING": str(ring)},
         cwd=tmp_path,
         capture_output=True,
         check=True,
         umask=0,
     )
-    key = json.loads(made.stdout)
+    key = json.loads(created.stdout)
     path = ring / "blog.json"
     assert key["path"] == str(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -83,7 +83,7 @@ def test_a_new_key_is_a_private_file(ring: Path, tmp_path: Path) -> None:
     }
     written = json.loads(path.read_text())
     assert len(written["secret"]) == 64
-    assert written["secret"].encode() not in made.stdout + made.stderr
+    assert written["secret"].encode() not in created.stdout + created.stderr
     assert written["encoder"]["name"] == "potion"
     assert key["note"] == "for the blog"
     assert (key["method"], key["parameters"]) == ("bilinear", {"acceptance": 0.21, "rank": 32})
@@ -98,8 +98,8 @@ def test_a_preset_or_a_parameter_of_another_method_chooses_it(run: Run) -> None:
 
 
 def test_a_key_for_long_texts_asks_no_more_than_they_need(run: Run) -> None:
-    made = new(run, "--name", "long", "--length", "1000", "--evidence", "20")
-    parameters = made["parameters"]
+    created = new(run, "--name", "long", "--length", "1000", "--evidence", "20")
+    parameters = created["parameters"]
     assert isinstance(parameters, dict)
     assert 0.5 < parameters["acceptance"] < 0.6
     refused = run("keys", "new", "--length", "60", "--evidence", "30")
@@ -113,10 +113,10 @@ def test_two_keys_are_never_alike(run: Run) -> None:
 
 def test_show_list_and_rotate_for_people(run: Run) -> None:
     key = new(run, "--name", "blog", "--note", "weekly")
-    shown = run("keys", "show", "blog")
-    assert shown.returncode == 0
-    for said in (str(key["id"]), "active", "accepts 21% of sentences", "weekly", "hidden"):
-        assert said in shown.stdout
+    described = run("keys", "show", "blog")
+    assert described.returncode == 0
+    for text in (str(key["id"]), "active", "accepts 21% of sentences", "weekly", "hidden"):
+        assert text in described.stdout
     rotated = run("keys", "rotate", "blog", "--name", "blog-2")
     assert rotated.returncode == 0
     assert f"Retired {key['id']}" in rotated.stdout

@@ -71,14 +71,14 @@ def test_a_verdict_on_the_whole_does_not_contradict_a_passage(
     plain = verdict(watermarked=watermarked, passages=())
     assert report.as_text(plain).startswith(f"{headline}. ")
     assert f">{headline}</strong>" in report.as_html(plain)
-    found = verdict(watermarked=watermarked)
+    judged = verdict(watermarked=watermarked)
     of_the_whole = {
         True: "WATERMARKED",
         False: "NOT THE WHOLE TEXT",
         None: "CANNOT TELL ABOUT THE WHOLE TEXT",
     }[watermarked]
-    assert report.as_text(found).startswith(f"{of_the_whole}. ")
-    assert f">{of_the_whole}</strong>" in report.as_html(found)
+    assert report.as_text(judged).startswith(f"{of_the_whole}. ")
+    assert f">{of_the_whole}</strong>" in report.as_html(judged)
 
 
 def test_the_text_has_the_figures() -> None:
@@ -208,9 +208,9 @@ def test_html_is_escaped_and_well_formed() -> None:
 def tokens() -> Verdict:
     """Four tokens, of which the last three have a score."""
     scores = tuple(UnitScore(float(green), green) for green in (True, False, True))
-    made = Evidence("token", scores, 1, 1, means={"green": 2 / 3})
+    built = Evidence("token", scores, 1, 1, means={"green": 2 / 3})
     return verdict(
-        evidence=made,
+        evidence=built,
         pieces=("The", " <b>old</b>", " mill", " stood"),
         null="exact binomial",
         passages=(Passage(1, 4, 0.004),),
@@ -257,11 +257,11 @@ def test_marks_stand_under_their_characters(
 
 
 def scored(scores: list[float], *, counted: Sequence[bool] | None = None) -> str:
-    made = tuple(
+    built = tuple(
         UnitScore(each, each >= 0.5625, counted=counts)
         for each, counts in zip(scores, counted or [True] * len(scores), strict=True)
     )
-    evidence = Evidence("token", made, 1, 0.5625)
+    evidence = Evidence("token", built, 1, 0.5625)
     pieces = tuple("abcdefgh"[: len(scores) + 1])
     return report.as_html(verdict(evidence=evidence, pieces=pieces, passages=()))
 

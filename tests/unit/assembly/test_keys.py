@@ -91,7 +91,7 @@ def test_a_method_that_does_not_declare_its_capabilities_is_refused(
     class Undeclared(BilinearMark):
         capabilities = None  # type: ignore[assignment]
 
-    made = new_key(FakeEncoder())
+    created = new_key(FakeEncoder())
     monkeypatch.setattr("hammingmark.watermarks.bilinear.BilinearMark", Undeclared)
     with pytest.raises(InputError):
-        method_of(made)
+        method_of(created)

@@ -80,8 +80,8 @@ def test_a_key_can_find_its_encoder_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_parameters_of_the_default_model_can_be_given() -> None:
-    known = known_parameters("attacks", "rewrite", {})
-    assert "backend.threads" in known
+    parameters = known_parameters("attacks", "rewrite", {})
+    assert "backend.threads" in parameters
 
 
 def test_a_shared_model_is_forgotten_in_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:

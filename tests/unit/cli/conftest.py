@@ -13,7 +13,7 @@ Run = Callable[..., Outcome]
 
 
 @pytest.fixture
-def asked() -> list[str]:
+def fetched() -> list[str]:
     """What a command fetched."""
     return []
 

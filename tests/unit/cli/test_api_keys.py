@@ -25,9 +25,9 @@ def test_an_api_key_is_made_listed_and_withdrawn(
     code, out, err = command("api-keys", "new", "website", "--scope", "generate", *named)
     assert code == 0
     assert str(path) in err
-    found = ApiKeys(path).find(out.strip())
-    assert found is not None
-    assert found.name == "website"
+    key = ApiKeys(path).find(out.strip())
+    assert key is not None
+    assert key.name == "website"
     (row,) = command("api-keys", "list", "--json", *named)[1].splitlines()
     assert json.loads(row)["scopes"] == ["generate"]
     assert command("api-keys", "remove", "website", *named)[0] == 0

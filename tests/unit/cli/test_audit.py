@@ -17,9 +17,9 @@ Run = Callable[..., Outcome]
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "audit.jsonl"
-    with AuditLog(path) as made:
+    with AuditLog(path) as log_writer:
         for number in range(3):
-            made.append({"event": "note", "number": number}).result()
+            log_writer.append({"event": "note", "number": number}).result()
     return path
 
 
@@ -27,11 +27,11 @@ def test_a_whole_log_is_told_with_the_hash_of_its_last_line(command: Run, log: P
     code, out, err = command("audit", "verify", log.name)
     assert (code, err) == (0, "")
     assert out.startswith("6 lines; ")
-    code, told, _ = command("audit", "verify", log.name, "--json")
-    found = json.loads(told)
-    assert (code, found["lines"], found["problems"]) == (0, 6, [])
-    assert found["head"] in out
-    assert command("audit", "verify", log.name, "--holds", found["head"])[0] == 0
+    code, printed, _ = command("audit", "verify", log.name, "--json")
+    record = json.loads(printed)
+    assert (code, record["lines"], record["problems"]) == (0, 6, [])
+    assert record["head"] in out
+    assert command("audit", "verify", log.name, "--holds", record["head"])[0] == 0
 
 
 def test_a_line_that_was_taken_out_is_named(command: Run, log: Path) -> None:
@@ -55,9 +55,9 @@ def test_lines_cut_off_the_end_show_by_a_hash_that_was_kept(command: Run, log: P
 
 
 def test_files_that_were_moved_away_are_followed(command: Run, log: Path) -> None:
-    with AuditLog(log) as made:
+    with AuditLog(log) as log_writer:
         moved = log.rename(log.with_name("audit.jsonl.1"))
-        made.append({"event": "note"}).result()
+        log_writer.append({"event": "note"}).result()
     assert command("audit", "verify", log.name)[0] == 0
     assert command("audit", "verify", log.name, "--earlier", moved.name)[0] == 0
     moved.write_bytes(b"".join(moved.read_bytes().splitlines(keepends=True)[:-1]))

@@ -21,9 +21,9 @@ ROWS = [
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Run, asked: list[str]) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Run, fetched: list[str]) -> Run:
     def fetch(spec: str) -> FakeEncoder:
-        asked.append(spec)
+        fetched.append(spec)
         return FakeEncoder()
 
     for module in (calibrate_module, keys_module, threshold_module):
@@ -31,7 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Run, asked: li
     (tmp_path / "many.jsonl").write_text("\n".join(ROWS))
 
     assert command("keys", "new", "--out", "key.json")[0] == 0
-    asked.clear()
+    fetched.clear()
     return command
 
 
@@ -56,11 +56,11 @@ def test_json_is_what_was_written(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_file_that_exists_is_refused_before_any_work(
-    run: Run, tmp_path: Path, asked: list[str]
+    run: Run, tmp_path: Path, fetched: list[str]
 ) -> None:
     (tmp_path / "c.json").write_text("mine")
     key = (tmp_path / "key.json").read_text()
-    for extra, said in (
+    for extra, message in (
         (["c.json"], "--overwrite"),
         (["key.json"], "--overwrite"),
         (["key.json", "--overwrite"], "key.json is a key file"),
@@ -71,8 +71,8 @@ def test_a_file_that_exists_is_refused_before_any_work(
         assert (code, out) == (1, "")
         assert err.startswith("Error: ")
         assert err.count("\n") == 1
-        assert said in err
-    assert asked == []
+        assert message in err
+    assert fetched == []
     assert (tmp_path / "c.json").read_text() == "mine"
     assert (tmp_path / "key.json").read_text() == key
     assert run(*CALIBRATE, "c.json", "--overwrite")[0] == 0
@@ -80,7 +80,7 @@ def test_a_file_that_exists_is_refused_before_any_work(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["threshold", "many.jsonl", "--seed", "-1"], "--seed must be at least 0, not -1."),
         (["threshold", "many.jsonl", "--bits", "0"], "--bits must be at least 1, not 0."),
@@ -90,14 +90,14 @@ def test_a_file_that_exists_is_refused_before_any_work(
     ],
 )
 def test_a_number_out_of_range_is_one_sentence(
-    run: Run, asked: list[str], arguments: list[str], said: str
+    run: Run, fetched: list[str], arguments: list[str], message: str
 ) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (1, "")
     assert err.startswith("Error: ")
     assert err.count("\n") == 1
-    assert said in err
-    assert asked == []
+    assert message in err
+    assert fetched == []
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_long_work_is_counted(
     counted: list[int] = []
 
     @contextmanager
-    def counting(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
-        assert what == "sentences embedded"
+    def counting(noun: str, *, visible: bool) -> Iterator[Callable[[int], None]]:
+        assert noun == "sentences embedded"
         yield counted.append
 
     monkeypatch.setattr(module, "counting", counting)

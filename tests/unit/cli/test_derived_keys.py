@@ -36,8 +36,8 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_derived_key_is_shown_with_its_lineage(run: Run) -> None:
     master = json.loads(run("keys", "show", "master", "--json"))
-    shown = run("keys", "derive", "master", "2026-11-16", "--name", "day")
-    assert f"from     {master['id']}, label 2026-11-16" in shown
+    description = run("keys", "derive", "master", "2026-11-16", "--name", "day")
+    assert f"from     {master['id']}, label 2026-11-16" in description
     again = json.loads(run("keys", "derive", "master", "2026-11-16", "--out", "d.json", "--json"))
     assert again["parent"] == master["id"]
     assert again["id"] == json.loads(run("keys", "show", "day", "--json"))["id"]
@@ -51,10 +51,10 @@ def test_what_a_label_marked_is_found_by_searching_days(run: Run, tmp_path: Path
     )  # fmt: skip
     (tmp_path / "t.txt").write_text(story)
     days = ("--master", "master", "--dates", "2026-11-01..2026-11-30")
-    found = json.loads(run("detect", "t.txt", *days, "--json"))
-    assert found["watermarked"] is True
-    assert found["label"] == "2026-11-16"
-    assert found["keys"] == 30
+    verdict = json.loads(run("detect", "t.txt", *days, "--json"))
+    assert verdict["watermarked"] is True
+    assert verdict["label"] == "2026-11-16"
+    assert verdict["keys"] == 30
     (tmp_path / "labels.txt").write_text("2026-11-16\n\nalice\n2026-11-16\n")
     labels = ("--master", "master", "--labels", "labels.txt")
     assert json.loads(run("detect", "t.txt", *labels, "--json"))["keys"] == 2

@@ -39,5 +39,5 @@ def test_of_many_prompts_each_line_says_what_failed(
     code, out, err = command(*WORDS, "--prompts", "prompts.jsonl")
     assert code == 1
     assert err.startswith("Error: 1 of 2 ")
-    found = [json.loads(line)["error"] for line in out.splitlines()]
-    assert found == [None, failure_of("rate_limited").message]
+    messages = [json.loads(line)["error"] for line in out.splitlines()]
+    assert messages == [None, failure_of("rate_limited").message]

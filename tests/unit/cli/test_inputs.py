@@ -55,20 +55,20 @@ def test_a_folder_gives_its_texts_sorted_at_any_depth(tmp_path: Path) -> None:
     for name in ("b.txt", "a.md", "deep/er/c.TXT", "skip.png", "deep/d.jsonl"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text('{"text": "line"}' if name.endswith("jsonl") else name)
-    found = read(tmp_path)
-    assert [Path(each.name).relative_to(tmp_path).as_posix() for each in found] == [
+    sources = read(tmp_path)
+    assert [Path(each.name).relative_to(tmp_path).as_posix() for each in sources] == [
         "a.md",
         "b.txt",
         "deep/d.jsonl:1",
         "deep/er/c.TXT",
     ]
-    assert [each.text for each in found] == ["a.md", "b.txt", "line", "deep/er/c.TXT"]
+    assert [each.text for each in sources] == ["a.md", "b.txt", "line", "deep/er/c.TXT"]
 
 
 def test_an_empty_folder_is_an_error_of_its_own(tmp_path: Path) -> None:
-    [found] = read(tmp_path)
-    assert found.error is not None
-    assert "no text" in found.error
+    [sources] = read(tmp_path)
+    assert sources.error is not None
+    assert "no text" in sources.error
 
 
 def test_any_suffix_is_read_when_named(tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ def test_any_suffix_is_read_when_named(tmp_path: Path) -> None:
 def test_what_cannot_be_read_does_not_stop_the_others(tmp_path: Path, name: str) -> None:
     good = tmp_path / "good.txt"
     good.write_text("Here.")
-    missing, found = read(tmp_path / name, good)
+    missing, sources = read(tmp_path / name, good)
     assert missing.error is not None
     assert missing.error.startswith("Cannot read")
-    assert found.text == "Here."
+    assert sources.text == "Here."
 
 
 def test_lines_that_are_no_good_are_named_and_the_others_are_read(tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ def test_lines_that_are_no_good_are_named_and_the_others_are_read(tmp_path: Path
         + b"[" * 99_999
         + b'\n\xff\n{"text": "three"}'
     )
-    found = read(path)
-    assert [each.text for each in found if not each.error] == ["one", "three"]
-    errors = {each.name.rpartition(":")[2]: each.error or "" for each in found if each.error}
+    sources = read(path)
+    assert [each.text for each in sources if not each.error] == ["one", "three"]
+    errors = {each.name.rpartition(":")[2]: each.error or "" for each in sources if each.error}
     assert set(errors) == {"3", "4", "5", "6", "7", "8"}
     assert "is not JSON" in errors["3"]
     assert "body" in errors["4"]
@@ -108,8 +108,8 @@ def test_lines_that_are_no_good_are_named_and_the_others_are_read(tmp_path: Path
 def test_a_file_without_any_line_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(content)
-    (found,) = read(path)
-    assert found.error == f"{path} contains no text."
+    (sources,) = read(path)
+    assert sources.error == f"{path} contains no text."
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
@@ -120,8 +120,8 @@ def test_a_byte_order_mark_tells_the_encoding_of_rows_too(tmp_path: Path, encodi
 
 
 def test_a_name_is_not_empty() -> None:
-    (found,) = read("")
-    assert found.error == "A file name is empty."
+    (sources,) = read("")
+    assert sources.error == "A file name is empty."
 
 
 def test_the_field_can_be_named(tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_a_folder_that_cannot_be_read_is_named(
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    found = read(tmp_path)
-    assert [each.text for each in found if not each.error] == ["Here.", "Here."]
-    (error,) = [each.error for each in found if each.error]
+    sources = read(tmp_path)
+    assert [each.text for each in sources if not each.error] == ["Here.", "Here."]
+    (error,) = [each.error for each in sources if each.error]
     assert error == f"Cannot read {tmp_path / 'shut'}: Permission denied."
     (only,) = read(tmp_path / "shut")
     assert only.error == f"Cannot read {tmp_path / 'shut'}: Permission denied."

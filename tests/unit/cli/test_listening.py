@@ -36,11 +36,11 @@ def test_a_name_is_every_address_of_it() -> None:
 def test_addresses_that_this_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of several is left out; where there is no other, that is said."""
     kind = (socket.AF_INET, socket.SOCK_STREAM, 0, "")
-    found = [(*kind, ("192.0.2.1", 0)), (*kind, ("127.0.0.1", 0))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **options: found)
+    addresses = [(*kind, ("192.0.2.1", 0)), (*kind, ("127.0.0.1", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **options: addresses)
     with listening("here", 0) as sockets:
         assert [each.getsockname()[0] for each in sockets] == ["127.0.0.1"]
-    del found[1]
+    del addresses[1]
     with raises_naming(InputError, "here", 0, "--host"):
         listening("here", 0).__enter__()
 

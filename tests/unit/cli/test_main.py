@@ -66,7 +66,7 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["detect", "t.txt"], "Name a key with --key"),
         (["detect", "t.txt", "--all-keys"], "Name a key with --key"),
@@ -118,7 +118,7 @@ def test_errors_stand_where_their_sources_do(run: Callable[..., Outcome], tmp_pa
     ],
 )
 def test_what_a_user_can_mend_is_one_sentence(
-    run: Callable[..., Outcome], tmp_path: Path, arguments: list[str], said: str
+    run: Callable[..., Outcome], tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "t.txt").write_text("One. Two.")
     if "--all-keys" not in arguments:
@@ -128,7 +128,7 @@ def test_what_a_user_can_mend_is_one_sentence(
     assert out == ""
     assert err.startswith("Error: ")
     assert err.count("\n") == 1
-    assert said in err
+    assert message in err
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_the_verdict_can_be_told_by_the_exit_code(
     def judged(**verdicts: bool | None) -> None:
         def judge_many(self: Detector, texts: Iterable[str]) -> Iterator[Verdict]:
             for text in texts:
-                (found,) = list(real(self, [text]))
+                (verdict,) = list(real(self, [text]))
                 yield dataclasses.replace(
-                    found, watermarked=verdicts["one" if text == "One." else "t"]
+                    verdict, watermarked=verdicts["one" if text == "One." else "t"]
                 )
 
         monkeypatch.setattr(Detector, "judge_many", judge_many)
@@ -173,10 +173,10 @@ def test_the_verdict_can_be_told_by_the_exit_code(
         ({"t": None, "one": False}, 3),
     ):
         judged(**verdicts)
-        told = ("detect", "t.txt", "one.txt", "-k", "a", "--brief")
-        assert run(*told, "--exit-code")[0] == code
-        assert run(*told)[0] == 0
-        assert run(*told, "absent.txt", "--exit-code")[0] == 1
+        arguments = ("detect", "t.txt", "one.txt", "-k", "a", "--brief")
+        assert run(*arguments, "--exit-code")[0] == code
+        assert run(*arguments)[0] == 0
+        assert run(*arguments, "absent.txt", "--exit-code")[0] == 1
 
 
 def test_an_exit_code_that_a_command_asks_for_is_the_programs(
@@ -199,8 +199,8 @@ def test_a_note_cannot_steer_the_terminal(run: Callable[..., Outcome], count: in
     note = "\x1b]0;title\x07\x1b[31mred [bold]loud[/bold]\nstate    forged"
     for number in range(count):
         assert run("keys", "new", "--name", f"k{number}", "--note", note)[0] == 0
-    for words in (["keys", "list"], ["keys", "show", "k0"]):
-        code, out, err = run(*words)
+    for line in (["keys", "list"], ["keys", "show", "k0"]):
+        code, out, err = run(*line)
         assert code == 0
         assert "\x1b" not in out + err
         assert "[bold]loud[/bold]" in out
@@ -252,27 +252,27 @@ def test_key_names_are_completed(
     run("keys", "new", "--name", "blog")
     run("keys", "new", "--name", "shop")
     monkeypatch.setenv("_HAMMINGMARK_COMPLETE", "bash_complete")
-    for words, place, wanted in (
+    for line, place, completions in (
         ("hammingmark detect --key b", 3, ["plain,blog"]),
         ("hammingmark keys show sh", 3, ["plain,shop"]),
         ("hammingmark generate -k zzz", 3, ["file,zzz"]),
         ("hammingmark comp", 1, ["plain,completion"]),
     ):
-        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_WORDS", line)
         monkeypatch.setenv("COMP_CWORD", str(place))
         code, out, _ = run()
         assert code == 0
-        assert out.split() == wanted
+        assert out.split() == completions
 
 
 def every_command() -> list[click.Command]:
     context = click.Context(cli.cli)
-    found: list[click.Command] = []
+    commands: list[click.Command] = []
     for name in cli.COMMANDS:
         command = cli.cli.get_command(context, name)
         assert command is not None
-        found += command.commands.values() if isinstance(command, click.Group) else [command]
-    return found
+        commands += command.commands.values() if isinstance(command, click.Group) else [command]
+    return commands
 
 
 def test_every_option_has_help() -> None:

@@ -24,9 +24,9 @@ FIT = ("profile", "many.jsonl", "--components", "4", "--out")
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Run, asked: list[str]) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Run, fetched: list[str]) -> Run:
     def fetch(spec: str) -> FakeEncoder:
-        asked.append(spec)
+        fetched.append(spec)
         return FakeEncoder(name=spec, seed=len(spec))
 
     for module in (profile_module, keys_module):
@@ -36,9 +36,9 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Run, asked: li
     return command
 
 
-def test_a_profile_is_written_and_shown(run: Run, tmp_path: Path, asked: list[str]) -> None:
+def test_a_profile_is_written_and_shown(run: Run, tmp_path: Path, fetched: list[str]) -> None:
     code, out, err = run(*FIT, "p", "--encoder", "mine")
-    assert (code, err, asked) == (0, "", ["mine"])
+    assert (code, err, fetched) == (0, "", ["mine"])
     first, head, *rows = out.splitlines()
     assert first == (
         "Wrote the profile of mine, fitted on 30 texts with 90 sentences (8 clusters, 4 "
@@ -46,22 +46,22 @@ def test_a_profile_is_written_and_shown(run: Run, tmp_path: Path, asked: list[st
     )
     assert head.split() == ["neighbouring", "sentences", "5%", "25%", "50%", "75%", "95%"]
     assert [row.split()[0] for row in rows] == ["cosine", "distance"]
-    made = load_profile(tmp_path / "p")
-    assert made.encoder.name == "mine"
-    assert made.provenance.sentences == 90
+    profile = load_profile(tmp_path / "p")
+    assert profile.encoder.name == "mine"
+    assert profile.provenance.sentences == 90
 
 
 def test_json_says_where_it_comes_from(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(*FIT, "p", "--json", "--clusters", "3", "--seed", "5")
-    told = json.loads(out)
+    record = json.loads(out)
     assert code == 0
-    assert (told["out"], told["clusters"], told["seed"], told["texts"]) == ("p", 3, 5, 30)
-    assert told["sha256"] == load_profile(tmp_path / "p").provenance.sha256
-    assert list(told["cosines"]) == ["0.05", "0.25", "0.5", "0.75", "0.95"]
+    assert (record["out"], record["clusters"], record["seed"], record["texts"]) == ("p", 3, 5, 30)
+    assert record["sha256"] == load_profile(tmp_path / "p").provenance.sha256
+    assert list(record["cosines"]) == ["0.05", "0.25", "0.5", "0.75", "0.95"]
 
 
 def test_what_cannot_be_done_is_refused_before_any_work(
-    run: Run, asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, fetched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "p").write_text("mine")
     for extra, said in (
@@ -76,7 +76,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(
         assert err.count("\n") == 1
     monkeypatch.setattr(libraries, "find_spec", lambda name: None)
     assert "pip install 'hammingmark[bench]'" in run(*FIT, "q")[2]
-    assert asked == []
+    assert fetched == []
     assert (tmp_path / "p").read_text() == "mine"
 
 
@@ -84,8 +84,8 @@ def test_long_work_is_counted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
     seen: list[int] = []
 
     @contextmanager
-    def counting(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
-        assert what == "sentences embedded"
+    def counting(noun: str, *, visible: bool) -> Iterator[Callable[[int], None]]:
+        assert noun == "sentences embedded"
         yield seen.append
 
     monkeypatch.setattr(profile_module, "counting", counting)
@@ -113,8 +113,8 @@ def test_a_key_of_a_profile_is_readable_and_loads_again(
     (tmp_path / "p").unlink()
     assert max(map(len, out.splitlines())) < 200
     assert run("keys", "show", "./key.json")[1] == out
-    told = json.loads(run("keys", "show", "./key.json", "--json")[1])
-    assert told["parameters"]["profile"] == load(tmp_path / "key.json").config.profile  # type: ignore[attr-defined]
+    record = json.loads(run("keys", "show", "./key.json", "--json")[1])
+    assert record["parameters"]["profile"] == load(tmp_path / "key.json").config.profile  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("method", ["k-semstamp", "simmark", "continuous"])

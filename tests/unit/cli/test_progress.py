@@ -14,9 +14,9 @@ def test_where_there_is_no_terminal_a_line_comes_from_time_to_time(
     with counting("sentences embedded", visible=False, every=0.0) as tick:
         tick(1000)
         tick(234)
-    said = capsys.readouterr()
-    assert said.out == ""
-    first, second = said.err.splitlines()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    first, second = captured.err.splitlines()
     assert first.startswith("1,000 sentences embedded after ")
     assert second.startswith("1,234 sentences embedded after ")
 

@@ -30,31 +30,33 @@ def shell(command: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.parametrize("words", ["models list", "models list --json", "--help", "keys list"])
-def test_a_full_disk_is_one_sentence(tmp_path: Path, words: str) -> None:
+@pytest.mark.parametrize("arguments", ["models list", "models list --json", "--help", "keys list"])
+def test_a_full_disk_is_one_sentence(tmp_path: Path, arguments: str) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
-    done = shell(f"HM {words} > /dev/full", tmp_path)
+    done = shell(f"HM {arguments} > /dev/full", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
     assert "No space left on device" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", ["models list", "--help", "keys list"])
-def test_a_closed_output_is_one_sentence(tmp_path: Path, words: str) -> None:
-    done = shell(f"HM {words} >&-", tmp_path)
+@pytest.mark.parametrize("arguments", ["models list", "--help", "keys list"])
+def test_a_closed_output_is_one_sentence(tmp_path: Path, arguments: str) -> None:
+    done = shell(f"HM {arguments} >&-", tmp_path)
     assert done.returncode == 1
     assert "Bad file descriptor" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", ["generate --no-watermark", "threshold -", "calibrate - -k a"])
-def test_a_closed_input_is_one_sentence(tmp_path: Path, words: str) -> None:
-    done = shell(f"HM {words} {'--out o' if 'calibrate' in words else ''} <&-", tmp_path)
+@pytest.mark.parametrize(
+    "arguments", ["generate --no-watermark", "threshold -", "calibrate - -k a"]
+)
+def test_a_closed_input_is_one_sentence(tmp_path: Path, arguments: str) -> None:
+    done = shell(f"HM {arguments} {'--out o' if 'calibrate' in arguments else ''} <&-", tmp_path)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    if "calibrate" not in words:  # which looks for its key first
+    if "calibrate" not in arguments:  # which looks for its key first
         assert "Cannot read standard input: Bad file descriptor" in done.stderr
 
 
@@ -76,13 +78,13 @@ def test_files_that_are_opened_do_not_take_the_place_of_closed_streams(tmp_path:
     assert (tmp_path / "x").read_text() == "kept"
 
 
-@pytest.mark.parametrize("words", ["models list --json", "models list", "--help", "keys list"])
-def test_a_reader_that_has_gone_ends_the_program_as_the_signal_would(words: str) -> None:
+@pytest.mark.parametrize("arguments", ["models list --json", "models list", "--help", "keys list"])
+def test_a_reader_that_has_gone_ends_the_program_as_the_signal_would(arguments: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     program = [sys.executable, "-c", "from hammingmark.cli import main; main()"]
     done = subprocess.run(
-        [*program, *words.split()], stdout=writing, stderr=subprocess.PIPE, check=False
+        [*program, *arguments.split()], stdout=writing, stderr=subprocess.PIPE, check=False
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")

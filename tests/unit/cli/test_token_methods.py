@@ -33,19 +33,19 @@ class FakeLogitsBackend(FakeBackend):
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, command: Run, asked: list[str]) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, command: Run, fetched: list[str]) -> Run:
     """Runs commands on fakes, with a key of each kind."""
 
     def fetch_encoder(spec: str) -> FakeEncoder:
-        asked.append(spec)
+        fetched.append(spec)
         return FakeEncoder()
 
     def fetch_backend(spec: str, **options: object) -> FakeLogitsBackend:
-        asked.append(spec)
+        fetched.append(spec)
         return FakeLogitsBackend()
 
     def load_tokenizer(spec: str) -> FakeTokenizer:
-        asked.append(spec)
+        fetched.append(spec)
         return FakeTokenizer()
 
     for module in (calibrate_module, generate_module, keys_module):
@@ -53,21 +53,21 @@ def run(monkeypatch: pytest.MonkeyPatch, command: Run, asked: list[str]) -> Run:
     monkeypatch.setattr(generate_module, "fetch_backend", fetch_backend)
     monkeypatch.setattr("hammingmark.assembly.keys.load_tokenizer", load_tokenizer)
     monkeypatch.setattr("hammingmark.assembly.readers.tokenizer_of", lambda wanted: FakeTokenizer())
-    for name, words in {
+    for name, arguments in {
         "green": ("--method", "kgw"),
         "meaning": SIR,
         "plain": ("--language", "de", "--splitter", "punkt"),
     }.items():
-        code, _, trouble = command("keys", "new", "--name", name, *words)
-        assert code == 0, trouble
+        code, _, err = command("keys", "new", "--name", name, *arguments)
+        assert code == 0, err
     model = f"transformers:{DEFAULT_GENERATOR}"
-    assert asked == [model, "minilm-mark", model, "minilm-mark"]
-    asked.clear()
+    assert fetched == [model, "minilm-mark", model, "minilm-mark"]
+    fetched.clear()
     return command
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "message"),
     [
         (("kgw", "--encoder", "minilm-mark"), "has no encoder. Omit --encoder."),
         (("kgw", "--splitter", "sentencex"), "has no splitter. Omit --splitter."),
@@ -92,37 +92,37 @@ def run(monkeypatch: pytest.MonkeyPatch, command: Run, asked: list[str]) -> Run:
     ],
 )
 def test_a_key_that_cannot_be_made_is_refused_before_any_work(
-    run: Run, tmp_path: Path, asked: list[str], words: tuple[str, ...], told: str
+    run: Run, tmp_path: Path, fetched: list[str], arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "there.json").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
-    code, out, trouble = run("keys", "new", "--method", *words)
+    code, out, err = run("keys", "new", "--method", *arguments)
     assert (code, out) == (1, "")
-    assert trouble.startswith("Error: ")
-    assert trouble.count("\n") == 1
-    assert told in trouble
-    assert asked == []
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert fetched == []
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_parameters_out_of_their_range_are_refused_before_the_tokenizer(
-    run: Run, asked: list[str]
+    run: Run, fetched: list[str]
 ) -> None:
-    code, _, trouble = run("keys", "new", *SIR, "--set", "delta=-1")
+    code, _, err = run("keys", "new", *SIR, "--set", "delta=-1")
     assert code == 1
-    assert "delta lies above 0" in trouble
-    assert asked == ["minilm-mark"]
+    assert "delta lies above 0" in err
+    assert fetched == ["minilm-mark"]
 
 
-def test_what_a_method_has_can_be_chosen(run: Run, asked: list[str]) -> None:
-    words = ("keys", "new", *SIR, "--encoder", "minilm", "--backend", "transformers:my.gguf")
-    code, _, trouble = run(*words)
-    assert code == 0, trouble
-    assert asked == ["minilm", "transformers:my.gguf"]
+def test_what_a_method_has_can_be_chosen(run: Run, fetched: list[str]) -> None:
+    arguments = ("keys", "new", *SIR, "--encoder", "minilm", "--backend", "transformers:my.gguf")
+    code, _, err = run(*arguments)
+    assert code == 0, err
+    assert fetched == ["minilm", "transformers:my.gguf"]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "message"),
     [
         (("--budget", "4"), "has no budget of candidates. Omit --budget."),
         (("--stage-tokens", "0"), "has no stages. Omit --stage-tokens."),
@@ -133,36 +133,36 @@ def test_what_a_method_has_can_be_chosen(run: Run, asked: list[str]) -> None:
 )
 @pytest.mark.parametrize("name", ["green", "meaning"])
 def test_options_for_sentences_are_refused_for_tokens(
-    run: Run, asked: list[str], name: str, words: tuple[str, ...], told: str
+    run: Run, fetched: list[str], name: str, arguments: tuple[str, ...], message: str
 ) -> None:
-    code, out, trouble = run("generate", "-k", name, "--prompt", "It rained.", *words)
+    code, out, err = run("generate", "-k", name, "--prompt", "It rained.", *arguments)
     assert (code, out) == (1, "")
-    assert "marks tokens and " + told in trouble
-    assert trouble.count("\n") == 1
-    assert asked == []
+    assert "marks tokens and " + message in err
+    assert err.count("\n") == 1
+    assert fetched == []
 
 
 def test_an_encoder_is_refused_for_a_key_without_one(
-    run: Run, tmp_path: Path, asked: list[str]
+    run: Run, tmp_path: Path, fetched: list[str]
 ) -> None:
     (tmp_path / "t.txt").write_text("It rained.")
-    code, out, trouble = run("detect", "-k", "green", "--encoder", "minilm-mark", "t.txt")
+    code, out, err = run("detect", "-k", "green", "--encoder", "minilm-mark", "t.txt")
     assert (code, out) == (1, "")
-    assert "has no encoder. Omit --encoder." in trouble
-    assert asked == []
+    assert "has no encoder. Omit --encoder." in err
+    assert fetched == []
 
 
 def test_the_same_options_are_for_sentences(run: Run) -> None:
-    words = ("--budget", "4", "--stage-tokens", "0", "--procedure", "paper", "--language", "de")
-    code, out, trouble = run("generate", "-k", "plain", "--prompt", "It rained.", *words)
-    assert code == 0, trouble
+    arguments = ("--budget", "4", "--stage-tokens", "0", "--procedure", "paper", "--language", "de")
+    code, out, err = run("generate", "-k", "plain", "--prompt", "It rained.", *arguments)
+    assert code == 0, err
     assert out.strip()
 
 
 def test_sentences_that_are_counted_have_a_language(run: Run) -> None:
-    words = ("--language", "de", "--splitter", "punkt", "--max-sentences", "2", "--json")
-    code, out, trouble = run("generate", "-k", "green", "--prompt", "It rained.", *words)
-    assert code == 0, trouble
+    arguments = ("--language", "de", "--splitter", "punkt", "--max-sentences", "2", "--json")
+    code, out, err = run("generate", "-k", "green", "--prompt", "It rained.", *arguments)
+    assert code == 0, err
     record = json.loads(out)
     assert (record["sentences"], record["stopped"]) == (2, "sentences")
 
@@ -171,28 +171,28 @@ def test_sentences_that_are_counted_have_a_language(run: Run) -> None:
     ("name", "model"), [("green", "fake"), ("meaning", "fake"), ("plain", DEFAULT_GENERATOR)]
 )
 def test_without_the_watermark_the_model_is_that_of_the_key(
-    run: Run, asked: list[str], name: str, model: str
+    run: Run, fetched: list[str], name: str, model: str
 ) -> None:
     written = ("generate", "-k", name, "--prompt", "It rained.", "--max-tokens", "20")
-    code, _, trouble = run(*written, "--no-watermark")
-    assert code == 0, trouble
-    assert asked == [model]
-    asked.clear()
+    code, _, err = run(*written, "--no-watermark")
+    assert code == 0, err
+    assert fetched == [model]
+    fetched.clear()
     assert run(*written, "--no-watermark", "--backend", "another")[0] == 0
-    assert asked == ["another"]
+    assert fetched == ["another"]
 
 
 @pytest.mark.parametrize(
-    ("words", "by_sentence"),
+    ("arguments", "by_sentence"),
     [(("-k", "green"), False), (("-k", "green", "--no-watermark"), False), (("-k", "plain"), True)],
 )
 def test_candidates_per_sentence_are_told_where_sentences_are_sampled(
-    run: Run, tmp_path: Path, words: tuple[str, ...], by_sentence: bool
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], by_sentence: bool
 ) -> None:
     (tmp_path / "p.jsonl").write_text('{"text": "It rained."}\n')
     limits = ("--max-tokens", "40", "--json")
-    alone = json.loads(run("generate", *words, "--prompt", "It rained.", *limits)[1])
-    many = json.loads(run("generate", *words, "--prompts", "p.jsonl", *limits)[1])
+    alone = json.loads(run("generate", *arguments, "--prompt", "It rained.", *limits)[1])
+    many = json.loads(run("generate", *arguments, "--prompts", "p.jsonl", *limits)[1])
     for record in (alone, many):
         assert_valid({k: v for k, v in record.items() if k != "prompt"}, "generation-1")
         assert record["drawn_tokens_per_sentence"] > 0
@@ -201,25 +201,25 @@ def test_candidates_per_sentence_are_told_where_sentences_are_sampled(
 
 def counts(monkeypatch: pytest.MonkeyPatch, module: object) -> dict[str, int]:
     """What a command counts while it works."""
-    found: dict[str, int] = {}
+    counts_by_noun: dict[str, int] = {}
 
     @contextmanager
-    def counting(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
-        yield lambda steps: found.update({what: found.get(what, 0) + steps})
+    def counting(noun: str, *, visible: bool) -> Iterator[Callable[[int], None]]:
+        yield lambda steps: counts_by_noun.update({noun: counts_by_noun.get(noun, 0) + steps})
 
     monkeypatch.setattr(module, "counting", counting)
-    return found
+    return counts_by_noun
 
 
-@pytest.mark.parametrize(("name", "what"), [("green", "tokens"), ("plain", "sentences")])
+@pytest.mark.parametrize(("name", "noun"), [("green", "tokens"), ("plain", "sentences")])
 def test_what_is_written_is_counted_by_its_name(
-    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, what: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, noun: str
 ) -> None:
-    found = counts(monkeypatch, generate_module)
-    words = ("generate", "-k", name, "--prompt", "It rained.", "--max-tokens", "30", "--json")
-    record = json.loads(run(*words)[1])
+    counts_by_noun = counts(monkeypatch, generate_module)
+    arguments = ("generate", "-k", name, "--prompt", "It rained.", "--max-tokens", "30", "--json")
+    record = json.loads(run(*arguments)[1])
     written = {"tokens": record["cost"]["emitted_tokens"], "sentences": record["sentences"]}
-    assert found == {what: written[what]}
+    assert counts_by_noun == {noun: written[noun]}
 
 
 def test_thresholds_for_tokens_speak_of_no_sentences(
@@ -227,19 +227,19 @@ def test_thresholds_for_tokens_speak_of_no_sentences(
 ) -> None:
     rows = [{"text": "The old mill stood by the river " * 5}, {"text": ""}]
     (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    found = counts(monkeypatch, calibrate_module)
+    counts_by_noun = counts(monkeypatch, calibrate_module)
     for name in ("green", "meaning"):
-        code, _, trouble = run("calibrate", "few.jsonl", "-k", name, "--out", "c.json")
+        code, _, err = run("calibrate", "few.jsonl", "-k", name, "--out", "c.json")
         assert code == 1
-        assert "99 unmarked texts that are long enough to be scored" in trouble
-        assert "1 of 2" in trouble
-        assert "sentence" not in trouble
-    assert [*found] == ["contexts embedded"]
-    code, _, trouble = run(
+        assert "99 unmarked texts that are long enough to be scored" in err
+        assert "1 of 2" in err
+        assert "sentence" not in err
+    assert [*counts_by_noun] == ["contexts embedded"]
+    code, _, err = run(
         "calibrate", "few.jsonl", "-k", "green", "--out", "c.json", "--language", "de"
     )
     assert code == 1
-    assert "Omit --language" in trouble
+    assert "Omit --language" in err
 
 
 def test_a_method_is_shown_with_what_its_parameters_are_and_mean(run: Run) -> None:
@@ -267,13 +267,13 @@ def test_the_default_is_that_of_the_preset_where_it_is_known(run: Run) -> None:
 
 def test_a_text_of_which_no_sentence_is_marked_is_warned_of(run: Run) -> None:
     """At temperature 0 there is one candidate, and it satisfies the rule by chance or not."""
-    asked = ("generate", "-k", "plain", "--prompt", "It rained.", "--max-tokens", "8")
+    fetched = ("generate", "-k", "plain", "--prompt", "It rained.", "--max-tokens", "8")
     for seed in range(20):
-        code, out, trouble = run(*asked, "--temperature", "0", "--seed", str(seed), "--json")
-        assert code == 0, trouble
+        code, out, err = run(*fetched, "--temperature", "0", "--seed", str(seed), "--json")
+        assert code == 0, err
         record = json.loads(out)
         is_plain = record["cost"]["fallbacks"] > 0 and record["cost"]["acceptance_rate"] == 0.0
-        assert ("Warning: The text is not marked" in trouble) is is_plain
+        assert ("Warning: The text is not marked" in err) is is_plain
         if is_plain:
             break
     else:
@@ -282,16 +282,16 @@ def test_a_text_of_which_no_sentence_is_marked_is_warned_of(run: Run) -> None:
 
 def test_a_tournament_of_one_token_is_warned_of(run: Run) -> None:
     """Not so where the mark decides which token is the likeliest."""
-    code, _, trouble = run("keys", "new", "--name", "sid", "--method", "synthid")
-    assert code == 0, trouble
+    code, _, err = run("keys", "new", "--name", "sid", "--method", "synthid")
+    assert code == 0, err
     for name, temperature, warns in (
         ("sid", "0", True),
         ("sid", "1", False),
         ("green", "0", False),
     ):
-        code, _, trouble = run(
+        code, _, err = run(
             "generate", "-k", name, "--prompt", "It rained.", "--temperature", temperature,
             "--max-tokens", "8",
         )  # fmt: skip
-        assert code == 0, trouble
-        assert ("nothing can be marked" in trouble) is warns
+        assert code == 0, err
+        assert ("nothing can be marked" in err) is warns
