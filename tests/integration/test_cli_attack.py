@@ -1,4 +1,4 @@
-"""The command on files, end to end: what it writes, how it goes on, what it refuses."""
+"""``attack`` on files: output, resumption and refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in a folder of its own, in this process, without a judge."""
+    """Run the command in its own folder, in this process, without a judge."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.txt").write_text(TEXT)
     rows = [json.dumps({"text": f"Text {n} is here. {TEXT}"}) for n in range(7)]
@@ -72,7 +72,7 @@ def test_a_file_that_exists_is_refused_before_any_work(
     (tmp_path / "mine.txt").write_text("mine")
     call = ["case", "--in", "t.txt", "--out"]
     with monkeypatch.context() as patch:
-        patch.setattr("hammingmark.cli.attack._load", None)  # which would be the work
+        patch.setattr("hammingmark.cli.attack._load", None)  # must not be reached
         for extra, message in (
             (["mine.txt"], "mine.txt exists"),
             (["key.json"], "key.json exists"),
@@ -342,7 +342,7 @@ def test_a_run_that_was_killed_goes_on(run: Run, tmp_path: Path, how: signal.Sig
         child.wait()
         return out.read_bytes().count(b"\n")
 
-    # Where this process is held up, the other may be done before the signal comes.
+    # If this process is delayed, the other may finish before the signal arrives.
     counts = (300 * 4**n for n in range(5))
     assert any(0 < killed(count) < count for count in counts)
     assert run(*call, "out.jsonl")[0] == 0

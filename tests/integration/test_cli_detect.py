@@ -29,7 +29,7 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 @pytest.fixture(scope="module")
 def sentences(articles: list[str]) -> list[str]:
-    """Sentences that stay whole in a paragraph of their own."""
+    """Sentences that the splitter leaves whole."""
     splitter = load_splitter()
     sentences = [s for text in articles[:12] for s in splitter.split(text[:20_000]).carrying]
     return [s for s in sentences if 40 < len(s) < 250 and splitter.split(s).carrying == [s]]
@@ -37,13 +37,13 @@ def sentences(articles: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def key() -> WatermarkKey:
-    """The same one each time: under some keys a mark shows less by its bits alone."""
+    """A fixed key: under some keys the bits alone show less of the mark."""
     return replace(new_key("potion", method="hamming"), secret=Secret(bytes(range(7, 39))))
 
 
 @pytest.fixture(scope="module")
 def marked(key: WatermarkKey, sentences: list[str]) -> str:
-    """Thirty sentences of the encyclopaedia, each accepted after the one before."""
+    """Thirty sentences of the encyclopaedia, each accepted after the previous one."""
     mark = HammingMark(key)
     rows = load_encoder("potion").encode(sentences)
     order = np.random.default_rng(0).permutation(len(sentences))
@@ -62,14 +62,14 @@ def plain(sentences: list[str]) -> str:
 
 @pytest.fixture
 def ring(tmp_path: Path, key: WatermarkKey) -> dict[str, str]:
-    """The environment of a keyring that holds ``key`` as ``mine``."""
+    """The environment with a keyring that contains ``key`` as ``mine``."""
     Keyring(tmp_path / "ring").add(key, name="mine")
     return {"HAMMINGMARK_KEYRING": str(tmp_path / "ring")}
 
 
 @pytest.fixture
 def run(tmp_path: Path, key: WatermarkKey, ring: dict[str, str]) -> Run:
-    """Run the command in a folder of its own, with ``key`` in the ring as ``mine``."""
+    """Run the command in its own folder, with ``key`` in the keyring as ``mine``."""
     secret = key.secret.reveal().hex().encode()
 
     def run(
@@ -331,7 +331,7 @@ def test_any_name_and_any_terminal_will_do(run: Run, tmp_path: Path, encoding: s
 
 
 def oddly_named(folder: Path) -> None:
-    """One text in ``texts``, with letters that not every terminal has, in its name too."""
+    """One text in ``texts``; it and its name have letters that some terminals lack."""
     (folder / "texts").mkdir()
     odd = Path(os.fsdecode(os.fsencode(folder / "texts") + b"/odd\xff.txt"))
     odd.write_text("One here. Two 你好.", "utf-8")
@@ -340,7 +340,7 @@ def oddly_named(folder: Path) -> None:
 def test_the_installed_command_on_a_poor_terminal(
     run: Run, tmp_path: Path, ring: dict[str, str]
 ) -> None:
-    """What it says in a process of its own is what it says in this one."""
+    """A separate process prints the same as this one."""
     oddly_named(tmp_path)
     done = subprocess.run(
         [INSTALLED, "detect", "texts", "-k", "mine", "--json"],

@@ -38,7 +38,7 @@ def run(ring: Path, tmp_path: Path) -> Run:
         )
         assert "Traceback" not in result.stderr, result.stderr
         for path in tmp_path.rglob("*.json"):
-            # Whatever is said, no secret is.
+            # No output contains a secret.
             content = path.read_text()
             if '"secret"' in content:
                 assert json.loads(content)["secret"] not in result.stdout + result.stderr
@@ -55,7 +55,7 @@ def new(run: Run, *arguments: str) -> dict[str, object]:
 
 
 def test_a_new_key_is_a_private_file(ring: Path, tmp_path: Path) -> None:
-    """By the installed command, in a process that would let everybody read and write."""
+    """The installed command runs with a umask that lets everybody read and write."""
     arguments = ["--encoder", "potion", "--json", "--name", "blog", "--note", "for the blog"]
     created = subprocess.run(
         [INSTALLED, "keys", "new", *arguments],
@@ -200,7 +200,7 @@ def test_exit_codes(run: Run, ring: Path, arguments: list[str], code: int) -> No
 def every_command(
     group: click.Group = cli, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
-    """The words of every command, and none for the whole."""
+    """The path of every command and group; that of the program itself is empty."""
     yield path
     context = click.Context(group)
     for name in group.list_commands(context):

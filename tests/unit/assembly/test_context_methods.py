@@ -1,4 +1,4 @@
-"""Keys that have a tokenizer and an encoder: made, held against both, and shown."""
+"""Keys with a tokenizer and an encoder: creating, checking and showing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys held against what is used with them."""
+"""Checking components against keys."""
 
 from __future__ import annotations
 

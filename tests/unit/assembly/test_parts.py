@@ -1,4 +1,4 @@
-"""From what a user types to a part: what is shown, sent and shared."""
+"""Components from specifications: names, pickling and sharing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands run in a folder and with a keyring of their own."""
+"""Commands run in their own folder, with their own keyring."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def fetched() -> list[str]:
-    """What a command fetched."""
+    """The specifications of the components that a command loaded."""
     return []
 
 
@@ -22,7 +22,7 @@ def fetched() -> list[str]:
 def command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Run:
-    """Runs the program in an empty folder: its exit code, and what it printed."""
+    """Runs the program in an empty folder; returns exit code, output and errors."""
     monkeypatch.setenv("HAMMINGMARK_KEYRING", str(tmp_path / "ring"))
     monkeypatch.chdir(tmp_path)
 

@@ -1,4 +1,4 @@
-"""Checking an audit log from the command line."""
+"""Verifying an audit log from the command line."""
 
 from __future__ import annotations
 

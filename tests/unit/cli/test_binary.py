@@ -1,4 +1,4 @@
-"""What is no text is refused by the name of what it looks like."""
+"""A file that is not text is refused, with its kind."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_number_out_of_range_is_one_sentence(
 def test_long_work_is_counted(
     run: Run, monkeypatch: pytest.MonkeyPatch, module: object, arguments: list[str]
 ) -> None:
-    """30 texts of three sentences, no two alike: one that came again would be embedded once."""
+    """30 texts of three sentences, all distinct, because an equal sentence is embedded once."""
     counted: list[int] = []
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""``detect --backend``: for keys whose method draws sentences again, and for no others."""
+"""``detect --backend``: only for keys whose method draws sentences again."""
 
 from __future__ import annotations
 

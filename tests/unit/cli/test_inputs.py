@@ -1,4 +1,4 @@
-"""Files, folders, JSONL and standard input to texts."""
+"""Reading texts from files, folders, JSONL and standard input."""
 
 from __future__ import annotations
 

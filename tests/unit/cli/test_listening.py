@@ -1,4 +1,4 @@
-"""Where the service listens."""
+"""The addresses at which the service listens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_name_is_every_address_of_it() -> None:
 
 
 def test_addresses_that_this_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of several is left out; where there is no other, that is said."""
+    """One of several is skipped; if there is no other, an error names it."""
     kind = (socket.AF_INET, socket.SOCK_STREAM, 0, "")
     addresses = [(*kind, ("192.0.2.1", 0)), (*kind, ("127.0.0.1", 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **options: addresses)

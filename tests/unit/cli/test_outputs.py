@@ -1,4 +1,4 @@
-"""Files that a user named: never lost, never half written."""
+"""Output files: never lost, never half written."""
 
 from __future__ import annotations
 
@@ -161,6 +161,6 @@ def test_devices_are_written_to_as_they_are(tmp_path: Path) -> None:
     call = [sys.executable, "-c", script]
     piped = subprocess.run(call, capture_output=True, text=True, check=True)
     assert (piped.stdout, piped.stderr) == ("before\nstdout\nfd/1\nafter\n", "stderr\n")
-    with (tmp_path / "shell.txt").open("w") as file:  # as the shell's > does
+    with (tmp_path / "shell.txt").open("w") as file:  # like > in a shell
         subprocess.run(call, stdout=file, stderr=subprocess.DEVNULL, check=True)
     assert (tmp_path / "shell.txt").read_text() == piped.stdout

@@ -1,4 +1,4 @@
-"""``profile``, and the keys that are made with one."""
+"""``profile``, and keys created with a profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What long work says where there is no terminal."""
+"""Progress of long work without a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as a process: streams that are closed, full or broken, and how it ends."""
+"""The command as a process, with closed, full or broken streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAM = f"'{sys.executable}' -c 'from hammingmark.cli import main; main()'"
 
 
 def shell(command: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    """Run a line of shell in which HM is the command."""
+    """Run a shell command line in which HM stands for the command."""
     ring, cache = str(tmp_path / "ring"), str(tmp_path / "cache")
     done = subprocess.run(
         ["bash", "-c", command.replace("HM", PROGRAM)],

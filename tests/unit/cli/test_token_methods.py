@@ -1,4 +1,4 @@
-"""Commands with keys of methods that mark tokens: what they take, refuse and say."""
+"""Commands with keys of methods that mark tokens: options, refusals and messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIR = ("--method", "sir", "--set", "network=projection")
 
 @dataclass
 class FakeLogitsBackend(FakeBackend):
-    """The same, with a tokenizer; logits are left alone."""
+    """The same model with a tokenizer; it does not change logits."""
 
     capabilities: BackendCapabilities = field(
         default_factory=lambda: BackendCapabilities(load_tokenizer=FakeTokenizer)
@@ -34,7 +34,7 @@ class FakeLogitsBackend(FakeBackend):
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, command: Run, fetched: list[str]) -> Run:
-    """Runs commands on fakes, with a key of each kind."""
+    """Runs commands with fake components and a key of each kind."""
 
     def fetch_encoder(spec: str) -> FakeEncoder:
         fetched.append(spec)
@@ -200,7 +200,7 @@ def test_candidates_per_sentence_are_told_where_sentences_are_sampled(
 
 
 def counts(monkeypatch: pytest.MonkeyPatch, module: object) -> dict[str, int]:
-    """What a command counts while it works."""
+    """The counts of a command's progress, by noun."""
     counts_by_noun: dict[str, int] = {}
 
     @contextmanager
@@ -266,7 +266,7 @@ def test_the_default_is_that_of_the_preset_where_it_is_known(run: Run) -> None:
 
 
 def test_a_text_of_which_no_sentence_is_marked_is_warned_of(run: Run) -> None:
-    """At temperature 0 there is one candidate, and it satisfies the rule by chance or not."""
+    """At temperature 0 there is only one candidate, which satisfies the rule only by chance."""
     fetched = ("generate", "-k", "plain", "--prompt", "It rained.", "--max-tokens", "8")
     for seed in range(20):
         code, out, err = run(*fetched, "--temperature", "0", "--seed", str(seed), "--json")
@@ -281,7 +281,7 @@ def test_a_text_of_which_no_sentence_is_marked_is_warned_of(run: Run) -> None:
 
 
 def test_a_tournament_of_one_token_is_warned_of(run: Run) -> None:
-    """Not so where the mark decides which token is the likeliest."""
+    """There is no warning if the mark decides which token is the likeliest."""
     code, _, err = run("keys", "new", "--name", "sid", "--method", "synthid")
     assert code == 0, err
     for name, temperature, warns in (
