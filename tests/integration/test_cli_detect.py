@@ -272,7 +272,7 @@ def test_thresholds_are_fitted_and_then_decide(
     refused = run("detect", "-k", "other", "--calibration", "c.json", given=b"One. Two.")
     assert refused.returncode == 1
     assert key.id in refused.stderr.decode()
-    assert "holds for it alone" in refused.stderr.decode()
+    assert "is valid only for it" in refused.stderr.decode()
 
 
 def test_what_cannot_be_calibrated_says_why(run: Run, tmp_path: Path) -> None:
