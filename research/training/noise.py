@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from hammingmark.attacks.contractions import Contractions
-from hammingmark.attacks.typos import slip
+from hammingmark.attacks.spelling import misspell
 from research.training import spelling
 
 Dice = np.random.Generator
@@ -135,7 +135,7 @@ def mistype(sentence: str, rng: Dice) -> str:
     count = min(len(long), max(1, int(rng.binomial(len(words), _TYPO_RATE))))
     for place in rng.choice(long, size=count, replace=False):
         letters = _letters(words[place])
-        words[place] = words[place].replace(letters[1:], slip(letters[1:], rng), 1)
+        words[place] = words[place].replace(letters[1:], misspell(letters[1:], rng), 1)
     return " ".join(words)
 
 

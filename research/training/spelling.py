@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hammingmark.attacks.word_spans import like
+from hammingmark.attacks.word_spans import match_case
 
 # Stems by their American ending, with what may follow them.
 # fmt: off
@@ -146,7 +146,7 @@ def without_separators(sentence: str) -> str:
 
 def _ize(sentence: str, old: str, new: str) -> str:
     pattern = _IZE_PATTERNS[old]
-    return pattern.sub(lambda found: like(f"{found[1]}i{new}{found[2]}", found[0]), sentence)
+    return pattern.sub(lambda found: match_case(f"{found[1]}i{new}{found[2]}", found[0]), sentence)
 
 
 _IZE_PATTERNS = {
@@ -164,7 +164,7 @@ def _table(pairs: dict[str, str]) -> tuple[re.Pattern[str], dict[str, str]]:
 
 def _swap(sentence: str, table: tuple[re.Pattern[str], dict[str, str]]) -> str:
     pattern, pairs = table
-    return pattern.sub(lambda found: like(pairs[found[0].lower()], found[0]), sentence)
+    return pattern.sub(lambda found: match_case(pairs[found[0].lower()], found[0]), sentence)
 
 
 def _inflected() -> dict[str, str]:

@@ -15,7 +15,7 @@ from tests.contract.attack_examples import GIVEN, NEVER_ROLLS, ROLLS
 
 from hammingmark import registry
 from hammingmark.assembly.parts import describe_attack, load_attack, load_splitter
-from hammingmark.attacks.each import EachText
+from hammingmark.attacks.base import TextAttack
 from hammingmark.protocols import Attack
 
 PROSE = (
@@ -46,7 +46,7 @@ TEXTS = [
 
 NAMES = list(registry.ROOMS["attacks"])
 # Those that treat a text by itself; the others work on all texts of a batch at once.
-EACH = [name for name in NAMES if issubclass(registry.find("attacks", name), EachText)]
+EACH = [name for name in NAMES if issubclass(registry.find("attacks", name), TextAttack)]
 TOGETHER = [name for name in NAMES if name not in EACH]
 
 

@@ -278,7 +278,7 @@ def test_the_list_has_every_attack_with_one_line(run: Run) -> None:
 def test_a_default_that_cannot_be_typed_is_not_recorded(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hammingmark.attacks.typos import Typos
+    from hammingmark.attacks.spelling import Typos
 
     class Own(Typos):
         """Has a function for a setting."""
@@ -298,7 +298,7 @@ def _finding(room: str, name: str, part: object) -> Callable[[str, str], object]
 
 
 def test_ctrl_c_tells_what_is_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hammingmark.attacks.typos import Typos
+    from hammingmark.attacks.spelling import Typos
 
     calls = []
     change = Typos.change

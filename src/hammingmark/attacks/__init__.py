@@ -1,4 +1,4 @@
-"""Edits of a text that try to remove the mark and keep the meaning, and the runner of attacks.
+"""Edits that try to remove the mark and keep the meaning, and the runner that applies them.
 
-An attack knows no key. Attackers who use a detector get it as an argument.
+An attack knows no key. An attack that queries a detector gets it as an argument.
 """

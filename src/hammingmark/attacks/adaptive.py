@@ -1,8 +1,8 @@
-"""Attackers who know the method and not the key.
+"""Attackers who know the method but not the key.
 
-They ask another attack for several versions of each sentence and keep the one that hurts most as
-far as they can tell: without the key by how far embeddings move, with a detector by its answer.
-A version that a judge finds too unlike the original sentence is never used.
+They ask another attack for several versions of each sentence and keep the one that seems to damage
+the mark most: judged by how far embeddings move or, with access to a detector, by its answer.
+A version is never used if the judge finds it too dissimilar to the original sentence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import ClassVar
 
 import numpy as np
@@ -21,15 +21,15 @@ from hammingmark.protocols import Attack, Encoder, FloatArray, Splitter
 from hammingmark.records import Sentences, Unit, Verdict
 
 Oracle = Callable[[str], "float | Verdict"]
-"""What a detector says of a text: a number that is higher for marked text, or its verdict."""
+"""A detector's answer for a text: a score that is higher for marked text, or a verdict."""
 
-_Offers = Sequence[Sequence[str]]  # for each sentence, itself and its versions
-_Rows = dict[str, FloatArray]  # embeddings
-_LEAST_P = 1e-12  # so that a p-value has a logarithm
+_Versions = Sequence[Sequence[str]]  # of each sentence, the sentence itself first
+_Embeddings = dict[str, FloatArray]  # embeddings
+_LEAST_P = 1e-12  # so that every p-value has a logarithm
 
 
-class _Page:
-    """A text in work: its units, and at which of them its sentences stand."""
+class _Text:
+    """A text under attack: its units, and the indices of its sentences."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self._units = list(units)
@@ -37,45 +37,45 @@ class _Page:
 
     @property
     def sentences(self) -> list[str]:
-        """What stands there now."""
+        """The current sentences."""
         return [self._units[place].text for place in self._places]
 
     @property
     def text(self) -> str:
-        """The whole."""
+        """The whole text."""
         return Sentences(tuple(self._units)).text.strip()
 
     def around(self, number: int) -> tuple[str, str]:
-        """What stands on the lines of this sentence right before and behind it, with the gaps."""
+        """The neighbours of a sentence on its line, with the gaps between."""
         place = self._places[number]
         before = self._units[place - 1] if place else None
-        behind = self._units[place + 1] if place + 1 < len(self._units) else None
+        after = self._units[place + 1] if place + 1 < len(self._units) else None
         return (
             before.text + before.gap if before and before.carries else "",
-            self._units[place].gap + behind.text if behind and behind.carries else "",
+            self._units[place].gap + after.text if after and after.carries else "",
         )
 
-    def with_sentences(self, sentences: Mapping[int, str]) -> _Page:
-        """The same with other sentences in these places."""
+    def with_sentences(self, sentences: Mapping[int, str]) -> _Text:
+        """The text with some sentences replaced, by their numbers."""
         units = self._units.copy()
         for number, sentence in sentences.items():
             place = self._places[number]
             units[place] = replace(units[place], text=sentence)
-        return _Page(units)
+        return _Text(units)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Versions:
-    """What these attackers share: versions of a sentence, and a judge of them.
+class _VersionAttack:
+    """Common to these attackers: versions of a sentence, and a judge that filters them.
 
-    All texts are worked on side by side, so that a model that rewrites gets large batches.
+    All texts are attacked side by side, so that a rewriting model gets large batches.
 
     Attributes:
-        inner: rewrites sentences; called with sentences as texts.
+        inner: the attack that rewrites sentences; it is called with sentences as texts.
         splitter: finds the sentences.
         encoder: the watermark's, if the attacker knows it, otherwise one like it.
-        judge: says how similar a version still is; by default the encoder itself.
-        versions: how many versions per sentence are asked for at a time.
+        judge: the encoder that measures similarity to the original; by default ``encoder``.
+        versions: versions of a sentence to ask for at a time.
         min_similarity: least cosine of a version to its original sentence, by the judge.
     """
 
@@ -88,76 +88,77 @@ class _Versions:
 
     def __post_init__(self) -> None:
         if self.versions < 1:
-            raise InputError(f"At least 1 version is needed, not {self.versions}.")
+            raise InputError(f"versions must be at least 1, not {self.versions}.")
         if not -1.0 <= self.min_similarity <= 1.0:
             raise InputError(
-                f"min_similarity is a cosine, from -1 to 1, not {self.min_similarity:g}."
+                f"min_similarity must be a cosine from -1 to 1, not {self.min_similarity:g}."
             )
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all randomness drawn from ``rng``."""
-        pages = [_Page(self.splitter.split(text).units) for text in texts]
-        return [page.text for page in self._attack(pages, rng=rng)]
+        units = [self.splitter.split(text).units for text in texts]
+        return [attacked.text for attacked in self._attack([*map(_Text, units)], rng=rng)]
 
     @abstractmethod
-    def _attack(self, pages: list[_Page], *, rng: np.random.Generator) -> list[_Page]:
+    def _attack(self, texts: list[_Text], *, rng: np.random.Generator) -> list[_Text]:
         """The attacked texts, in order."""
 
-    def _offer(
+    def _propose(
         self,
-        places: Sequence[tuple[_Page, int]],
+        places: Sequence[tuple[_Text, int]],
         originals: Sequence[str],
         *,
         rng: np.random.Generator,
     ) -> list[list[str]]:
-        """For each sentence, itself and every new version that fits and that the judge lets pass.
+        """For each sentence, the sentence itself and every new version that fits and is similar.
 
         Args:
-            places: pages, and which of its sentences is rewritten, as it stands there now.
-            originals: what the judge compares with, in the same order.
-            rng: the dice.
+            places: texts, and the number of the sentence to rewrite, in its current version.
+            originals: the sentences that the judge compares with, in the same order.
+            rng: the random generator.
         """
-        current = [page.sentences[number] for page, number in places]
-        asked = [sentence for sentence in current for _ in range(self.versions)]
-        answers = self.inner.apply(asked, rng=rng)
-        offers: list[list[str]] = []
-        for count, (sentence, (page, number)) in enumerate(zip(current, places, strict=True)):
-            rows = dict.fromkeys(answers[count * self.versions : (count + 1) * self.versions])
-            fresh = self._fitting(rows, *page.around(number))
-            offers.append(list(dict.fromkeys([sentence, *fresh])))
-        return self._let_pass(offers, originals)
+        current = [text.sentences[number] for text, number in places]
+        repeated = [sentence for sentence in current for _ in range(self.versions)]
+        answers = self.inner.apply(repeated, rng=rng)
+        versions: list[list[str]] = []
+        for count, (sentence, (text, number)) in enumerate(zip(current, places, strict=True)):
+            distinct = dict.fromkeys(answers[count * self.versions : (count + 1) * self.versions])
+            fitting = self._fitting(distinct, *text.around(number))
+            versions.append(list(dict.fromkeys([sentence, *fitting])))
+        return self._keep_similar(versions, originals)
 
-    def _fitting(self, texts: Iterable[str], before: str, behind: str) -> Iterator[str]:
-        """The versions, normalised, that are one sentence, also between their neighbours."""
-        around = [len(self.splitter.split(beside).units) for beside in (before, behind)]
+    def _fitting(self, texts: Iterable[str], before: str, after: str) -> Iterator[str]:
+        """The versions, normalised, that are one sentence both alone and between its neighbours."""
+        counts = [len(self.splitter.split(neighbour).units) for neighbour in (before, after)]
         for text in texts:
-            alone = self.splitter.split(text).units
-            if len(alone) != 1 or not alone[0].carries:
+            single = self.splitter.split(text).units
+            if len(single) != 1 or not single[0].carries:
                 continue
-            version = alone[0].text
-            units = self.splitter.split(before + version + behind).units
-            if len(units) == sum(around) + 1 and units[around[0]].text == version:
+            version = single[0].text
+            units = self.splitter.split(before + version + after).units
+            if len(units) == sum(counts) + 1 and units[counts[0]].text == version:
                 yield version
 
-    def _let_pass(self, offers: _Offers, originals: Sequence[str]) -> list[list[str]]:
-        rows = embed(self.judge or self.encoder, [*originals, *(s for o in offers for s in o)])
+    def _keep_similar(self, versions: _Versions, originals: Sequence[str]) -> list[list[str]]:
+        embeddings = embed(self.judge or self.encoder, [*originals, *chain(*versions)])
         return [
             [
                 version
-                for rank, version in enumerate(offer)
-                # What stands there has passed before: a bound that rounding misses changes nothing.
-                if rank == 0 or float(rows[version] @ rows[original]) >= self.min_similarity
+                for rank, version in enumerate(options)
+                # The current sentence has passed before, so rounding must not exclude it now.
+                if rank == 0
+                or float(embeddings[version] @ embeddings[original]) >= self.min_similarity
             ]
-            for offer, original in zip(offers, originals, strict=True)
+            for options, original in zip(versions, originals, strict=True)
         ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ByDistance(_Versions):
-    """Attackers who look at embeddings only.
+class _DistanceAttack(_VersionAttack):
+    """Common to attackers who only compare embeddings.
 
     Attributes:
-        rounds: how often the versions chosen are rewritten again.
+        rounds: how many times each sentence is rewritten, from the version chosen last.
     """
 
     rounds: int = 1
@@ -165,126 +166,142 @@ class _ByDistance(_Versions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rounds < 1:
-            raise InputError(f"At least 1 round is needed, not {self.rounds}.")
+            raise InputError(f"rounds must be at least 1, not {self.rounds}.")
 
-    def _attack(self, pages: list[_Page], *, rng: np.random.Generator) -> list[_Page]:
-        originals = [sentence for page in pages for sentence in page.sentences]
+    def _attack(self, texts: list[_Text], *, rng: np.random.Generator) -> list[_Text]:
+        originals = [sentence for text in texts for sentence in text.sentences]
         for _ in range(self.rounds):
-            places = [(page, place) for page in pages for place in range(len(page.sentences))]
-            offers = self._offer(places, originals, rng=rng)
-            rows = embed(self.encoder, [*originals, *(s for offer in offers for s in offer)])
-            given, old = iter(offers), iter(originals)
-            for number, page in enumerate(pages):
-                size = len(page.sentences)
-                chosen = self._choose(list(islice(given, size)), list(islice(old, size)), rows)
-                pages[number] = page.with_sentences(dict(enumerate(chosen)))
-        return pages
+            places = [(text, index) for text in texts for index in range(len(text.sentences))]
+            versions = self._propose(places, originals, rng=rng)
+            embeddings = embed(self.encoder, [*originals, *chain(*versions)])
+            remaining, sources = iter(versions), iter(originals)
+            for number, text in enumerate(texts):
+                size = len(text.sentences)
+                chosen = self._choose(
+                    list(islice(remaining, size)), list(islice(sources, size)), embeddings
+                )
+                texts[number] = text.with_sentences(dict(enumerate(chosen)))
+        return texts
 
     @abstractmethod
-    def _choose(self, offers: _Offers, originals: Sequence[str], rows: _Rows) -> list[str]:
-        """One version of each sentence; ``rows`` has every embedding."""
+    def _choose(
+        self, versions: _Versions, originals: Sequence[str], embeddings: _Embeddings
+    ) -> list[str]:
+        """One version of each sentence, given the embeddings of all."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistanceSeeking(_ByDistance):
+class DistanceSeeking(_DistanceAttack):
     """Of several versions per sentence, keep the one least similar to its neighbours.
 
-    Neighbours that point elsewhere share fewer bits under any key. Greedy from left to right: the
-    sentence before is the one chosen, the sentence behind stands as it does now.
+    Neighbours whose embeddings point in different directions share fewer bits under any key. The
+    choice is greedy from left to right: the preceding sentence is the version chosen for it, the
+    following one its current version.
     """
 
     name: ClassVar[str] = "distance-seeking"
 
-    def _choose(self, offers: _Offers, originals: Sequence[str], rows: _Rows) -> list[str]:
+    def _choose(
+        self, versions: _Versions, originals: Sequence[str], embeddings: _Embeddings
+    ) -> list[str]:
         chosen: list[str] = []
-        for place, offer in enumerate(offers):
-            beside = chosen[-1:] + [after[0] for after in offers[place + 1 : place + 2]]
-            likeness = [sum(float(rows[each] @ rows[b]) for b in beside) for each in offer]
-            chosen.append(offer[int(np.argmin(likeness))])
+        for index, options in enumerate(versions):
+            neighbours = chosen[-1:] + [
+                following[0] for following in versions[index + 1 : index + 2]
+            ]
+            similarity = [
+                sum(float(embeddings[option] @ embeddings[neighbour]) for neighbour in neighbours)
+                for option in options
+            ]
+            chosen.append(options[int(np.argmin(similarity))])
         return chosen
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundarySeeking(_ByDistance):
+class BoundarySeeking(_DistanceAttack):
     """Of several versions per sentence, keep the one farthest from the original.
 
-    A random hyperplane parts two embeddings with probability angle / π, so without the key the
-    greatest angle is the greatest expected number of flipped bits.
+    A random hyperplane separates two embeddings with probability angle / π, so without the key the
+    largest angle gives the largest expected number of flipped bits.
     """
 
     name: ClassVar[str] = "boundary-seeking"
 
-    def _choose(self, offers: _Offers, originals: Sequence[str], rows: _Rows) -> list[str]:
-        return [
-            offer[int(np.argmin([float(rows[each] @ rows[original]) for each in offer]))]
-            for offer, original in zip(offers, originals, strict=True)
-        ]
+    def _choose(
+        self, versions: _Versions, originals: Sequence[str], embeddings: _Embeddings
+    ) -> list[str]:
+        chosen: list[str] = []
+        for options, original in zip(versions, originals, strict=True):
+            cosines = [float(embeddings[option] @ embeddings[original]) for option in options]
+            chosen.append(options[int(np.argmin(cosines))])
+        return chosen
 
 
 @dataclass
 class Ledger:
-    """What an attacker asked a detector.
+    """The queries of an attacker to a detector.
 
     Attributes:
-        queries: how often it was asked, over all texts.
-        paths: of each text, how often the detector had been asked about it and what it said, at
-            the first look and at every change that was kept.
+        queries: their number, over all texts.
+        paths: for each text, the number of queries so far and the score, at the first query and at
+            every change that was kept.
     """
 
     queries: int = 0
     paths: list[list[tuple[int, float]]] = field(default_factory=list)
 
 
-class _Talk:
-    """One text that a detector is asked about, and what came of it so far."""
+class _QueryState:
+    """The state of the attack on one text."""
 
-    def __init__(self, page: _Page, score: float) -> None:
-        self.page = page
-        self.originals = page.sentences
+    def __init__(self, text: _Text, score: float) -> None:
+        self.text = text
+        self.originals = text.sentences
         self.score = score
-        self.asked = {page.text}
+        self.queried = {text.text}
         self.path = [(1, score)]
-        self.waiting: dict[int, list[str]] = {}  # versions of each sentence to ask about
+        self.pending: dict[int, list[str]] = {}  # versions of each sentence to query
         self.turn = 0
-        self.idle = 0  # sentences in a row of which there was nothing to ask
+        self.idle = 0  # sentences in a row without a version to query
 
     @property
     def place(self) -> int:
-        """The sentence whose turn it is."""
+        """The number of the sentence whose turn it is."""
         return self.turn % len(self.originals)
 
-    def next_trial(self, splitter: Splitter) -> _Page | None:
-        """The text with the next version of the sentence whose turn it is, if it is a new text."""
-        waiting = self.waiting.get(self.place, [])
-        while waiting:
-            trial = self.page.with_sentences({self.place: waiting.pop(0)})
+    def next_trial(self, splitter: Splitter) -> _Text | None:
+        """The text with the next version of the current sentence, unless it was queried before."""
+        pending = self.pending.get(self.place, [])
+        while pending:
+            trial = self.text.with_sentences({self.place: pending.pop(0)})
             # Its neighbours may have changed since the version was drawn.
             whole = splitter.split(trial.text).carrying == trial.sentences
-            if whole and trial.text not in self.asked:
+            if whole and trial.text not in self.queried:
                 return trial
         return None
 
-    def keep(self, page: _Page, score: float) -> None:
-        """Go on from this version of the text; what waits for this sentence was made of another."""
-        self.page, self.score = page, score
-        self.path.append((len(self.asked), score))
-        self.waiting[self.place] = []
+    def keep(self, text: _Text, score: float) -> None:
+        """Continue from this version, and discard pending versions of the old sentence."""
+        self.text, self.score = text, score
+        self.path.append((len(self.queried), score))
+        self.pending[self.place] = []
 
 
 @dataclass(frozen=True, kw_only=True)
-class OracleGuided(_Versions):
-    """Reword sentence after sentence and keep what the detector likes less.
+class OracleGuided(_VersionAttack):
+    """Reword one sentence after the other and keep versions with a lower detector score.
 
-    Of each sentence in turn he asks about one version, the one that the encoder puts farthest from
-    the original first: it has flipped the most bits. He never asks the same twice.
+    Sentences take turns, with one query each. Versions are tried in the order of their distance
+    from the original by the encoder, the farthest first: it has flipped the most bits. No text is
+    queried twice.
 
     Attributes:
-        oracle: the detector; it is called with a whole text and counted in ``ledger``.
-        queries: most calls for one text, the first look at the text included.
-        enough: stop once the score is at most this; None goes on while there are queries.
-        ties: whether to keep a change that leaves the score as it was. A detector that only says
-            yes or no gives no slope to follow; then changes pile up until it says no.
-        ledger: what was asked so far.
+        oracle: the detector; it is called with whole texts, and calls are counted in ``ledger``.
+        queries: most calls for one text, including the one for the text as it was.
+        enough: the score to stop at; None continues until the queries are used up.
+        ties: whether to keep a change that does not change the score. A detector that only says
+            yes or no gives no slope to follow; changes then accumulate until it says no.
+        ledger: the queries so far.
     """
 
     name: ClassVar[str] = "oracle-guided"
@@ -297,59 +314,67 @@ class OracleGuided(_Versions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.queries < 1:
-            raise InputError(f"At least 1 query is needed, not {self.queries}.")
+            raise InputError(f"queries must be at least 1, not {self.queries}.")
 
-    def _attack(self, pages: list[_Page], *, rng: np.random.Generator) -> list[_Page]:
-        talks = [_Talk(page, self._ask(page)) for page in pages]
-        self.ledger.paths += [talk.path for talk in talks]
-        while going := [talk for talk in talks if self._goes_on(talk)]:
-            self._draw([talk for talk in going if not talk.waiting.get(talk.place)], rng=rng)
-            for talk in going:
-                trial = talk.next_trial(self.splitter)
-                talk.idle = 0 if trial else talk.idle + 1
+    def _attack(self, texts: list[_Text], *, rng: np.random.Generator) -> list[_Text]:
+        states = [_QueryState(text, self._query(text)) for text in texts]
+        self.ledger.paths += [state.path for state in states]
+        while running := [state for state in states if self._can_continue(state)]:
+            self._refill(
+                [state for state in running if not state.pending.get(state.place)], rng=rng
+            )
+            for state in running:
+                trial = state.next_trial(self.splitter)
+                state.idle = 0 if trial else state.idle + 1
                 if trial:
-                    self._try(talk, trial)
-                talk.turn += 1
-        return [talk.page for talk in talks]
+                    self._try(state, trial)
+                state.turn += 1
+        return [state.text for state in states]
 
-    def _draw(self, talks: list[_Talk], *, rng: np.random.Generator) -> None:
-        """Versions of the sentences whose turn it is, farthest from the originals first."""
-        if not talks:
+    def _refill(self, states: list[_QueryState], *, rng: np.random.Generator) -> None:
+        """Add versions of the current sentences, the farthest from the originals first."""
+        if not states:
             return
-        originals = [talk.originals[talk.place] for talk in talks]
-        offers = self._offer([(talk.page, talk.place) for talk in talks], originals, rng=rng)
-        rows = embed(self.encoder, [*originals, *(s for offer in offers for s in offer)])
-        for talk, original, offer in zip(talks, originals, offers, strict=True):
-            likeness = {each: float(rows[each] @ rows[original]) for each in offer}
-            now = likeness.pop(offer[0])
-            if self.ties:  # without a slope to follow, only what moves on is worth a question
-                likeness = {each: value for each, value in likeness.items() if value < now}
-            talk.waiting[talk.place] = sorted(likeness, key=likeness.__getitem__)
+        originals = [state.originals[state.place] for state in states]
+        versions = self._propose(
+            [(state.text, state.place) for state in states], originals, rng=rng
+        )
+        embeddings = embed(self.encoder, [*originals, *chain(*versions)])
+        for state, original, options in zip(states, originals, versions, strict=True):
+            similarity = {
+                option: float(embeddings[option] @ embeddings[original]) for option in options
+            }
+            current = similarity.pop(options[0])
+            if self.ties:  # without a slope to follow, query only versions that move away
+                similarity = {
+                    option: value for option, value in similarity.items() if value < current
+                }
+            state.pending[state.place] = sorted(similarity, key=similarity.__getitem__)
 
-    def _try(self, talk: _Talk, trial: _Page) -> None:
-        seen = self._ask(trial)
-        talk.asked.add(trial.text)
-        if seen < talk.score or (self.ties and seen == talk.score):
-            talk.keep(trial, seen)
+    def _try(self, state: _QueryState, trial: _Text) -> None:
+        score = self._query(trial)
+        state.queried.add(trial.text)
+        if score < state.score or (self.ties and score == state.score):
+            state.keep(trial, score)
 
-    def _goes_on(self, talk: _Talk) -> bool:
-        beaten = self.enough is not None and talk.score <= self.enough
-        left = len(talk.asked) < self.queries and talk.idle < 2 * len(talk.originals)
-        return left and not beaten
+    def _can_continue(self, state: _QueryState) -> bool:
+        is_done = self.enough is not None and state.score <= self.enough
+        can_query = len(state.queried) < self.queries and state.idle < 2 * len(state.originals)
+        return can_query and not is_done
 
-    def _ask(self, page: _Page) -> float:
+    def _query(self, text: _Text) -> float:
         self.ledger.queries += 1
-        return score_of(self.oracle(page.text))
+        return score_of(self.oracle(text.text))
 
 
 def score_of(answer: float | Verdict) -> float:
-    """An oracle's answer as a number that is higher for marked text: of a verdict, -log10 p."""
+    """An oracle's answer as a score that is higher for marked text: for a verdict, -log10 p."""
     if not isinstance(answer, Verdict):
         return float(answer)
     return 0.0 if answer.p_value is None else -math.log10(max(answer.p_value, _LEAST_P))
 
 
-def embed(encoder: Encoder, sentences: Sequence[str]) -> _Rows:
-    """Each different sentence and its embedding."""
-    different = list(dict.fromkeys(sentences))
-    return dict(zip(different, encoder.encode(different), strict=True))
+def embed(encoder: Encoder, sentences: Sequence[str]) -> _Embeddings:
+    """The embedding of each distinct sentence."""
+    distinct = list(dict.fromkeys(sentences))
+    return dict(zip(distinct, encoder.encode(distinct), strict=True))

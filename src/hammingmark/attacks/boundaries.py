@@ -1,4 +1,4 @@
-"""Two sentences made one, and one made two."""
+"""Merging neighbouring sentences, and splitting sentences in two."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from hammingmark.attacks.each import how_many, pick
+from hammingmark.attacks.base import pick, round_at_random
 from hammingmark.attacks.sentences import SentenceAttack
-from hammingmark.attacks.word_spans import listed
+from hammingmark.attacks.word_spans import word_set
 from hammingmark.records import Unit
 from hammingmark.text.words import split_words
 
-# Words that begin a sentence with a capital and no other reason for it.
-_COMMON = listed(
+# Words that are capitalised only because they begin a sentence.
+_COMMON = word_set(
     """
     a after all although an and another as at because before both but by each even every few for
     from he her here his how however if in instead into it its later like many most my no not now
@@ -25,7 +25,7 @@ _COMMON = listed(
     what when where which while who why with without yet you your
     """
 )
-# Where a sentence falls apart by itself: behind a semicolon, or before a conjunction.
+# Where a sentence can be split: after a semicolon, or before a conjunction.
 _SEAM = re.compile(r"(;\s+)|(,\s+)(?=(?:and|but|so|or|yet|while|whereas|though|although)\s)")
 _LEAST_WORDS = 3
 
@@ -34,14 +34,14 @@ _LEAST_WORDS = 3
 class MergeSentences(SentenceAttack):
     """Join neighbouring sentences of a paragraph, by default by ", and" or a semicolon.
 
-    Only a sentence that ends with a full stop is joined to the next, and none twice.
+    Only a sentence that ends with a full stop is joined to the next, and no sentence twice.
 
     Attributes:
         share: of the sentences, to be joined to the one before.
-        joints: what joins them. ``known``: ", and" or a semicolon. ``marked``: a dash, a colon,
-            brackets, or a comma and "because", "since", "as" or "which means that". ``unseen``:
-            others, which the detector's rule was not chosen on. ``bare``: a conjunction without a
-            comma.
+        joints: the family of joints. ``known``: ", and" or a semicolon. ``marked``: a dash, a
+            colon, brackets, or a comma and "because", "since", "as" or "which means that".
+            ``unseen``: others, which were not used to choose the detector's rule. ``bare``: a
+            conjunction without a comma.
     """
 
     name: ClassVar[str] = "merge-sentences"
@@ -60,21 +60,21 @@ class MergeSentences(SentenceAttack):
             and units[place].gap == " "
             and _ends_plainly(units[place].text)
         ]
-        wanted = how_many(self.share * len(places), most=len(pairs), rng=rng)
-        small = {word for unit in units for word in split_words(unit.text) if word.islower()}
+        target = round_at_random(self.share * len(places), most=len(pairs), rng=rng)
+        lower_case = {word for unit in units for word in split_words(unit.text) if word.islower()}
         joined: set[int] = set()
         for place in rng.permutation(np.array(pairs, dtype=np.int64)):
-            if len(joined) < wanted and not joined & {place - 1, place, place + 1}:
+            if len(joined) < target and not joined & {place - 1, place, place + 1}:
                 joined.add(int(place))
-        found: list[Unit] = []
+        merged: list[Unit] = []
         for place, unit in enumerate(units):
             if place - 1 in joined:
                 joint = family[int(rng.integers(len(family)))]
-                second = _uncapitalised(unit.text, small)
-                found[-1] = replace(unit, text=joint.join(found[-1].text, second))
+                second = _uncapitalised(unit.text, lower_case)
+                merged[-1] = replace(unit, text=joint.join(merged[-1].text, second))
             else:
-                found.append(unit)
-        return found
+                merged.append(unit)
+        return merged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +82,8 @@ class SplitSentences(SentenceAttack):
     """Split sentences in two, at a semicolon or before a conjunction.
 
     Attributes:
-        share: of the sentences; fewer are cut where fewer have such a place.
-        anywhere: cut a sentence without such a place in its middle, whatever that does to it.
+        share: of the sentences; fewer are split if fewer have such a place.
+        anywhere: split a sentence without such a place in its middle, grammatical or not.
     """
 
     name: ClassVar[str] = "split-sentences"
@@ -96,18 +96,18 @@ class SplitSentences(SentenceAttack):
         cuts = {place: halves for place in places if (halves := self._halves(units[place].text))}
         order = list(cuts)
         chosen = pick(len(places), share=self.share, rng=rng, among=len(order))
-        cut = {order[index] for index in chosen}
-        found: list[Unit] = []
+        split = {order[index] for index in chosen}
+        result: list[Unit] = []
         for place, unit in enumerate(units):
-            if place in cut:
+            if place in split:
                 first, second = cuts[place]
-                found += [replace(unit, text=first, gap=" "), replace(unit, text=second)]
+                result += [replace(unit, text=first, gap=" "), replace(unit, text=second)]
             else:
-                found.append(unit)
-        return found
+                result.append(unit)
+        return result
 
     def _halves(self, sentence: str) -> tuple[str, str] | None:
-        """The two halves, cut at the seam nearest to the middle."""
+        """The two halves, split at the seam nearest to the middle."""
         seams = [seam.span() for seam in _SEAM.finditer(sentence)]
         if self.anywhere and not seams:
             spaces = [space.span() for space in re.finditer(r"[,:;]?\s+", sentence)]
@@ -123,11 +123,11 @@ def _ends_plainly(sentence: str) -> bool:
     return sentence.endswith(".") and not sentence.endswith("..")
 
 
-def _uncapitalised(sentence: str, small: set[str]) -> str:
-    """The sentence as it goes on behind another: a name keeps its capital."""
+def _uncapitalised(sentence: str, lower_case: set[str]) -> str:
+    """The sentence in lower case for the middle of another; names keep their capital."""
     first = next(iter(split_words(sentence)), "")
     if not sentence.startswith(first) or not (
-        first.lower() in _COMMON or (first.istitle() and first.lower() in small)
+        first.lower() in _COMMON or (first.istitle() and first.lower() in lower_case)
     ):
         return sentence
     return sentence[0].lower() + sentence[1:]
@@ -138,15 +138,15 @@ Family = Literal["known", "marked", "unseen", "bare"]
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """What stands between two sentences, and behind the second in place of its full stop."""
+    """The text between two joined sentences, and the ending that replaces the second full stop."""
 
     between: str
-    behind: str = ""
+    ending: str = ""
 
     def join(self, first: str, second: str) -> str:
         """One sentence; ``first`` ends with a full stop, ``second`` with any mark."""
-        if self.behind:
-            second = second.removesuffix(".") + self.behind
+        if self.ending:
+            second = second.removesuffix(".") + self.ending
         return f"{first[:-1]}{self.between}{second}"
 
 

@@ -1,4 +1,4 @@
-"""English contractions, written out and drawn together."""
+"""English contractions, expanded and contracted."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from hammingmark.attacks.each import EachShare, pick
-from hammingmark.attacks.word_spans import like, listed, may_touch
+from hammingmark.attacks.base import ShareAttack, pick
+from hammingmark.attacks.word_spans import match_case, touchable, word_set
 
-_VERBS = listed("are could did do does had has have is might must need should was were would")
-# Each verb with its contracted negative. "ain't" stands for too many things to be written out.
+_VERBS = word_set("are could did do does had has have is might must need should was were would")
+# Each verb with its contracted negative. "ain't" has too many meanings to be expanded.
 _NEGATIVES = {
     **{verb: f"{verb}n't" for verb in sorted(_VERBS)},
     "can": "can't",
@@ -25,17 +25,17 @@ _SUBJECTS = "i|you|he|she|it|we|they"
 _ENDINGS = {"am": "'m", "are": "'re", "will": "'ll", "have": "'ve", "is": "'s", "has": "'s"}
 _AFTER_PERFECT = "been|become|done|gone|got|had|made|never|always|already|seen|taken|\\w+ed"
 
-# What is ambiguous is left alone: "'d", and "'s" behind anything but a pronoun.
+# Ambiguous contractions are left alone: "'d", and "'s" after anything but a pronoun.
 _SHORT = re.compile(
     rf"""
-    \b(?P<negative>{"|".join(_FULL)})\b(?:(?P<space>[ ])(?P<asked>{_SUBJECTS})\b)?
+    \b(?P<negative>{"|".join(_FULL)})\b(?:(?P<space>[ ])(?P<pronoun>{_SUBJECTS})\b)?
     | \b(?P<subject>{_SUBJECTS}|that|there|what|who|here|where|how)'(?P<ending>m|re|ll|ve|s)\b
       (?=(?P<perfect>[ ](?:been|become|got|had)\b)?)
     | \b(?P<let>let)'s\b
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# "That is what it is." cannot be contracted at its end, hence the word that must follow.
+# A word must follow: "That is what it is." cannot be contracted at its end.
 _LONG = re.compile(
     rf"""
     \b(?P<verb>{"|".join(_NEGATIVES)})(?:[ ]not|(?<=can)not)\b(?=[ ]\w)
@@ -47,7 +47,7 @@ _LONG = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_GOES_WITH = {
+_SUBJECTS_OF = {
     "am": {"i"},
     "is": {"he", "she", "it"},
     "has": {"he", "she", "it"},
@@ -59,7 +59,7 @@ _GOES_WITH = {
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """A place where a text can be written otherwise."""
+    """A span of the text with an alternative form."""
 
     start: int
     end: int
@@ -67,12 +67,12 @@ class _Site:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contractions(EachShare):
-    """Expand contractions ("don't" to "do not"), or contract what is expanded.
+class Contractions(ShareAttack):
+    """Expand contractions ("don't" to "do not"), or contract full forms.
 
     Attributes:
-        share: of the places where a text can be written otherwise.
-        way: to ``expand``, to ``contract``, or ``both``, whichever a place allows.
+        share: of the places where the text has an alternative form.
+        way: ``expand``, ``contract``, or ``both``, whichever a place allows.
     """
 
     name: ClassVar[str] = "contractions"
@@ -82,14 +82,14 @@ class Contractions(EachShare):
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
-        # Both apostrophes are read, of the same length, so that places agree with the text.
+        # Both kinds of apostrophe are read; they have the same length, so offsets stay valid.
         straight = text.replace("\u2019", "'")
         sites: list[_Site] = []
         if self.way in ("expand", "both"):
             sites += _expansions(straight)
         if self.way in ("contract", "both"):
             sites += _contractions(straight, apostrophe="\u2019" if "\u2019" in text else "'")
-        prose = may_touch(text)
+        prose = touchable(text)
         sites = sorted((site for site in sites if prose(site.start)), key=lambda site: site.start)
         pieces = []
         position = 0
@@ -103,20 +103,22 @@ class Contractions(EachShare):
 
 
 def _expansions(text: str) -> Iterator[_Site]:
-    for found in _SHORT.finditer(text):
-        start, end = found.span()
-        if short := found["negative"]:
-            verb = like(_FULL[short.lower()], short)
-            no = like("not", short) if short.isupper() else "not"
-            if asked := found["asked"]:
-                yield _Site(start, end, f"{verb} {asked} {no}")  # "Don't you" asks
+    for match in _SHORT.finditer(text):
+        start, end = match.span()
+        if short := match["negative"]:
+            verb = match_case(_FULL[short.lower()], short)
+            negation = match_case("not", short) if short.isupper() else "not"
+            if pronoun := match["pronoun"]:
+                yield _Site(start, end, f"{verb} {pronoun} {negation}")  # "Don't you" is a question
             else:
-                yield _Site(start, end, verb + no if verb.lower() == "can" else f"{verb} {no}")
-        elif found["let"]:
-            yield _Site(start, end, f"{found['let']} us")
+                yield _Site(
+                    start, end, verb + negation if verb.lower() == "can" else f"{verb} {negation}"
+                )
+        elif match["let"]:
+            yield _Site(start, end, f"{match['let']} us")
         else:
-            subject, ending = found["subject"], found["ending"].lower()
-            full = _verb_of(subject.lower(), ending, perfect=bool(found["perfect"]))
+            subject, ending = match["subject"], match["ending"].lower()
+            full = _verb_of(subject.lower(), ending, perfect=bool(match["perfect"]))
             if full:
                 yield _Site(start, end, f"{subject} {full}")
 
@@ -125,19 +127,19 @@ def _verb_of(subject: str, ending: str, *, perfect: bool) -> str | None:
     if ending == "s":
         return "has" if perfect else "is"
     verb = next(verb for verb, short in _ENDINGS.items() if short == f"'{ending}")
-    known = subject in _GOES_WITH["will"]
-    return verb if not known or subject in _GOES_WITH[verb] else None
+    is_pronoun = subject in _SUBJECTS_OF["will"]
+    return verb if not is_pronoun or subject in _SUBJECTS_OF[verb] else None
 
 
 def _contractions(text: str, *, apostrophe: str) -> Iterator[_Site]:
-    for found in _LONG.finditer(text):
-        if verb := found["verb"]:
-            short = like(_NEGATIVES[verb.lower()], verb[0])
-        elif let := found["let"]:
+    for match in _LONG.finditer(text):
+        if verb := match["verb"]:
+            short = match_case(_NEGATIVES[verb.lower()], verb[0])
+        elif let := match["let"]:
             short = f"{let}'s"
         else:
-            full = (found["plain"] or found["perfect"]).lower()
-            if found["subject"].lower() not in _GOES_WITH[full]:
+            full = (match["plain"] or match["perfect"]).lower()
+            if match["subject"].lower() not in _SUBJECTS_OF[full]:
                 continue
-            short = found["subject"] + _ENDINGS[full]
-        yield _Site(*found.span(), short.replace("'", apostrophe))
+            short = match["subject"] + _ENDINGS[full]
+        yield _Site(*match.span(), short.replace("'", apostrophe))

@@ -1,4 +1,4 @@
-"""How a model writes its answer."""
+"""Decoding parameters of encoder-decoder models."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hammingmark.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How an answer is written; what is not named here, the model's own settings decide.
+    """Decoding parameters; the model's own settings decide the rest.
 
     Attributes:
-        temperature: None takes the likeliest continuation; a number draws.
-        top_k: when drawing, only the k likeliest tokens; 0 for all.
-        top_p: when drawing, only the likeliest tokens of this total probability.
-        beams: continuations kept side by side.
-        returns: answers to hand back for each text, the best first.
-        groups: beams in so many groups that avoid each other's tokens.
-        diversity: how much a group avoids them, in nats a token.
-        repetition_penalty: above 1 discourages tokens that were written before.
-        max_length: tokens of an answer, its start token included; None for the model's own.
-        growth: at most so many tokens for each token of the longest text in the batch, and a few
-            more; None for no such limit. What is drawn may otherwise go on and on.
+        temperature: None decodes greedily; a number samples at this temperature.
+        top_k: when sampling, only the k likeliest tokens; 0 for all.
+        top_p: when sampling, only the likeliest tokens of this total probability.
+        beams: beams of the search.
+        returns: answers to return for each text, the best first.
+        groups: the number of groups of beams, which avoid each other's tokens.
+        diversity: the penalty for another group's token, in nats.
+        repetition_penalty: above 1 discourages tokens that occurred before.
+        max_length: tokens of an answer, its start token included; None for the model's own limit.
+        growth: most tokens per token of the longest text in the batch, plus a few; None for no such
+            limit. A sampled answer may otherwise never end.
     """
 
     temperature: float | None = None
@@ -40,18 +40,20 @@ class Decoding:
     def __post_init__(self) -> None:
         if self.temperature is not None and self.temperature <= 0:
             raise InputError(
-                f"A temperature is above 0, not {self.temperature}; leave it out to take the "
-                "likeliest."
+                f"The temperature must be above 0, not {self.temperature}; omit it for greedy "
+                "decoding."
             )
         if self.beams < 1 or self.beams % self.groups:
-            raise InputError(f"{self.beams} beams do not make {self.groups} groups of a size.")
+            raise InputError(
+                f"{self.beams} beams cannot be divided into {self.groups} equal groups."
+            )
         if self.temperature is None and not 1 <= self.returns <= self.beams:
-            raise InputError(f"{self.beams} beams cannot give {self.returns} answers.")
+            raise InputError(f"{self.beams} beams cannot return {self.returns} answers.")
         if self.groups > 1 and (self.temperature is not None or self.repetition_penalty != 1.0):
-            raise InputError("Groups of beams neither draw nor penalise repetition.")
+            raise InputError("Groups of beams support neither sampling nor a repetition penalty.")
 
     def options(self, *, read: int, most: int | None) -> dict[str, Any]:
-        """The same in the words of the transformers library.
+        """The parameters as arguments of the transformers library.
 
         Args:
             read: tokens of the longest text.
@@ -74,8 +76,8 @@ class Decoding:
         return options
 
     def limit(self, *, read: int, most: int | None) -> int | None:
-        """Tokens of an answer, its start token included; None if nothing limits it."""
+        """Most tokens of an answer, its start token included; None for no limit."""
         limits = [self.max_length or most]
         if self.growth is not None:
             limits.append(int(self.growth * read) + 16)
-        return min((each for each in limits if each is not None), default=None)
+        return min((limit for limit in limits if limit is not None), default=None)

@@ -1,6 +1,6 @@
 """Beam search in groups that avoid each other's words (Vijayakumar et al., 2016).
 
-Parrot was published with it, and newer versions of the transformers library have it no more. At
+Parrot was published with it, and newer versions of the transformers library no longer have it. At
 each step the groups choose one after another. A token loses ``diversity`` nats for each time that
 an earlier group has chosen it at this step.
 """
@@ -12,17 +12,17 @@ from typing import Any
 from hammingmark.attacks.decoding import Decoding
 from hammingmark.pretrained import Loaded
 
-_LONGEST = 512  # tokens, where neither the attack nor the model says
-_NEVER = -1e9  # the score of a beam that only fills its row until the first step is done
+_LONGEST = 512  # tokens of an answer, if neither the attack nor the model sets a limit
+_NEVER = -1e9  # the score of the unused beams before the first step
 
 
 class _Group:
-    """Some beams that are searched together.
+    """A group of beams.
 
     Attributes:
         rows: the tokens of each beam, without the start token.
         scores: the log-probability of each beam, penalties included.
-        found: finished answers as (score for its length, tokens), the best first.
+        finished: finished answers as (length-normalised score, tokens), the best first.
     """
 
     def __init__(self, size: int, *, length_penalty: float) -> None:
@@ -30,17 +30,17 @@ class _Group:
         self._length_penalty = length_penalty
         self.rows: list[list[int]] = [[] for _ in range(size)]
         self.scores = [0.0, *[_NEVER] * (size - 1)]
-        self.found: list[tuple[float, list[int]]] = []
+        self.finished: list[tuple[float, list[int]]] = []
 
     @property
     def done(self) -> bool:
-        return len(self.found) >= self.size
+        return len(self.finished) >= self.size
 
     def step(self, totals: Any, ends: set[int]) -> list[int]:
-        """Go on with the best of the scores (size, V); the row that each beam grew from."""
+        """Extend the beams by the best scores (size, V); return each beam's parent row."""
         vocabulary = totals.shape[-1]
-        ways = (1 + len(ends)) * self.size  # enough, even if all the likeliest end an answer
-        best = totals.flatten().topk(min(ways, totals.numel()))
+        count = (1 + len(ends)) * self.size  # enough even if all the likeliest tokens end an answer
+        best = totals.flatten().topk(min(count, totals.numel()))
         rows: list[list[int]] = []
         scores: list[float] = []
         parents: list[int] = []
@@ -59,10 +59,10 @@ class _Group:
         return parents
 
     def finish(self, row: list[int], score: float) -> None:
-        """Remember an answer, if it is among the best."""
-        self.found.append((score / len(row) ** self._length_penalty, row))
-        self.found.sort(key=lambda answer: -answer[0])
-        del self.found[self.size :]
+        """Add an answer, and keep the best."""
+        self.finished.append((score / len(row) ** self._length_penalty, row))
+        self.finished.sort(key=lambda answer: -answer[0])
+        del self.finished[self.size :]
 
 
 def diverse_beams(loaded: Loaded, batch: Any, decoding: Decoding) -> list[list[int]]:
@@ -122,7 +122,7 @@ def _search(loaded: Loaded, ids: Any, decoding: Decoding) -> list[list[int]]:
         if not group.done:
             for row, score in zip(group.rows, group.scores, strict=True):
                 group.finish(row, score)
-    found = sorted(
-        (answer for group in groups for answer in group.found), key=lambda answer: -answer[0]
+    answers = sorted(
+        (answer for group in groups for answer in group.finished), key=lambda answer: -answer[0]
     )
-    return [row for _, row in found[: decoding.returns]]
+    return [row for _, row in answers[: decoding.returns]]

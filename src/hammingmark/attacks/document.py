@@ -1,4 +1,4 @@
-"""A text cut short, quoted inside another, or left behind its prompt."""
+"""Truncating a text, quoting it in another, or prefixing its prompt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from hammingmark.attacks.each import EachShare, EachText, how_many
+from hammingmark.attacks.base import ShareAttack, TextAttack, round_at_random
 from hammingmark.attacks.sentences import SentenceAttack
 from hammingmark.errors import InputError
 from hammingmark.records import Unit
@@ -20,8 +20,8 @@ class Truncate(SentenceAttack):
     """Truncate a text at its end or at its beginning.
 
     Attributes:
-        share: of the sentences, to be cut off.
-        side: where.
+        share: of the sentences, to be removed.
+        side: the end to remove them from.
     """
 
     name: ClassVar[str] = "truncate"
@@ -33,19 +33,19 @@ class Truncate(SentenceAttack):
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
     ) -> Sequence[Unit]:
         """The units of the attacked text."""
-        count = how_many(self.share * len(places), most=len(places), rng=rng)
+        count = round_at_random(self.share * len(places), most=len(places), rng=rng)
         if not count:
             return units
         return units[places[count - 1] + 1 :] if self.side == "front" else units[: places[-count]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyPaste(EachShare):
-    """Paste a text, as paragraphs of its own, into text written by people.
+class CopyPaste(ShareAttack):
+    """Paste a text, as paragraphs of its own, into human text.
 
     Attributes:
-        pool: sentences that people wrote, in order; a run of them is taken, beginning anywhere.
-        share: of the words of the outcome, to be those of the text.
+        pool: human sentences, in order; a run of them is taken from a random position on.
+        share: the share of the words of the outcome that are those of the text.
     """
 
     name: ClassVar[str] = "copy-paste"
@@ -56,35 +56,35 @@ class CopyPaste(EachShare):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.share:
-            raise InputError("share must be above 0: a text cannot be a share 0 of another.")
+            raise InputError("share must be above 0.")
         if not any(map(split_words, self.pool)):
-            raise InputError("The pool holds no sentence; give at least one.")
+            raise InputError("The pool contains no sentence; give at least one.")
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
-        wanted = len(split_words(text)) * (1.0 - self.share) / self.share
-        around: list[str] = []
-        place = int(rng.integers(len(self.pool)))
-        while wanted > 0:
-            sentence = self.pool[place % len(self.pool)]
+        missing = len(split_words(text)) * (1.0 - self.share) / self.share
+        sentences: list[str] = []
+        index = int(rng.integers(len(self.pool)))
+        while missing > 0:
+            sentence = self.pool[index % len(self.pool)]
             length = len(split_words(sentence))
-            if wanted < length * rng.random():  # so that the share is right on average
+            if missing < length * rng.random():  # so that the expected share is exact
                 break
-            around.append(sentence)
-            wanted -= length
-            place += 1
-        before = int(rng.integers(len(around) + 1))
-        pieces = [" ".join(around[:before]), text, " ".join(around[before:])]
+            sentences.append(sentence)
+            missing -= length
+            index += 1
+        split = int(rng.integers(len(sentences) + 1))
+        pieces = [" ".join(sentences[:split]), text, " ".join(sentences[split:])]
         return "\n\n".join(piece for piece in pieces if piece)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftPrompt(EachText):
-    """Leave the prompt in front of the text it was written for.
+class LeftPrompt(TextAttack):
+    """Put the prompt in front of the text that answers it.
 
     Attributes:
-        prompt: what the model had been asked.
-        gap: what stands between the two.
+        prompt: the prompt that the text was written for.
+        gap: the separator.
         min_similarity: least similarity at which the outcome counts as the same text.
     """
 

@@ -1,7 +1,7 @@
-"""English words as WordNet and a table of inflections know them.
+"""English words in WordNet and in a table of inflections.
 
-WordNet's ``index.sense`` alone says all that is needed: which words share a sense, and how often
-each sense was met in text that people had tagged. The table gives the forms of each word.
+WordNet's ``index.sense`` alone suffices: it lists which words share a sense, and how often each
+sense occurs in manually tagged text. The table gives the forms of each word.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMS = "infl_lu.csv.gz"
 Part = Literal["noun", "verb", "adj", "adv"]
 _NAMES: dict[str, Part] = {"noun": "noun", "verb": "verb", "adj": "adj", "adv": "adv"}
 _PARTS: dict[str, Part] = {"1": "noun", "2": "verb", "3": "adj", "4": "adv", "5": "adj"}
-# The forms of a line of the table, in order, behind the base form.
+# The forms on a line of the table, in order, after the base form.
 _SLOTS: dict[Part, tuple[str, ...]] = {
     "noun": ("plural",),
     "verb": ("past", "participle", "gerund", "third"),
@@ -33,13 +33,13 @@ _SLOTS: dict[Part, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One thing a word of a text can be.
+    """One reading of a word of a text.
 
     Attributes:
         lemma: its base form.
         part: its part of speech.
-        slots: which of the lemma's forms it is; several where they are written alike.
-        count: how often the lemma was met as this part of speech.
+        slots: which of the lemma's forms it is; several if they are spelt alike.
+        count: how often the lemma occurs as this part of speech.
     """
 
     lemma: str
@@ -48,18 +48,18 @@ class Reading:
     count: int
 
 
-# A synonym must have been met so often: those met once are mostly odd spellings.
-_KNOWN = 2
+# Least number of occurrences of a synonym: those that occur once are mostly odd spellings.
+_LEAST_COUNT = 2
 
 
 class _Sense(NamedTuple):
     number: int
     synset: str
-    met: int
+    occurrences: int
 
 
 class Lexicon:
-    """What words can be, what else they can be called, and how their forms are written.
+    """Readings, synonyms and inflections of words.
 
     Args:
         senses: lines of WordNet's ``index.sense``.
@@ -88,62 +88,62 @@ class Lexicon:
 
     @classmethod
     def read(cls, folder: Path) -> Lexicon:
-        """The lexicon of a folder; read once, whoever asks.
+        """The lexicon of a folder, read once per process.
 
         Raises:
-            InputError: the folder does not hold its two files.
+            InputError: the folder lacks one of the two files.
         """
         return _read(folder)
 
     def readings(self, form: str) -> list[Reading]:
-        """Everything a word in small letters can be, the most frequent first."""
-        found = [
+        """All readings of a lower-case word, the most frequent first."""
+        readings = [
             Reading(lemma, part, frozenset(slots), self._count(lemma, part))
             for (lemma, part), slots in self._readings.get(form, {}).items()
         ]
-        return sorted(found, key=lambda reading: (-reading.count, reading.lemma))
+        return sorted(readings, key=lambda reading: (-reading.count, reading.lemma))
 
     def synonyms(self, lemma: str, part: Part, *, sure: float, senses: int = 1) -> list[str]:
-        """Other words for a word in its most frequent senses, none if its sense is in doubt.
+        """Synonyms of a word in its most frequent senses; none if its sense is doubtful.
 
         Args:
             lemma: the word.
             part: its part of speech.
             sure: least share of the word's uses that its first sense must have.
-            senses: how many of its senses may give a synonym.
+            senses: the number of its senses that may give a synonym.
         """
-        known = sorted(self._senses[lemma, part])
-        if not known[0].met or known[0].met < sure * self._count(lemma, part):
+        ranked = sorted(self._senses[lemma, part])
+        if not ranked[0].occurrences or ranked[0].occurrences < sure * self._count(lemma, part):
             return []
-        found = {
+        synonyms = {
             other
-            for sense in known[:senses]
+            for sense in ranked[:senses]
             for other, count in self._members[part, sense.synset]
-            if count >= _KNOWN and (other, part) in self._forms
+            if count >= _LEAST_COUNT and (other, part) in self._forms
         }
-        # "group" and "grouping", "install" and "instal" are hardly other words.
+        # Leave out variants such as "group" and "grouping", "install" and "instal".
         return sorted(
-            other for other in found if not (other.startswith(lemma) or lemma.startswith(other))
+            other for other in synonyms if not (other.startswith(lemma) or lemma.startswith(other))
         )
 
     def form(self, lemma: str, part: Part, slot: str) -> str | None:
-        """How a form of a word is written; None if it has no such form."""
+        """The spelling of a form of a word; None if it has no such form."""
         return self._forms[lemma, part].get(slot)
 
     def is_phrase(self, *words: str) -> bool:
-        """Whether these words together have a meaning of their own, as "carry out" has."""
+        """Whether these words form a phrase with a meaning of its own, such as "carry out"."""
         return "_".join(words) in self._phrases
 
     def _count(self, lemma: str, part: Part) -> int:
-        return sum(sense.met for sense in self._senses.get((lemma, part), ()))
+        return sum(sense.occurrences for sense in self._senses.get((lemma, part), ()))
 
     def _add_forms(self, lemma: str, part: Part, columns: list[list[str]]) -> None:
-        spelt = dict(zip(_SLOTS[part], columns, strict=True))
-        if part == "verb" and spelt["participle"] == [""]:  # left out where it is the same
-            spelt["participle"] = spelt["past"]
-        spelt["base"] = [lemma]
-        self._forms[lemma, part] = {slot: forms[0] for slot, forms in spelt.items() if forms[0]}
-        for slot, forms in spelt.items():
+        spellings = dict(zip(_SLOTS[part], columns, strict=True))
+        if part == "verb" and spellings["participle"] == [""]:  # left out if it is the same
+            spellings["participle"] = spellings["past"]
+        spellings["base"] = [lemma]
+        self._forms[lemma, part] = {slot: forms[0] for slot, forms in spellings.items() if forms[0]}
+        for slot, forms in spellings.items():
             for form in filter(None, forms):
                 self._readings[form].setdefault((lemma, part), set()).add(slot)
 
@@ -158,5 +158,5 @@ def _read(folder: Path) -> Lexicon:
             return Lexicon(senses, forms)
     except OSError as error:
         raise InputError(
-            f"{folder} holds no lexicon ({error}); `hammingmark models pull wordnet` fetches one."
+            f"{folder} has no lexicon ({error}); `hammingmark models pull wordnet` downloads one."
         ) from None

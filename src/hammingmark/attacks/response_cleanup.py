@@ -1,4 +1,4 @@
-"""What a chat model answered to what it was asked for: only the rewritten text."""
+"""Extracting the rewritten text from a chat model's answer."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ _QUOTES = (('"', '"'), ("“", "”"), ("'", "'"), ("‘", "’"), ("«", "»"),
 
 
 def clean(answer: str, *, original: str, whole: bool) -> str | Kept:
-    """The rewritten text in an answer, or why there is none.
+    """The rewritten text in an answer, or the reason why there is none.
 
-    What the original has itself is left alone: its own quotes, an opening that looks like a
-    chat's, an apology.
+    Anything the original also has is left alone: quotes, an opening that looks like a chat's, an
+    apology.
 
     Args:
-        answer: all that the model wrote.
-        original: what it was to rewrite.
-        whole: whether the answer may have several paragraphs; otherwise the first is taken.
+        answer: the model's whole answer.
+        original: the text that it was asked to rewrite.
+        whole: whether the answer may have several paragraphs; otherwise only the first is used.
     """
     text = _THOUGHTS.sub("", answer).strip()
-    fenced = _FENCE.match(text)
-    if fenced and not original.startswith("```"):
-        text = fenced.group(1).strip()
+    fence = _FENCE.match(text)
+    if fence and not original.startswith("```"):
+        text = fence.group(1).strip()
     if _REFUSAL.match(text) and not _REFUSAL.match(original):
         return Kept("refused")
-    opened = False
+    had_opening = False
     if not _OPENING.match(original) and not _REMARK.match(original):
         text, count = _OPENING.subn("", _REMARK.sub("", text), count=1)
-        opened = count > 0
+        had_opening = count > 0
     text = _CLOSING.sub("", text).strip()
     if not whole:
-        # Of several versions that were announced, the first.
-        if opened:
+        # Keep the first of several announced versions.
+        if had_opening:
             text = _ITEM.sub(r"\1", text)
         if not _SECOND.search(original):
             text = _SECOND.sub("", text)
@@ -70,7 +70,7 @@ def clean(answer: str, *, original: str, whole: bool) -> str | Kept:
 
 
 def _unquote(text: str, original: str) -> str:
-    """Take one pair of quotes off a text that is quoted as a whole where the original is not."""
+    """Remove quotes around the whole text if the original has none."""
     for opening, closing in _QUOTES:
         inner = text[len(opening) : len(text) - len(closing)]
         if (

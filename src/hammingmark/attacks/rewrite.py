@@ -1,7 +1,7 @@
-"""Ask a chat model to say it in other words: the attack that anyone can make.
+"""Rewriting by a chat model, the attack available to everyone.
 
-Any backend will do: a model in this process, or an endpoint. What the model was told is data with
-a version, because an attack with another prompt is another attack.
+It works with any backend: a model in this process, or an endpoint. Prompts are versioned data,
+because an attack with another prompt is another attack.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
 
 @dataclass(frozen=True, slots=True)
 class RewritePrompt:
-    """What a model is told.
+    """The prompt of the rewriting model.
 
     Attributes:
-        system: the first turn.
+        system: the system message.
         sentence: the request for one sentence, with ``{text}``.
-        in_context: the same with the sentences before it, with ``{context}`` and ``{text}``.
+        in_context: the request for one sentence after the preceding ones, with ``{context}`` and
+            ``{text}``.
         passage: the request for a paragraph or a document, with ``{text}``.
     """
 
@@ -58,32 +59,32 @@ REWRITE_PROMPTS: Mapping[str, RewritePrompt] = {
         ),
     ),
 }
-"""Every prompt that results have been made with. A change of wording is a new version."""
+"""Every prompt used for published results. A change of wording makes a new version."""
 
 
 class Rewrite:
     """Rewrite with a language model that follows instructions.
 
-    An answer that was cut short, refuses, is empty or is no prose is not used: the piece stays,
-    and ``tally`` counts it.
+    An answer that is truncated, a refusal, empty or not prose is not used: the piece is kept as it
+    was, and ``tally`` counts it.
 
     Args:
-        backend: the model; one that knows chats.
-        splitter: says what is prose.
-        scope: what is rewritten at once. A ``document`` is all prose up to the next heading, list
-            mark or code.
-        context: sentences of the original that are shown before the one to rewrite; only for
-            sentences.
-        prompt: the version of the prompt, a name in ``REWRITE_PROMPTS``, or a prompt of one's own.
-        temperature: 1 is the model's own distribution; published attacks draw from 0.2 to 1.
+        backend: the model, which must support chats.
+        splitter: finds the prose.
+        scope: the unit that is rewritten at once. A ``document`` is all prose up to the next
+            heading, list mark or code.
+        context: the number of preceding sentences of the original that the model sees; only for
+            the scope ``sentence``.
+        prompt: the version of the prompt, a name in ``REWRITE_PROMPTS``, or a custom prompt.
+        temperature: 1 is the model's own distribution; published attacks use 0.2 to 1.
         top_k: only the k likeliest tokens; 0 for all.
         top_p: only the likeliest tokens of this total probability.
-        max_tokens: of an answer; by default about twice what the original takes.
+        max_tokens: of an answer; by default about twice the length of the original.
     """
 
     name: ClassVar[str] = "rewrite"
     min_similarity: float = 0.7
-    """The least similarity, by a held-out encoder, at which it is still the same text."""
+    """Least similarity, by a held-out encoder, at which the outcome counts as the same text."""
 
     def __init__(
         self,
@@ -99,12 +100,12 @@ class Rewrite:
         max_tokens: int | None = None,
     ) -> None:
         if isinstance(prompt, str) and prompt not in REWRITE_PROMPTS:
-            known = ", ".join(REWRITE_PROMPTS)
-            raise InputError(f"No prompt called {prompt!r}. Known: {known}.")
+            available = ", ".join(REWRITE_PROMPTS)
+            raise InputError(f"There is no prompt {prompt!r}. Available: {available}.")
         if context < 0 or (context and scope != "sentence"):
             raise InputError(
-                "context is a number of sentences before the one to rewrite; leave it at 0 for "
-                "paragraphs and documents."
+                "context must be a number of preceding sentences, 0 or more, and 0 for paragraphs "
+                "and documents."
             )
         self.tally: Tally = Tally()
         self._backend = backend
@@ -119,7 +120,7 @@ class Rewrite:
         """Attack each text, with all randomness drawn from ``rng``.
 
         Raises:
-            BackendError: the model cannot go on, or a piece does not fit into its context.
+            BackendError: the model failed, or a piece does not fit into its context.
         """
 
         def change(pieces: list[Piece]) -> list[str | Kept]:
@@ -128,8 +129,8 @@ class Rewrite:
                 self._request(number, piece, int(seed))
                 for number, (piece, seed) in enumerate(zip(pieces, seeds, strict=True))
             ]
-            found = self._draw(requests)
-            return [self._read(found[number], piece) for number, piece in enumerate(pieces)]
+            candidates = self._draw(requests)
+            return [self._read(candidates[number], piece) for number, piece in enumerate(pieces)]
 
         return change_prose(
             texts, splitter=self._splitter, change=change, tally=self.tally, grain=self._scope
@@ -138,15 +139,15 @@ class Rewrite:
     def _request(self, number: int, piece: Piece, seed: int) -> Request:
         before = piece.before[max(0, len(piece.before) - self._context) :]
         if self._scope != "sentence":
-            asked = self._prompt.passage.format(text=piece.text)
+            message = self._prompt.passage.format(text=piece.text)
         elif before:
-            asked = self._prompt.in_context.format(context=" ".join(before), text=piece.text)
+            message = self._prompt.in_context.format(context=" ".join(before), text=piece.text)
         else:
-            asked = self._prompt.sentence.format(text=piece.text)
+            message = self._prompt.sentence.format(text=piece.text)
         return Request(
             number=number,
             prompt=Prompt(
-                messages=(Message("system", self._prompt.system), Message("user", asked))
+                messages=(Message("system", self._prompt.system), Message("user", message))
             ),
             written="",
             seed=seed,
@@ -156,23 +157,23 @@ class Rewrite:
         )
 
     def _draw(self, requests: list[Request]) -> dict[int, Candidate]:
-        """An answer to each request, with no more under way than the backend draws at once."""
-        found: dict[int, Candidate] = {}
-        waiting = deque(requests)
-        under_way = 0
+        """The answers by request number, with at most ``backend.parallel`` requests in flight."""
+        candidates: dict[int, Candidate] = {}
+        queue = deque(requests)
+        in_flight = 0
         session = self._backend.open()
         try:
-            while len(found) < len(requests):
-                while waiting and under_way < self._backend.parallel:
-                    session.submit(waiting.popleft())
-                    under_way += 1
+            while len(candidates) < len(requests):
+                while queue and in_flight < self._backend.parallel:
+                    session.submit(queue.popleft())
+                    in_flight += 1
                 for candidate in session.wait():
                     candidate.require_text()
-                    found[candidate.number] = candidate
-                    under_way -= 1
+                    candidates[candidate.number] = candidate
+                    in_flight -= 1
         finally:
             session.close()
-        return found
+        return candidates
 
     def _read(self, candidate: Candidate, piece: Piece) -> str | Kept:
         if candidate.truncated:
@@ -181,5 +182,5 @@ class Rewrite:
 
 
 def _never(text: str) -> bool:
-    """An answer is drawn in one go."""
+    """A stop condition that is never met: an answer is generated in one go."""
     return False

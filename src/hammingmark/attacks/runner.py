@@ -1,4 +1,4 @@
-"""Texts to attacked texts, with an account of what each attack did."""
+"""Running attacks on texts and measuring what they changed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from hammingmark.text.words import share_changed, split_words
 
 @dataclass(frozen=True)
 class AttackRunner:
-    """Attack texts batch by batch and compare each with what it was.
+    """Attack texts batch by batch and compare each outcome with its original.
 
-    The dice of a batch come from the seed and the batch's number, so that a run can begin at any
-    batch and gives what it would have given.
+    The random generator of a batch is seeded by the seed and the batch's number, so that a run can
+    begin at any batch and give the same outcomes.
 
     Attributes:
-        attack: what is done to them.
+        attack: the attack.
         splitter: finds the sentences that are compared.
-        judge: embeds them; an encoder that the watermark does not use. None compares no meaning.
-        seed: decides the dice.
+        judge: embeds them; an encoder that the watermark does not use. None measures no similarity.
+        seed: seeds the random generators.
         batch: texts that are attacked together.
     """
 
@@ -40,23 +40,23 @@ class AttackRunner:
         if self.batch < 1:
             raise InputError(f"batch must be at least 1, not {self.batch}.")
         if self.seed < 0:
-            raise InputError(f"seed must not be negative, and {self.seed} is.")
+            raise InputError(f"seed must not be negative, but is {self.seed}.")
 
     def run(self, texts: Iterable[str]) -> Iterator[Attacked]:
-        """Attack texts and tell of each, in order."""
+        """Attack texts and yield a result for each, in order."""
         for batch in self.batches(texts):
             yield from batch
 
     def batches(self, texts: Iterable[str], *, first: int = 0) -> Iterator[list[Attacked]]:
-        """The same batch by batch.
+        """Attack texts and yield the results of each batch.
 
         Args:
-            texts: those of the batch ``first`` and of all behind it.
-            first: the number of the batch to begin with.
+            texts: those of the batch ``first`` and of all later ones.
+            first: the number of the first batch.
         """
-        waiting = iter(texts)
+        remaining = iter(texts)
         for number in count(first):
-            batch = list(islice(waiting, self.batch))
+            batch = list(islice(remaining, self.batch))
             if not batch:
                 return
             yield self._attack(batch, number)
@@ -65,41 +65,41 @@ class AttackRunner:
         rng = np.random.default_rng(np.random.SeedSequence([self.seed, number]))
         after = self.attack.apply(texts, rng=rng)
         if len(after) != len(texts):
-            raise ValueError(f"{self.attack.name} gave back {len(after)} of {len(texts)} texts")
+            raise ValueError(f"{self.attack.name} returned {len(after)} texts for {len(texts)}")
         pairs = [
             _Pair(self.splitter.split(old).carrying, self.splitter.split(new).carrying)
             for old, new in zip(texts, after, strict=True)
         ]
-        likenesses = self._likenesses(pairs)
-        bound = self.attack.min_similarity
+        similarities = self._similarities(pairs)
+        least = self.attack.min_similarity
         return [
             Attacked(
                 text=new,
                 words_changed=share_changed(split_words(old), split_words(new)),
                 sentences_touched=pair.touched,
-                similarity=likeness,
-                min_similarity=bound,
-                kept=None if likeness is None else likeness >= bound,
+                similarity=similarity,
+                min_similarity=least,
+                kept=None if similarity is None else similarity >= least,
             )
-            for old, new, pair, likeness in zip(texts, after, pairs, likenesses, strict=True)
+            for old, new, pair, similarity in zip(texts, after, pairs, similarities, strict=True)
         ]
 
-    def _likenesses(self, pairs: list[_Pair]) -> list[float | None]:
+    def _similarities(self, pairs: list[_Pair]) -> list[float | None]:
         if self.judge is None:
             return [None] * len(pairs)
         sentences = list(dict.fromkeys(s for pair in pairs for s in pair.to_embed))
-        # An encoder need not know what to do with nothing.
-        rows = self.judge.encode(sentences) if sentences else np.zeros((0, 1), np.float32)
-        places = {sentence: place for place, sentence in enumerate(sentences)}
-        return [pair.likeness(rows, places) for pair in pairs]
+        # An encoder need not accept an empty list.
+        embeddings = self.judge.encode(sentences) if sentences else np.zeros((0, 1), np.float32)
+        indices = {sentence: index for index, sentence in enumerate(sentences)}
+        return [pair.similarity(embeddings, indices) for pair in pairs]
 
 
 class _Pair:
     """The sentences of one text before and after.
 
-    Sentences that are there word for word, wherever they went, are matched first. What remains
-    on both sides is matched in order if it is as many, and otherwise each remaining original is
-    given the most similar sentence of the whole outcome.
+    Sentences found again word for word, at any position, are matched first. The others are matched
+    in order if both sides have equally many; otherwise each remaining original is matched to the
+    most similar sentence of the whole outcome.
     """
 
     def __init__(self, before: list[str], after: list[str]) -> None:
@@ -110,7 +110,7 @@ class _Pair:
 
     @property
     def touched(self) -> float:
-        """Share of the original sentences that are not there word for word."""
+        """Share of the original sentences that are not found again word for word."""
         return len(self._changed) / len(self._before) if self._before else 0.0
 
     @property
@@ -124,30 +124,30 @@ class _Pair:
     def _in_order(self) -> bool:
         return len(self._changed) == len(self._new)
 
-    def likeness(self, rows: FloatArray, places: dict[str, int]) -> float | None:
-        """Mean over the original sentences of the cosine to their match; None without any."""
+    def similarity(self, embeddings: FloatArray, indices: dict[str, int]) -> float | None:
+        """Mean cosine of the original sentences to their matches; None without sentences."""
         if not self._before:
             return None
         kept = len(self._before) - len(self._changed)
         if not self._changed or not self._after:
             return kept / len(self._before)
-        left = rows[[places[sentence] for sentence in self._changed]]
+        left = embeddings[[indices[sentence] for sentence in self._changed]]
         if self._in_order:
-            right = rows[[places[sentence] for sentence in self._new]]
+            right = embeddings[[indices[sentence] for sentence in self._new]]
             cosines = np.sum(left * right, axis=1)
         else:
-            right = rows[[places[sentence] for sentence in self._after]]
+            right = embeddings[[indices[sentence] for sentence in self._after]]
             cosines = np.max(left @ right.T, axis=1)
         return float((kept + np.clip(cosines, -1.0, 1.0).sum()) / len(self._before))
 
 
 def _without(sentences: list[str], others: list[str]) -> list[str]:
-    """The sentences that have no equal among the others, each of which serves once."""
-    there = Counter(others)
-    left = []
+    """The sentences without an equal among the others, as a difference of multisets."""
+    counts = Counter(others)
+    remaining = []
     for sentence in sentences:
-        if there[sentence]:
-            there[sentence] -= 1
+        if counts[sentence]:
+            counts[sentence] -= 1
         else:
-            left.append(sentence)
-    return left
+            remaining.append(sentence)
+    return remaining

@@ -1,4 +1,4 @@
-"""Whole sentences taken out, put in, said twice, or moved."""
+"""Deleting, inserting, repeating and shuffling sentences."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.each import EachShare, how_many, pick
+from hammingmark.attacks.base import ShareAttack, pick, round_at_random
 from hammingmark.errors import InputError
 from hammingmark.protocols import Splitter
 from hammingmark.records import Sentences, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceAttack(EachShare):
-    """An attack on the sentences of a text; code, headings and the like stay where they are.
+class SentenceAttack(ShareAttack):
+    """An attack on the sentences of a text; code, headings and the like are not moved.
 
-    The outcome is normalised, as every text is before it is judged.
+    The outcome is normalised, like every text before detection.
 
     Attributes:
         splitter: finds the sentences.
@@ -42,8 +42,8 @@ class SentenceAttack(EachShare):
 
         Args:
             units: those of the text.
-            places: which of them are sentences.
-            rng: the dice.
+            places: the indices of the sentences.
+            rng: the random generator.
         """
 
 
@@ -58,15 +58,17 @@ class DeleteSentences(SentenceAttack):
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
     ) -> list[Unit]:
         """The units of the attacked text."""
-        gone = {places[index] for index in pick(len(places), share=self.share, rng=rng)}
-        left: list[Unit] = []
+        deleted = {places[index] for index in pick(len(places), share=self.share, rng=rng)}
+        remaining: list[Unit] = []
         for place, unit in enumerate(units):
-            if place not in gone:
-                left.append(unit)
-            elif left:
-                # A paragraph that loses its last sentence still ends.
-                left[-1] = replace(left[-1], gap=max(left[-1].gap, unit.gap, key=_width))
-        return left
+            if place not in deleted:
+                remaining.append(unit)
+            elif remaining:
+                # If a paragraph loses its last sentence, keep its break.
+                remaining[-1] = replace(
+                    remaining[-1], gap=max(remaining[-1].gap, unit.gap, key=_width)
+                )
+        return remaining
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +76,8 @@ class InsertSentences(SentenceAttack):
     """Insert sentences from a pool, each after a sentence of the text.
 
     Attributes:
-        pool: sentences that people wrote; each is used once before any is used again.
-        share: sentences to put in, as a share of those that are there.
+        pool: human sentences; each is used once before any is used again.
+        share: the number of sentences to insert, as a share of the text's sentences.
     """
 
     name: ClassVar[str] = "insert-sentences"
@@ -85,29 +87,29 @@ class InsertSentences(SentenceAttack):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.pool:
-            raise InputError("The pool holds no sentence; give at least one.")
+            raise InputError("The pool contains no sentence; give at least one.")
 
     def change_units(
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
     ) -> list[Unit]:
         """The units of the attacked text."""
-        behind = [places[index] for index in pick(len(places), share=self.share, rng=rng)]
+        chosen = [places[index] for index in pick(len(places), share=self.share, rng=rng)]
         order = rng.permutation(len(self.pool))
-        foreign = {
-            place: self.pool[order[count % len(order)]] for count, place in enumerate(behind)
+        inserted = {
+            place: self.pool[order[count % len(order)]] for count, place in enumerate(chosen)
         }
-        found: list[Unit] = []
+        result: list[Unit] = []
         for place, unit in enumerate(units):
-            if place in foreign:
-                found += [replace(unit, gap=" "), replace(unit, text=foreign[place])]
+            if place in inserted:
+                result += [replace(unit, gap=" "), replace(unit, text=inserted[place])]
             else:
-                found.append(unit)
-        return found
+                result.append(unit)
+        return result
 
 
 @dataclass(frozen=True, kw_only=True)
 class DuplicateSentences(SentenceAttack):
-    """Repeat sentences, each right after itself."""
+    """Repeat sentences, each immediately after itself."""
 
     name: ClassVar[str] = "duplicate-sentences"
     min_similarity: float = 0.9
@@ -116,11 +118,11 @@ class DuplicateSentences(SentenceAttack):
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
     ) -> list[Unit]:
         """The units of the attacked text."""
-        twice = {places[index] for index in pick(len(places), share=self.share, rng=rng)}
-        found: list[Unit] = []
+        repeated = {places[index] for index in pick(len(places), share=self.share, rng=rng)}
+        result: list[Unit] = []
         for place, unit in enumerate(units):
-            found += [replace(unit, gap=" "), unit] if place in twice else [unit]
-        return found
+            result += [replace(unit, gap=" "), unit] if place in repeated else [unit]
+        return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +130,7 @@ class ShuffleSentences(SentenceAttack):
     """Shuffle sentences; headings, lists and code stay in place.
 
     Attributes:
-        share: of the sentences; none of those chosen stays where it was.
+        share: of the sentences; every chosen one moves.
     """
 
     name: ClassVar[str] = "shuffle-sentences"
@@ -139,16 +141,16 @@ class ShuffleSentences(SentenceAttack):
         self, units: tuple[Unit, ...], places: list[int], *, rng: np.random.Generator
     ) -> list[Unit]:
         """The units of the attacked text."""
-        count = how_many(self.share * len(places), most=len(places), rng=rng)
-        if count == 1 and len(places) > 1:  # one cannot move alone: two, half of the time
+        count = round_at_random(self.share * len(places), most=len(places), rng=rng)
+        if count == 1 and len(places) > 1:  # one cannot move alone: move two, half of the time
             count = 2 * int(rng.integers(2))
         if count < 2:
             return list(units)
         chosen = rng.choice(places, count, replace=False)
-        found = list(units)
+        result = list(units)
         for place, other in zip(chosen, np.roll(chosen, 1), strict=True):
-            found[place] = replace(units[place], text=units[other].text)
-        return found
+            result[place] = replace(units[place], text=units[other].text)
+        return result
 
 
 def _width(gap: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Text in, text out: an encoder-decoder model that translates or paraphrases, in batches."""
+"""An encoder-decoder model that translates or paraphrases texts, in batches."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hammingmark.pretrained import Task, load
 class Seq2Seq:
     """A model of the kind T5, Pegasus or Marian.
 
-    Building one is cheap: torch is imported, and the model loaded, at the first use.
+    Construction is cheap: torch is imported and the model loaded at first use.
 
     Args:
         source: a folder, or a name on the hub.
-        tokenizer: where the tokenizer lies if not with the model.
+        tokenizer: the tokenizer's folder or name, if it does not come with the model.
         device: by default a CUDA device if there is one, otherwise the processor.
-        dtype: ``"bfloat16"`` and so on.
-        batch: texts that are read together.
-        longest: tokens of a text that are read, the rest is cut; None cuts nothing.
+        dtype: such as ``"bfloat16"``.
+        batch: texts per batch.
+        longest: the number of tokens after which a text is truncated; None for no truncation.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Seq2Seq:
         longest: int | None = None,
     ) -> None:
         if batch < 1:
-            raise InputError(f"A batch has at least 1 text, not {batch}.")
+            raise InputError(f"batch must be at least 1, not {batch}.")
         self.source = str(source)
         self._batch = batch
         self._longest = longest
@@ -50,32 +50,32 @@ class Seq2Seq:
         )
 
     def too_long(self, texts: Sequence[str]) -> list[bool]:
-        """Which texts have more tokens than the model can read, or is to read."""
+        """Whether each text has more tokens than the model reads."""
         if not texts:
             return []
-        words = self._load().tokenizer
-        limit = self._longest or words.model_max_length
-        return [len(ids) > limit for ids in words(list(texts), verbose=False)["input_ids"]]
+        tokenizer = self._load().tokenizer
+        limit = self._longest or tokenizer.model_max_length
+        return [len(ids) > limit for ids in tokenizer(list(texts), verbose=False)["input_ids"]]
 
     def write(
         self, texts: Sequence[str], *, decoding: Decoding, rng: np.random.Generator
     ) -> list[list[str]]:
-        """The answers to each text, in the order given."""
+        """The answers to each text, in the order of the texts."""
         answers: list[list[str]] = [[] for _ in texts]
-        # Texts of like length go together, so that little time is spent on padding.
+        # Texts of similar length share a batch, to save padding.
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         for start in range(0, len(order), self._batch):
-            chosen = order[start : start + self._batch]
+            batch = order[start : start + self._batch]
             seed = int(rng.integers(2**63))
-            written = self._write([texts[index] for index in chosen], decoding, seed)
-            for index, each in zip(chosen, written, strict=True):
-                answers[index] = each
+            outputs = self._write([texts[index] for index in batch], decoding, seed)
+            for index, output in zip(batch, outputs, strict=True):
+                answers[index] = output
         return answers
 
     def _write(self, texts: list[str], decoding: Decoding, seed: int) -> list[list[str]]:
         loaded = self._load()
-        words, model = loaded.tokenizer, loaded.model
-        batch = words(
+        tokenizer, model = loaded.tokenizer, loaded.model
+        batch = tokenizer(
             texts,
             return_tensors="pt",
             padding=True,
@@ -98,6 +98,6 @@ class Seq2Seq:
                 f"The model {self.source!r} failed: {error}. Try a smaller batch, or the "
                 "processor instead of a graphics card."
             ) from error
-        flat = words.batch_decode(rows, skip_special_tokens=True)
-        each = decoding.returns
-        return [flat[start : start + each] for start in range(0, len(flat), each)]
+        decoded = tokenizer.batch_decode(rows, skip_special_tokens=True)
+        count = decoding.returns
+        return [decoded[start : start + count] for start in range(0, len(decoded), count)]

@@ -1,4 +1,4 @@
-"""Other words for the same thing, from WordNet."""
+"""Replacing words by WordNet synonyms."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.each import EachShare, pick, require_share
+from hammingmark.attacks.base import ShareAttack, pick, require_share
 from hammingmark.attacks.lexicon import Lexicon, Reading
-from hammingmark.attacks.word_spans import Word, like, listed, prose_words, replace_words
+from hammingmark.attacks.word_spans import Word, match_case, prose_words, replace_words, word_set
 from hammingmark.errors import InputError
 
-# Words that do the work of grammar, and verbs whose synonyms want another sentence around them
+# Function words, and verbs whose synonyms need a different sentence structure
 # ("said that" is not "told that").
-_LEFT_ALONE = listed(
+_NEVER_REPLACED = word_set(
     """
     a about above across after against all almost along also although always am among an and any
     are as at away back be because become been before being below between both but by came can
@@ -34,35 +34,35 @@ _LEFT_ALONE = listed(
     within without would yet you your yours
     """
 )
-_ARTICLES = listed("a an the this that these those my your his her its our their no")
-_BEFORE_VERB = listed(
+_ARTICLES = word_set("a an the this that these those my your his her its our their no")
+_BEFORE_VERB = word_set(
     "to will would can could shall should may might must i you he she we they who not"
 )
-_PARTICLES = listed(
+_PARTICLES = word_set(
     "about at away back down for from in into of off on out over through up upon with"
 )
-_AUXILIARIES = listed("have has had having be is are was were been being am get gets got 's 've")
-# A word whose uses are this often of one part of speech is taken to be of it here too.
+_AUXILIARIES = word_set("have has had having be is are was were been being am get gets got 's 've")
+# If this share of a word's uses is one part of speech, it is taken to be that one here.
 _FAVOURED = 0.8
 _AN = ("a", "e", "i", "o", "u", "hour", "honest", "honour", "honor", "heir")
 _NOT_AN = ("uni", "use", "usu", "uti", "eu", "one", "once")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Synonyms(EachShare):
+class Synonyms(ShareAttack):
     """Replace English words by WordNet synonyms in the same form.
 
-    No tagger and no model of meaning is at work. WordNet's counts must clearly favour one part
-    of speech, the words around must not speak against it, and the word's first sense must have
-    a good part of its uses. Words with a capital are taken for names, unless the text has them
-    small elsewhere; parts of a phrase that WordNet knows are left.
+    No tagger and no model of meaning is used. WordNet's counts must clearly favour one part of
+    speech, the neighbouring words must not contradict it, and the word's first sense must have a
+    large share of its uses. Capitalised words are taken for names, unless the text also has them
+    in lower case; parts of a phrase in WordNet are not replaced.
 
     Attributes:
         lexicon: a folder with WordNet and the table of inflections.
-        share: of the words; fewer are replaced where fewer can be.
+        share: of the words; fewer are replaced if fewer can be.
         sure: least share of a word's uses that its first sense must have.
-        senses: how many of a word's senses may give a synonym; more reach more words, and the
-            text suffers.
+        senses: the number of a word's senses that may give a synonym; more senses reach more
+            words at the expense of the text.
     """
 
     name: ClassVar[str] = "synonyms"
@@ -80,67 +80,67 @@ class Synonyms(EachShare):
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
-        known = Lexicon.read(self.lexicon)
+        lexicon = Lexicon.read(self.lexicon)
         words = prose_words(text)
-        small = {word.text for word in words}
+        lower_case = {word.text for word in words}
         options: list[tuple[int, list[str]]] = []
         for place, word in enumerate(words):
             if word.text == word.text.lower() or (
-                word.text.istitle() and word.text.lower() in small
+                word.text.istitle() and word.text.lower() in lower_case
             ):
-                others = self._others(known, words, place)
+                others = self._synonyms(lexicon, words, place)
                 if others:
                     options.append((place, others))
         changed: dict[Word, str] = {}
         for index in pick(len(words), share=self.share, rng=rng, among=len(options)):
             place, others = options[index]
             new = others[int(rng.integers(len(others)))]
-            changed[words[place]] = like(new, words[place].text)
+            changed[words[place]] = match_case(new, words[place].text)
             if place and words[place - 1].text.lower() in ("a", "an"):
                 article = words[place - 1]
-                changed[article] = like("an" if _wants_an(new) else "a", article.text)
+                changed[article] = match_case("an" if _wants_an(new) else "a", article.text)
         return replace_words(text, changed)
 
-    def _others(self, known: Lexicon, words: list[Word], place: int) -> list[str]:
-        """What could stand in the place of a word, in its form."""
+    def _synonyms(self, lexicon: Lexicon, words: list[Word], place: int) -> list[str]:
+        """Synonyms of a word, inflected like it."""
         form = words[place].text.lower()
-        if form in _LEFT_ALONE or len(form) < 3:
+        if form in _NEVER_REPLACED or len(form) < 3:
             return []
         before = [word.text.lower() for word in words[max(0, place - 3) : place]]
         after = [word.text.lower() for word in words[place + 1 : place + 2]]
-        reading = _reading(known.readings(form), before, after)
-        if reading is None or _in_phrase(known, reading, before, after):
+        reading = _reading(lexicon.readings(form), before, after)
+        if reading is None or _in_phrase(lexicon, reading, before, after):
             return []
         slot = _slot(reading, before)
         if slot is None:
             return []
-        found = known.synonyms(reading.lemma, reading.part, sure=self.sure, senses=self.senses)
-        forms = [(other, known.form(other, reading.part, slot)) for other in found]
+        synonyms = lexicon.synonyms(reading.lemma, reading.part, sure=self.sure, senses=self.senses)
+        forms = [(other, lexicon.form(other, reading.part, slot)) for other in synonyms]
         return [
             other
             for base, other in forms
             if other
             and len(other) > 2
-            and base not in _LEFT_ALONE
-            and (slot == "base" or other != base)  # "advertising" is no plural to look at
+            and base not in _NEVER_REPLACED
+            and (slot == "base" or other != base)  # leave out forms that look like the base form
         ]
 
 
 def _reading(readings: list[Reading], before: list[str], after: list[str]) -> Reading | None:
-    """The one reading that is hardly in doubt, if there is one."""
+    """The one reading that is almost certain, if any."""
     total = sum(reading.count for reading in readings)
     if not total or readings[0].count < _FAVOURED * total:
         return None
-    best, last = readings[0], before[-1] if before else ""
-    if best.part == "verb" and (last in _ARTICLES or _PARTICLES & set(after)):
-        return None  # no verb at all, or one that goes with its particle
-    if best.part in ("noun", "adj") and last in _BEFORE_VERB:
+    best, previous = readings[0], before[-1] if before else ""
+    if best.part == "verb" and (previous in _ARTICLES or _PARTICLES & set(after)):
+        return None  # not a verb, or a verb with a particle
+    if best.part in ("noun", "adj") and previous in _BEFORE_VERB:
         return None
     return best
 
 
 def _slot(reading: Reading, before: list[str]) -> str | None:
-    """Which form a word is; None where that cannot be told."""
+    """The form that a word is in; None if it is ambiguous."""
     if len(reading.slots) == 1:
         return next(iter(reading.slots))
     if reading.slots == {"past", "participle"}:
@@ -148,10 +148,10 @@ def _slot(reading: Reading, before: list[str]) -> str | None:
     return None
 
 
-def _in_phrase(known: Lexicon, reading: Reading, before: list[str], after: list[str]) -> bool:
+def _in_phrase(lexicon: Lexicon, reading: Reading, before: list[str], after: list[str]) -> bool:
     word = reading.lemma
-    return (bool(before) and known.is_phrase(before[-1], word)) or (
-        bool(after) and known.is_phrase(word, after[0])
+    return (bool(before) and lexicon.is_phrase(before[-1], word)) or (
+        bool(after) and lexicon.is_phrase(word, after[0])
     )
 
 

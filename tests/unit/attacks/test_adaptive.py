@@ -438,7 +438,7 @@ def test_odd_settings_are_refused(splitter: Splitter) -> None:
         BoundarySeeking(inner=INNER, splitter=splitter, encoder=encoder, rounds=0)
     with raises_naming(InputError, "min_similarity", 1.5):
         BoundarySeeking(inner=INNER, splitter=splitter, encoder=encoder, min_similarity=1.5)
-    with raises_naming(InputError, "query", 0):
+    with raises_naming(InputError, "queries", 0):
         OracleGuided(
             inner=INNER, splitter=splitter, encoder=encoder, oracle=lambda t: 0.0, queries=0
         )

@@ -104,7 +104,7 @@ def test_the_masked_model_takes_the_likeliest(bert: Path, splitter: Splitter) ->
     allowed = [w for w in tiny.WORDS if w != "small" and len(w) > 1]
     best = max(allowed, key=lambda word: float(scores[words.convert_tokens_to_ids(word)]))
     attack = MaskedInfill(bert, splitter=splitter)
-    ((offered, *_),) = attack._offer([Gap("the rain fell on the ", "small", " town.")])
+    ((offered, *_),) = attack._propose([Gap("the rain fell on the ", "small", " town.")])
     assert offered[0] == best
     assert offered[1] == pytest.approx(float(scores[words.convert_tokens_to_ids(best)]), abs=1e-4)
 
@@ -122,13 +122,13 @@ def test_the_causal_model_weighs_the_whole_sentence(gpt2: Path, splitter: Splitt
     gap = Gap("The rain fell on the ", "small", " town.")
     count = len(tiny.WORDS)
     attack = CausalInfill(gpt2, splitter=splitter, candidates=10_000, batch=7)
-    (offered,) = attack._offer([gap])
+    (offered,) = attack._propose([gap])
     assert {word for word, _ in offered} >= {w for w in tiny.WORDS if w != "small" and len(w) > 1}
     assert len(offered) > count
     for word, score in offered[:20]:
         assert score == pytest.approx(likelihood(gap.before + word + gap.after), abs=1e-3)
     # The proposals come in the order of the next-token probabilities, which see no further.
-    few = CausalInfill(gpt2, splitter=splitter, candidates=5)._offer([gap])[0]
+    few = CausalInfill(gpt2, splitter=splitter, candidates=5)._propose([gap])[0]
     assert [word for word, _ in few] == [word for word, _ in offered[:5]]
 
 
@@ -142,7 +142,7 @@ def test_of_a_long_sentence_the_end_is_seen(gpt2: Path, splitter: Splitter) -> N
     """It has more tokens than the tokenizer's limit of 64."""
     long, near = Gap("the rain " * 50, "fell", " on boats."), Gap("the rain " * 29, "fell", " on")
     attack = CausalInfill(gpt2, splitter=splitter, candidates=4)
-    assert [len(offered) for offered in attack._offer([long, near])] == [4, 4]
+    assert [len(offered) for offered in attack._propose([long, near])] == [4, 4]
     (changed,) = CausalInfill(gpt2, splitter=splitter, rate=1.0).apply(
         ["the rain " * 50 + "fell on boats."], rng=dice()
     )

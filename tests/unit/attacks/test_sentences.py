@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.errors import raises_naming
 
+from hammingmark.attacks.base import TextAttack
 from hammingmark.attacks.boundaries import JOINTS, Family, MergeSentences, SplitSentences
 from hammingmark.attacks.document import CopyPaste, LeftPrompt, Truncate
-from hammingmark.attacks.each import EachText
 from hammingmark.attacks.sentences import (
     DeleteSentences,
     DuplicateSentences,
@@ -45,7 +45,7 @@ print("Not a sentence. Not this one either.")
 > It fell at noon. The mill stood."""
 KEPT = [unit.text for unit in SPLITTER.split(DOCUMENT).units if not unit.carries]
 
-IN_PLACE: list[EachText] = [
+IN_PLACE: list[TextAttack] = [
     DeleteSentences(splitter=SPLITTER, share=0.5),
     InsertSentences(splitter=SPLITTER, pool=POOL, share=0.5),
     DuplicateSentences(splitter=SPLITTER, share=0.5),
@@ -55,7 +55,7 @@ IN_PLACE: list[EachText] = [
 ]
 
 
-def once(attack: EachText, text: str, seed: int = 0) -> str:
+def once(attack: TextAttack, text: str, seed: int = 0) -> str:
     return attack.apply([text], rng=np.random.default_rng(seed))[0]
 
 
@@ -65,7 +65,7 @@ def sentences(text: str) -> list[str]:
 
 @pytest.mark.parametrize("attack", IN_PLACE, ids=lambda attack: attack.name)
 @pytest.mark.parametrize("seed", range(5))
-def test_code_headings_and_tables_stay_in_place(attack: EachText, seed: int) -> None:
+def test_code_headings_and_tables_stay_in_place(attack: TextAttack, seed: int) -> None:
     new = once(attack, DOCUMENT, seed)
     assert [unit.text for unit in SPLITTER.split(new).units if not unit.carries] == KEPT
 

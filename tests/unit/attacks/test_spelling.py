@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.errors import raises_naming
 
-from hammingmark.attacks.case import Case
-from hammingmark.attacks.each import EachText
-from hammingmark.attacks.homoglyphs import CYRILLIC, GREEK, Homoglyphs
-from hammingmark.attacks.typos import NEIGHBOURS, Typos
+from hammingmark.attacks.base import TextAttack
+from hammingmark.attacks.spelling import CYRILLIC, GREEK, NEIGHBOURS, Case, Homoglyphs, Typos
 from hammingmark.errors import InputError
 from hammingmark.text.structure import normalise
 from hammingmark.text.words import edit_distance, split_words
@@ -19,7 +17,7 @@ from hammingmark.text.words import edit_distance, split_words
 TEXT = "A quick Brown fox jumps over the lazy dog near the old River bank today"
 
 
-def once(attack: EachText, text: str, seed: int = 0) -> str:
+def once(attack: TextAttack, text: str, seed: int = 0) -> str:
     return attack.apply([text], rng=np.random.default_rng(seed))[0]
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.errors import raises_naming
 
-from hammingmark.attacks.each import EachText
-from hammingmark.attacks.word_spans import like, prose_words
+from hammingmark.attacks.base import TextAttack
+from hammingmark.attacks.word_spans import match_case, prose_words
 from hammingmark.attacks.words import DeleteWords, InsertWords, SwapWords
 from hammingmark.errors import InputError
 from hammingmark.text.words import split_words
@@ -18,7 +18,7 @@ TEXT = "The river rose in the night, and by morning it had reached the old mill.
 CODE = "Look at this.\n\n```python\nx = do_it(now)  # not a word\n```\n\nSee `run it` or a@b.org."
 
 
-def once(attack: EachText, text: str, seed: int = 0) -> str:
+def once(attack: TextAttack, text: str, seed: int = 0) -> str:
     return attack.apply([text], rng=np.random.default_rng(seed))[0]
 
 
@@ -71,7 +71,7 @@ def test_a_swap_stays_inside_a_clause() -> None:
 @pytest.mark.parametrize(
     "attack", [DeleteWords(share=1.0), InsertWords(share=1.0, words=("zz",)), SwapWords(share=1.0)]
 )
-def test_code_and_addresses_are_left_alone(attack: EachText) -> None:
+def test_code_and_addresses_are_left_alone(attack: TextAttack) -> None:
     new = once(attack, CODE)
     assert "```python\nx = do_it(now)  # not a word\n```" in new
     assert "`run it`" in new
@@ -110,7 +110,7 @@ def test_nothing_but_words_and_the_space_beside_them_changes(
 
 
 def test_capitals_follow_the_model() -> None:
-    assert [like("big", model) for model in ("x", "X", "Xy", "XY", "")] == [
+    assert [match_case("big", model) for model in ("x", "X", "Xy", "XY", "")] == [
         "big",
         "Big",
         "Big",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.unit.evaluation import small_experiment
 
-from hammingmark.attacks.case import Case
+from hammingmark.attacks.spelling import Case
 from hammingmark.evaluation.keys import UNMARKED, ExperimentKeys
 from hammingmark.evaluation.prompts import EvaluationPrompt
 from hammingmark.evaluation.rows import read_run

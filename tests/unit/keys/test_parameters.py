@@ -20,7 +20,7 @@ from hammingmark.assembly.parts import (
 )
 from hammingmark.attacks.adaptive import BoundarySeeking
 from hammingmark.attacks.document import LeftPrompt, Truncate
-from hammingmark.attacks.typos import Typos
+from hammingmark.attacks.spelling import Typos
 from hammingmark.errors import InputError, UnknownName
 from hammingmark.keys.parameters import REQUIRED, Parameter, parameters_of, read_parameters
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter

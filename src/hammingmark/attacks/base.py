@@ -1,4 +1,4 @@
-"""What attacks share that change one text at a time."""
+"""Base classes of attacks on single texts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from hammingmark.errors import InputError
 
 
-class EachText(ABC):
+class TextAttack(ABC):
     """An attack on one text after the other.
 
-    Each text gets dice of its own, drawn from ``rng`` in order: what becomes of a text depends on
-    ``rng`` and on its place in the batch, not on the other texts.
+    Each text gets a random generator of its own, seeded from ``rng`` in order: the outcome of a
+    text depends on ``rng`` and on its place in the batch, not on the other texts.
     """
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
@@ -33,8 +33,8 @@ class EachText(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EachShare(EachText):
-    """An attack on a share of what each text holds.
+class ShareAttack(TextAttack):
+    """An attack on a share of the elements of each text.
 
     Attributes:
         share: of the words, sentences or letters.
@@ -49,31 +49,31 @@ class EachShare(EachText):
 
 
 def require_share(value: float, *, name: str = "share") -> None:
-    """Refuse a share that is none.
+    """Refuse an invalid share.
 
     Raises:
         InputError: the value is not between 0 and 1.
     """
     if not 0.0 <= value <= 1.0:
-        raise InputError(f"{name} must lie between 0 and 1, not {value:g}.")
+        raise InputError(f"{name} must be between 0 and 1, not {value:g}.")
 
 
-def how_many(expected: float, *, most: int, rng: np.random.Generator) -> int:
-    """A whole number whose mean is ``expected``, and at most ``most``."""
+def round_at_random(expected: float, *, most: int, rng: np.random.Generator) -> int:
+    """A whole number of mean ``expected``, but at most ``most``."""
     return min(int(expected + rng.random()), most)
 
 
 def pick(
     count: int, *, share: float, rng: np.random.Generator, among: int | None = None
 ) -> NDArray[np.int64]:
-    """Places out of ``among``, sorted: on average ``share`` of ``count``, if there are so many.
+    """Sorted positions below ``among``: ``share`` of ``count`` on average, if there are enough.
 
     Args:
-        count: what the share refers to.
+        count: the number that the share refers to.
         share: of ``count``, to be chosen.
-        rng: the dice.
-        among: how many places there are to choose from; ``count`` if it is not given.
+        rng: the random generator.
+        among: the number of positions to choose from; ``count`` by default.
     """
-    places = count if among is None else among
-    chosen = rng.choice(places, how_many(share * count, most=places, rng=rng), replace=False)
-    return np.sort(chosen.astype(np.int64))
+    total = count if among is None else among
+    size = round_at_random(share * count, most=total, rng=rng)
+    return np.sort(rng.choice(total, size, replace=False).astype(np.int64))
