@@ -153,24 +153,24 @@ def test_a_finished_run_is_not_done_again(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "names"),
     [
-        (["--seed", "1"], "o.jsonl:1 was written with seed 0, and now it is 1"),
-        (["--share", "0.2"], "with share 0.1, and now it is 0.2"),
-        (["--batch", "2"], "with batch 32, and now it is 2"),
-        (["--splitter", "punkt"], "with splitter 'sentencex', and now it is 'punkt'"),
+        (["--seed", "1"], ("seed", "0", "1")),
+        (["--share", "0.2"], ("share", "0.1", "0.2")),
+        (["--batch", "2"], ("batch", "32", "2")),
+        (["--splitter", "punkt"], ("splitter", "'sentencex'", "'punkt'")),
     ],
 )
 def test_rows_of_another_run_are_refused(
-    run: Run, tmp_path: Path, change: list[str], message: str
+    run: Run, tmp_path: Path, change: list[str], names: tuple[str, ...]
 ) -> None:
     call = ["typos", "--in", "many.jsonl", "--out", "o.jsonl"]
     run(*call)
     before = (tmp_path / "o.jsonl").read_bytes()
     code, _, err = run(*call, *change)
     assert code == 1
-    assert message in err
-    assert "--overwrite" in err
+    for name in ("o.jsonl:1", *names, "--overwrite"):
+        assert name in err
     assert (tmp_path / "o.jsonl").read_bytes() == before
     assert run(*call, *change, "--overwrite")[0] == 0
     assert (tmp_path / "o.jsonl").read_bytes() != before
@@ -180,17 +180,19 @@ def test_rows_of_another_attack_or_input_are_refused(run: Run, tmp_path: Path) -
     run("typos", "--in", "many.jsonl", "--out", "o.jsonl")
     code, _, err = run("swap-words", "--in", "many.jsonl", "--out", "o.jsonl")
     assert code == 1
-    assert "with attack 'typos', and now it is 'swap-words'" in err
+    assert "'typos'" in err
+    assert "'swap-words'" in err
     lines = (tmp_path / "many.jsonl").read_text().splitlines()
     lines[4] = json.dumps({"text": "Another."})
     (tmp_path / "many.jsonl").write_text("\n".join(lines))
     code, _, err = run("typos", "--in", "many.jsonl", "--out", "o.jsonl")
     assert code == 1
-    assert "o.jsonl:5 was made of another text" in err
+    assert "o.jsonl:5" in err
     (tmp_path / "many.jsonl").write_text("\n".join(lines[:4]))
     code, _, err = run("typos", "--in", "many.jsonl", "--out", "o.jsonl")
     assert code == 1
-    assert "holds 7 rows and the input 4 texts" in err
+    assert "7 rows" in err
+    assert "4 texts" in err
 
 
 @pytest.mark.parametrize("content", ["My diary.", "My diary.\nMore.\n", '{"text": "x"}\n', "[]\n"])
@@ -213,7 +215,7 @@ def test_settings_from_files(run: Run, tmp_path: Path) -> None:
     (tmp_path / "pool.txt").write_text("A much longer pool of sentences. " * 20)
     code, _, err = run(*call, "--out", "o.jsonl")
     assert code == 1
-    assert "and now it is 'sha256:" in err
+    assert "'sha256:" in err
     (tmp_path / "asked.txt").write_text("Tell me about the river.\n")
     code, out, _ = run("prompt", "--in", "t.txt", "--set", "prompt=@asked.txt")
     assert out == f"Tell me about the river. {TEXT}\n"

@@ -1,4 +1,4 @@
 """Evaluation over many texts: data sets, prompts, stages, metrics, tables.
 
-Verdicts on single texts belong to ``detection``.
+Single texts are judged in ``detection``.
 """

@@ -1,4 +1,4 @@
-"""Keys of experiments: anybody can make them again, so they protect nothing."""
+"""Keys of experiments. Anybody can derive them, so they protect nothing."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class ExperimentKeys:
     a method and parameters (``hamming/bits=10,threshold=7``).
 
     Attributes:
-        encoder: whose embeddings are marked.
-        tokenizer: whose tokens are marked, or what a user types to get the model whose it is.
-        name: the experiment's; another name gives other secrets.
+        encoder: the encoder of the keys that mark sentences.
+        tokenizer: the tokenizer of the keys that mark tokens, or the name of its model.
+        name: the experiment's name, from which secrets are derived.
     """
 
     encoder: Encoder
     tokenizer: Tokenizer | str = f"transformers:{DEFAULT_GENERATOR}"
     name: str = "experiment"
-    _made: dict[str, WatermarkKey] = field(default_factory=dict, repr=False, compare=False)
+    _templates: dict[str, WatermarkKey] = field(default_factory=dict, repr=False, compare=False)
 
     def key(self, point: str, number: int) -> WatermarkKey | None:
         """The key of a point by its number; None for ``unmarked``.
@@ -40,9 +40,9 @@ class ExperimentKeys:
         """
         if point == UNMARKED:
             return None
-        if point not in self._made:  # a tokenizer may take seconds to be read
-            self._made[point] = self._make(point)
-        return replace(self._made[point], secret=self.secret(number))
+        if point not in self._templates:  # loading a tokenizer may take seconds
+            self._templates[point] = self._make(point)
+        return replace(self._templates[point], secret=self.secret(number))
 
     def secret(self, number: int) -> Secret:
         """The secret of a number, which the keys of all points share."""

@@ -1,4 +1,4 @@
-"""How well scores tell marked from unmarked texts."""
+"""Metrics of how well scores separate marked from unmarked texts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Scores = npt.NDArray[np.float64]
 
 LIBRARIES = ("sklearn", "scipy")
 ROUNDS = 1000
-"""Resamples of a bootstrap."""
+"""Resamples of a bootstrap, by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure and its interval of 95 %."""
+    """A figure and its 95 % interval."""
 
     value: float
     low: float
@@ -32,16 +32,16 @@ class Interval:
 
 
 def require_metrics() -> None:
-    """Refuse to go on without the libraries that metrics rest on.
+    """Check that the libraries for metrics are installed.
 
     Raises:
-        InputError: naming the extra that has them.
+        InputError: one is missing; the message names the extra that contains it.
     """
     require_libraries(LIBRARIES, part="An evaluation", get="hammingmark[bench]", error=InputError)
 
 
 def auroc(marked: npt.ArrayLike, unmarked: npt.ArrayLike) -> float:
-    """P(a marked text scores higher than an unmarked one), ties counting half."""
+    """The AUROC: P(a marked text scores higher than an unmarked one), ties counting half."""
     require_metrics()
     from sklearn.metrics import roc_auc_score
 
@@ -57,12 +57,12 @@ def threshold_at(unmarked: npt.ArrayLike, level: float) -> float:
         InputError: the level is not between 0 and 1.
     """
     if not 0.0 < level < 1.0:
-        raise InputError(f"A level lies between 0 and 1, not {level}.")
+        raise InputError(f"The level must be between 0 and 1, not {level}.")
     return float(np.quantile(_scores(unmarked), 1.0 - level, method="inverted_cdf"))
 
 
 def found_at(p_values: npt.ArrayLike, level: float) -> float:
-    """The share of texts whose p-value is at most the level."""
+    """The share of texts with a p-value of at most ``level``."""
     return float((_scores(p_values) <= level).mean())
 
 
@@ -72,12 +72,12 @@ def bootstrap(
     rng: np.random.Generator,
     rounds: int = ROUNDS,
 ) -> tuple[float, float]:
-    """Percentile interval of 95 % for a statistic of independent samples, each drawn anew."""
+    """A 95 % percentile interval of a statistic of independent samples, each resampled."""
     require_metrics()
     from scipy import stats
 
     arrays = [_scores(sample) for sample in samples]
-    if any(len(array) < 2 for array in arrays):  # of which there is one resample
+    if any(len(array) < 2 for array in arrays):  # there is only one resample
         value = statistic(*arrays)
         return value, value
     result: Any = stats.bootstrap(
@@ -98,12 +98,12 @@ def mean_interval(
 ) -> Interval:
     """The mean over all texts, with an interval over keys and over the texts of each key.
 
-    Keys are drawn with replacement, and then the texts of each key that was drawn.
+    Keys are resampled with replacement, and then the texts of each sampled key.
 
     Args:
-        groups: a value of every text, by key.
+        groups: a value for every text, by key.
         rng: draws the resamples.
-        rounds: how many.
+        rounds: the number of resamples.
 
     Raises:
         InputError: there is no text, or a value is not a number.
@@ -122,7 +122,7 @@ def mean_interval(
 def _scores(values: npt.ArrayLike) -> Scores:
     scores = np.asarray(values, dtype=np.float64).ravel()
     if not len(scores):
-        raise InputError("There is no text to compute a metric of.")
+        raise InputError("There is no text to compute a metric from.")
     if np.isnan(scores).any():
         raise InputError("A score is not a number.")
     return scores

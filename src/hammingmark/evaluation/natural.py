@@ -1,4 +1,4 @@
-"""How neighbouring sentences match when nothing is demanded of them."""
+"""Match counts of neighbouring sentences in natural text."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class NaturalMatch:
     """The match counts of natural text.
 
     Attributes:
-        pairs: how many neighbouring sentences this rests on.
-        pmf: share of each match count 0 ... m, (m + 1,).
-        cosine: mean similarity of neighbours.
+        pairs: the number of pairs of neighbouring sentences.
+        pmf: the share of each match count 0 ... m, (m + 1,).
+        cosine: mean cosine of neighbours.
     """
 
     pairs: int
@@ -48,7 +48,7 @@ def natural_match(
 ) -> NaturalMatch:
     """The match pmf of a corpus's neighbouring sentences, averaged over all keys.
 
-    At cosine rho a match count is Binomial(m, 1 - arccos(rho) / pi) over keys (the paper's
+    At cosine rho the match count is Binomial(m, 1 - arccos(rho) / pi) over keys (the paper's
     equation 6), so the average over keys needs no key.
 
     Raises:
@@ -73,17 +73,17 @@ def natural_candidates(
     """The match pmf between each prompt's last sentence and the sentences a model would add.
 
     Args:
-        prompts: what the model is given.
+        prompts: the prompts.
         backend: the model.
         splitter: finds the sentences.
         encoder: embeds them.
         bits: m.
-        count: candidates drawn per prompt.
-        seed: decides which.
-        tick: called with the number of candidates that have come since the last call.
+        count: candidates per prompt.
+        seed: of the draws.
+        tick: called with the number of candidates drawn since the last call.
 
     Raises:
-        InputError: no prompt ends with a whole sentence, or no candidate has one.
+        InputError: no prompt ends with a whole sentence, or no candidate contains one.
     """
     pools = draw_pools(
         prompts, backend=backend, splitter=splitter, count=count, seed=seed, tick=tick
@@ -102,25 +102,25 @@ def draw_pools(
     seed: int,
     tick: Callable[[int], None] | None = None,
 ) -> list[list[str]]:
-    """For each prompt its last sentence, then the sentences a model would add, in drawing order.
+    """For each prompt its last sentence, then the candidates for the next one, in drawing order.
 
-    A prompt without a whole last sentence gives an empty pool; a candidate without a sentence is
+    A prompt without a whole last sentence gives an empty pool; candidates without a sentence are
     left out.
     """
     texts_so_far = [AcceptedText(Prompt(text.rstrip()), splitter) for text in prompts]
     centres = [last_sentence(accepted.prompt, splitter) for accepted in texts_so_far]
-    asked = [i for i in range(len(texts_so_far)) if centres[i] for _ in range(count)]
-    dice = np.random.default_rng(seed).integers(1 << 31, size=len(asked))
-    found = draw_sentences(
-        [texts_so_far[i] for i in asked],
-        dice.tolist(),
+    prompt_indices = [i for i in range(len(texts_so_far)) if centres[i] for _ in range(count)]
+    seeds = np.random.default_rng(seed).integers(1 << 31, size=len(prompt_indices))
+    sentences = draw_sentences(
+        [texts_so_far[i] for i in prompt_indices],
+        seeds.tolist(),
         backend=backend,
         max_tokens=128,
         sampling=TEXT_SAMPLING,
         tick=tick,
     )
     pools: list[list[str]] = [[centre] if centre else [] for centre in centres]
-    for i, sentence in zip(asked, found, strict=True):
+    for i, sentence in zip(prompt_indices, sentences, strict=True):
         if sentence:
             pools[i].append(sentence)
     return pools

@@ -1,4 +1,4 @@
-"""How far a stage of an evaluation has come, on standard error."""
+"""The progress of a stage of an evaluation, on standard error."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from contextlib import AbstractContextManager, contextmanager
 
 Advance = Callable[[int], None]
 Progress = Callable[[str, int], AbstractContextManager[Advance]]
-"""From what is counted and how many there will be to the function that counts."""
+"""From a label and a total to the function that advances the count."""
 
 EVERY = 30.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines without a terminal."""
 
 
 @contextmanager
-def silent(what: str, total: int) -> Iterator[Advance]:
-    """Count nothing."""
+def silent(label: str, total: int) -> Iterator[Advance]:
+    """Show nothing."""
     yield lambda steps: None
 
 
 @contextmanager
-def shown(what: str, total: int) -> Iterator[Advance]:
-    """A bar with the time left on a terminal, elsewhere a line from time to time."""
+def shown(label: str, total: int) -> Iterator[Advance]:
+    """Show a bar with the time left on a terminal, otherwise a line from time to time."""
     if not total:
         yield lambda steps: None
     elif not sys.stderr.isatty():
-        yield _lines(what, total)
+        yield _lines(label, total)
     else:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -40,11 +40,11 @@ def shown(what: str, total: int) -> Iterator[Advance]:
             TimeRemainingColumn(),
         )
         with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-            task = bars.add_task(what, total=total)
+            task = bars.add_task(label, total=total)
             yield lambda steps: bars.advance(task, steps)
 
 
-def _lines(what: str, total: int) -> Advance:
+def _lines(label: str, total: int) -> Advance:
     began = last = time.monotonic()
     done = 0
 
@@ -55,6 +55,6 @@ def _lines(what: str, total: int) -> Advance:
         if done and now - last >= EVERY:
             last = now
             left = (now - began) / done * (total - done)
-            print(f"{what}: {done} of {total}, {left / 60:.0f} min left", file=sys.stderr)
+            print(f"{label}: {done} of {total}, {left / 60:.0f} min left", file=sys.stderr)
 
     return advance

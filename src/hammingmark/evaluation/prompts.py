@@ -15,18 +15,18 @@ QUESTION_FORMATS: Mapping[str, str] = {
     "eli5": "{question}",
     "multi_news": "Write a summary of these news articles.\n\n{question}\n\nSummary:",
 }
-"""How the questions of a corpus are put to a model; other corpora ask the question alone."""
+"""Prompt formats by corpus; for other corpora the prompt is the question alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPrompt:
-    """A prompt, and what a human wrote in its place.
+    """A prompt, and its human continuation or answer.
 
     Attributes:
         id: unique in its corpus.
-        text: what a model is asked to continue or to answer.
-        human: the continuation or the answer of a human; empty where there is none.
-        chat: whether a model gets the text as a chat's question.
+        text: the text to continue or the question to answer.
+        human: the continuation or the answer of a human; empty if there is none.
+        chat: whether the model gets the text as the question of a chat.
     """
 
     id: str
@@ -36,13 +36,13 @@ class EvaluationPrompt:
 
     @property
     def prompt(self) -> Prompt:
-        """The form in which backends take it."""
+        """The prompt as backends take it."""
         if self.chat:
             return Prompt(messages=(Message("user", self.text),))
         return Prompt(self.text)
 
     def row(self) -> Row:
-        """The beginning of a row of results."""
+        """The first fields of a row of results."""
         return {"id": self.id, "prompt": self.text, "chat": self.chat}
 
 
@@ -57,18 +57,19 @@ def openings(
     """The first sentences of each document, to be continued.
 
     Args:
-        documents: of plain text; one that is too short is left out.
+        documents: of plain text; those that are too short are left out.
         splitter: finds the sentences.
-        sentences: how many make a prompt.
+        sentences: the number of sentences of a prompt.
         characters: the least length of each of them.
-        following: how many more a document must have.
+        following: the number of further sentences that a document must have.
     """
     return [
-        EvaluationPrompt(document.id, " ".join(first), " ".join(found[sentences:]))
+        EvaluationPrompt(document.id, " ".join(opening), " ".join(split[sentences:]))
         for document in documents
-        for found in [splitter.split(document.text).carrying]
-        for first in [found[:sentences]]
-        if len(found) >= sentences + following and all(len(each) >= characters for each in first)
+        for split in [splitter.split(document.text).carrying]
+        for opening in [split[:sentences]]
+        if len(split) >= sentences + following
+        and all(len(sentence) >= characters for sentence in opening)
     ]
 
 
@@ -83,9 +84,9 @@ def questions(
 
     Args:
         documents: of a corpus with questions.
-        form: what stands around a question, with ``{question}`` in its place.
-        words: a longer question is cut to so many words.
-        chat: whether the question is put as a chat.
+        form: the format of the prompt, with ``{question}``.
+        words: the number of words after which a question is truncated; None for no truncation.
+        chat: whether the prompt is a chat.
 
     Raises:
         InputError: a document has no question.
@@ -98,7 +99,9 @@ def _questions(
 ) -> Iterator[EvaluationPrompt]:
     for document in documents:
         if not document.question:
-            raise InputError(f"The document {document.id!r} has no question; use its opening.")
+            raise InputError(
+                f"The document {document.id!r} has no question; use its opening instead."
+            )
         question = document.question
         if words is not None and len(split := question.split()) > words:
             question = " ".join(split[:words])

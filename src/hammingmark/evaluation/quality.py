@@ -1,4 +1,4 @@
-"""How texts read: what they repeat, and their perplexity under a second model."""
+"""The quality of texts: repetition, and perplexity under a second model."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from hammingmark.text.words import split_words
 
 
 class LikelihoodModel(Protocol):
-    """A language model that says how likely a text is.
+    """A language model that measures the likelihood of a text.
 
     Attributes:
-        name: what it is called, its runtime included.
+        name: its name, including the runtime.
     """
 
     name: str
 
     def negative_log_likelihood(self, text: str, *, prompt: str) -> tuple[float, int]:
-        """Of a text after its prompt, in nats, and the number of its tokens."""
+        """The loss of a text after its prompt, in nats, and the number of its tokens."""
 
 
 def measure_likelihood(
@@ -41,7 +41,7 @@ def measure_likelihood(
     Args:
         texts: rows with ``prompt`` and ``text``.
         model: a model other than the one that wrote them.
-        path: where rows are kept.
+        path: the file of the rows.
         progress: counts texts.
     """
 
@@ -62,22 +62,22 @@ def perplexity(rows: Sequence[Row], *, rng: np.random.Generator, rounds: int = 4
     Args:
         rows: of `measure_likelihood`.
         rng: draws the resamples.
-        rounds: how many.
+        rounds: the number of resamples.
 
     Raises:
         InputError: there is no token.
     """
     counts = np.array([[row["loss"], row["model_tokens"]] for row in rows]).reshape(-1, 2)
     if not counts[:, 1].sum():
-        raise InputError("There is no token to compute a perplexity of.")
+        raise InputError("There is no token to compute a perplexity from.")
 
-    def of(places: np.ndarray) -> float:
-        loss, tokens = counts[np.asarray(places, np.intp)].sum(axis=0)
+    def measure(indices: np.ndarray) -> float:
+        loss, tokens = counts[np.asarray(indices, np.intp)].sum(axis=0)
         return float(np.exp(loss / max(1.0, tokens)))
 
-    places = np.arange(len(counts))
-    low, high = bootstrap(of, places, rng=rng, rounds=rounds)
-    return Interval(of(places), low, high)
+    indices = np.arange(len(counts))
+    low, high = bootstrap(measure, indices, rng=rng, rounds=rounds)
+    return Interval(measure(indices), low, high)
 
 
 def reading_quality(texts: Sequence[str], splitter: Splitter) -> dict[str, float]:
@@ -87,37 +87,37 @@ def reading_quality(texts: Sequence[str], splitter: Splitter) -> dict[str, float
 
 
 def near_copies(texts: Sequence[Sequence[str]], *, most: float = 0.5, n: int = 4) -> float:
-    """The share of sentences of which more than ``most`` of the runs of n words came before.
+    """The share of sentences that repeat more than a share ``most`` of their runs of n words.
 
     Args:
-        texts: each as its sentences.
-        most: what a sentence may repeat without counting.
-        n: words in a run; a sentence with fewer is a copy if it stood there before as it is.
+        texts: the sentences of each text.
+        most: the share of a sentence that may repeat earlier sentences.
+        n: words in a run; a shorter sentence is a copy if it occurred before as a whole.
     """
     copied = total = 0
     for sentences in texts:
-        said: set[tuple[str, ...]] = set()
+        earlier: set[tuple[str, ...]] = set()
         for sentence in sentences:
             words = [word.lower() for word in split_words(sentence)]
             size = min(n, len(words))
             runs = {tuple(words[i : i + size]) for i in range(len(words) - size + 1)}
-            copied += bool(words) and len(runs & said) > most * len(runs)
+            copied += bool(words) and len(runs & earlier) > most * len(runs)
             total += 1
-            said |= runs
+            earlier |= runs
     return copied / total if total else 0.0
 
 
 def mean_repetition(texts: Sequence[str], *, n: int = 4) -> float:
-    """rep-n: the share of runs of n words that their text has said before; 0 if there are none.
+    """rep-n: the share of runs of n words that occur earlier in their text; 0 without runs.
 
-    Every run counts once, so that longer texts count for more.
+    Every run has equal weight, so longer texts weigh more.
     """
     if n < 1:
-        raise InputError(f"A run has at least 1 word, not {n}.")
-    again = total = 0
+        raise InputError(f"n must be at least 1, not {n}.")
+    repeated = total = 0
     for text in texts:
         words = [word.lower() for word in split_words(text)]
         runs = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-        again += len(runs) - len(set(runs))
+        repeated += len(runs) - len(set(runs))
         total += len(runs)
-    return again / total if total else 0.0
+    return repeated / total if total else 0.0

@@ -1,4 +1,4 @@
-"""The rows of an evaluation to the figures of its tables."""
+"""From the rows of an evaluation to the figures of its tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEVELS = (0.01, 0.05)
 def exact_scores(
     rows: Sequence[Row], *, levels: Iterable[float] = LEVELS, rounds: int = ROUNDS
 ) -> dict[str, Any]:
-    """How many texts are found by their exact p-value.
+    """The share of texts detected by the exact p-value.
 
     Args:
         rows: of `stages.detect`, of one point and one attack.
@@ -39,17 +39,17 @@ def exact_scores(
         InputError: there is no row.
     """
     groups = _by_key(rows)
-    every = np.concatenate(list(groups.values()))
+    p_values = np.concatenate(list(groups.values()))
     figures: dict[str, Any] = {
         "texts": len(rows),
         "keys": len(groups),
         "units": float(np.mean([row["units"] for row in rows])),
-        "bits": float(-np.log2(np.maximum(every, np.finfo(float).tiny)).mean()),
+        "bits": float(-np.log2(np.maximum(p_values, np.finfo(float).tiny)).mean()),
     }
     for level in levels:
-        found = {key: [float(p <= level) for p in values] for key, values in groups.items()}
+        detected = {key: [float(p <= level) for p in values] for key, values in groups.items()}
         rng = np.random.default_rng(0)
-        figures[f"found at {level:g}"] = mean_interval(found, rng=rng, rounds=rounds)
+        figures[f"found at {level:g}"] = mean_interval(detected, rng=rng, rounds=rounds)
     return figures
 
 
@@ -60,10 +60,10 @@ def calibrated_scores(
     levels: Iterable[float] = LEVELS,
     rounds: int = ROUNDS,
 ) -> dict[str, Any]:
-    """How many texts are found by thresholds that a share of unmarked texts exceeds.
+    """The share of texts detected by thresholds that a given share of unmarked texts exceeds.
 
-    Each key has a threshold of its own, chosen on the part ``calibration`` of the unmarked texts.
-    Achieved false-positive rates and the AUROC are of the part ``test``, which no threshold saw.
+    Each key has its own threshold, calibrated on the part ``calibration`` of the unmarked texts.
+    The false-positive rates achieved and the AUROC are measured on the part ``test``.
 
     Args:
         rows: of `stages.detect`, of one point and one attack.
@@ -90,11 +90,11 @@ def calibrated_scores(
     for level in levels:
         thresholds = {key: threshold_at(calibration[key], level) for key in marked}
         for name, groups in (("calibrated", marked), ("achieved", test)):
-            found = {
+            exceeding = {
                 key: [float(score > thresholds[key]) for score in groups[key]] for key in marked
             }
             rng = np.random.default_rng(0)
-            figures[f"{name} at {level:g}"] = mean_interval(found, rng=rng, rounds=rounds)
+            figures[f"{name} at {level:g}"] = mean_interval(exceeding, rng=rng, rounds=rounds)
     high = np.concatenate([marked[key] for key in marked])
     low = np.concatenate([test[key] for key in marked])
     interval = bootstrap(auroc, high, low, rng=np.random.default_rng(0), rounds=min(rounds, 300))
@@ -103,17 +103,21 @@ def calibrated_scores(
 
 
 def cost_figures(rows: Sequence[Row]) -> dict[str, float]:
-    """What the writing of texts took, per sentence and per token.
+    """The cost of writing texts, per sentence and per token.
 
     Args:
-        rows: of `stages.write`, those of texts that the model ended early included.
+        rows: of `stages.write`, including texts that the model ended early.
     """
 
     def total(name: str) -> float:
         return float(sum(row["cost"][name] for row in rows))
 
     sentences = max(1, sum(row["sentences"] for row in rows))
-    tokens, tried, seconds = max(1, total("tokens")), total("tried"), total("seconds")
+    tokens, tried, seconds = (
+        max(1, total("emitted_tokens")),
+        total("candidates_tried"),
+        total("seconds"),
+    )
     wall = sum(row.get("seconds", row["cost"]["seconds"]) for row in rows)
     return {
         "texts": len(rows),
@@ -121,8 +125,8 @@ def cost_figures(rows: Sequence[Row]) -> dict[str, float]:
         "drawn_tokens": total("drawn_tokens") / sentences,
         "drawn_over_emitted": total("drawn_tokens") / tokens,
         "spare_over_emitted": total("spare_tokens") / tokens,
-        "tokens_per_sentence": total("tokens") / sentences,
-        "acceptance": total("passed") / tried if tried else 1.0,
+        "tokens_per_sentence": total("emitted_tokens") / sentences,
+        "acceptance": total("candidates_accepted") / tried if tried else 1.0,
         "fallback": total("fallbacks") / sentences,
         "repeats": total("repeats") / sentences,
         "misfits": total("misfits") / sentences,
@@ -132,7 +136,7 @@ def cost_figures(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _score(row: Row) -> float:
-    """More is more likely marked; p-values keep their order."""
+    """A score that is higher for marked texts, in the order of p-values."""
     return -float(row["p_value"])
 
 
@@ -144,7 +148,7 @@ def _by_key(
     rows: Sequence[Row], value: Callable[[Row], float] = _p_value
 ) -> Mapping[int, list[float]]:
     if not rows:
-        raise InputError("There is no text to compute a metric of.")
+        raise InputError("There is no text to compute a metric from.")
     groups: dict[int, list[float]] = {}
     for row in rows:
         groups.setdefault(row["key"], []).append(value(row))

@@ -1,6 +1,6 @@
-"""The stages of an evaluation: write, attack, detect. Each takes rows and gives rows.
+"""The stages of an evaluation: write, attack, detect. Each maps rows to rows.
 
-A stage keeps its rows in a file if it is given one, and makes again only what is not there
+A stage stores its rows in a file if it has one, and makes only those that are missing
 (`rows.complete`).
 """
 
@@ -26,6 +26,7 @@ from hammingmark.generation.config import GenerationConfig
 from hammingmark.keys.config import to_json
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
 from hammingmark.records import Generation, Message, Prompt, Verdict
+from hammingmark.serialization import GENERATION_SCHEMA, cost_to_dict
 
 DetectorOf = Callable[[str, int], Detector | DetectorGroup]
 """From a point and the number of a key to the detector of that key."""
@@ -44,25 +45,28 @@ def write(
     batch: int = 8,
     progress: Progress = silent,
 ) -> list[Row]:
-    """A text for each prompt, under one key of a point.
+    """Write a text for each prompt under one key of a point.
 
     Args:
-        prompts: what is continued or answered.
+        prompts: the prompts to continue or answer.
         point: the method and its parameters, or ``unmarked``.
         number: of the key; also the seed.
         keys: of the experiment.
         backend: writes the texts.
         splitter: by default the one that the key was made for.
         config: generation settings.
-        path: where rows are kept, those of several keys in one file if it is the same.
-        batch: texts written at once, and lost at most if the run is killed.
+        path: the file of the rows, which several keys may share.
+        batch: texts written at once; a killed run loses at most one batch.
         progress: counts texts.
     """
     config = config or GenerationConfig()
     key = keys.key(point, number)
-    made = writer(key, backend=backend, encoder=keys.encoder, splitter=splitter, config=config)
+    text_writer = writer(
+        key, backend=backend, encoder=keys.encoder, splitter=splitter, config=config
+    )
     run = {
         "stage": "write",
+        "schema": GENERATION_SCHEMA,
         "keys": keys.name,
         "rule": to_json(key.config) if key else None,
         "backend": backend.name,
@@ -70,10 +74,11 @@ def write(
     }
 
     def make(first: int, sources: Sequence[Row]) -> Iterator[Row]:
-        began = time.perf_counter()
-        asked = [_prompt_of(source) for source in sources]
-        generations = made.write_many(asked, seed=number, first=first)
-        seconds = (time.perf_counter() - began) / len(sources)
+        start = time.perf_counter()
+        generations = text_writer.write_many(
+            [_prompt_of(source) for source in sources], seed=number, first=first
+        )
+        seconds = (time.perf_counter() - start) / len(sources)
         for source, generation in zip(sources, generations, strict=True):
             yield {**source, **generation_row(generation), "seconds": seconds}
 
@@ -90,14 +95,14 @@ def write(
 
 
 def generation_row(generation: Generation) -> Row:
-    """What a row says of a text that was written."""
+    """The fields of a row for a generated text, named as in `generation_to_dict`."""
     return {
         "text": generation.text,
-        "tokens": generation.cost.tokens,
+        "emitted_tokens": generation.cost.tokens,
         "sentences": len(generation.sentences),
         "stopped": generation.stopped,
         "error": generation.error,
-        "cost": asdict(generation.cost),
+        "cost": cost_to_dict(generation.cost),
     }
 
 
@@ -115,19 +120,19 @@ def attack(
     clock: Callable[[], float] = time.perf_counter,
     progress: Progress = silent,
 ) -> list[Row]:
-    """Each text after an attack, and how far it is still the same text.
+    """Attack each text, and measure how similar the outcome is.
 
     Args:
         texts: rows with ``text``.
-        name: what the attack is called in the table.
-        load: loads the attack, when there is something to do.
+        name: the attack's name in tables.
+        load: loads the attack; called only if a row is missing.
         splitter: finds the sentences that are compared.
-        parameters: of the attack, as far as they change its outcome.
+        parameters: those of the attack that change its outcome.
         judge: measures similarity; an encoder that the watermark does not use.
-        seed: decides every draw, together with the place of a batch.
-        path: where rows are kept.
+        seed: seeds the random generators, together with the number of the batch.
+        path: the file of the rows.
         batch: texts attacked at once.
-        clock: tells the seconds that a batch took.
+        clock: measures the seconds of a batch.
         progress: counts texts.
     """
     run = {
@@ -145,9 +150,9 @@ def attack(
         if not loaded:
             loaded.append(load())
         runner = AttackRunner(loaded[0], splitter, judge, seed=seed, batch=batch)
-        began = clock()
+        start = clock()
         (outcomes,) = runner.batches((row["text"] for row in sources), first=first // batch)
-        seconds = (clock() - began) / len(sources)
+        seconds = (clock() - start) / len(sources)
         for source, outcome in zip(sources, outcomes, strict=True):
             kept = {field: source[field] for field in source if field not in ("cost", "run")}
             yield {**kept, **asdict(outcome), "attack": name, "seconds": seconds}
@@ -173,24 +178,24 @@ def detect(
     batch: int = 64,
     progress: Progress = silent,
 ) -> list[Row]:
-    """The p-value of each text under the key of its row.
+    """Compute the p-value of each text under the key of its row.
 
     Args:
         texts: rows with ``text``, ``point`` and ``key``.
         detector_of: makes the detector of a point and a key.
-        parameters: of detection, as far as they change a p-value.
-        path: where rows are kept.
+        parameters: those of detection that change a p-value.
+        path: the file of the rows.
         batch: texts read at once.
         progress: counts texts.
     """
 
     def make(first: int, sources: Sequence[Row]) -> Iterator[Row]:
-        for (point, key), some in groupby(sources, lambda row: (row["point"], row["key"])):
-            rows = list(some)
+        for (point, key), group in groupby(sources, lambda row: (row["point"], row["key"])):
+            rows = list(group)
             verdicts = detector_of(point, key).judge_many(row["text"] for row in rows)
             for row, verdict in zip(rows, verdicts, strict=True):
-                known = {name: row.get(name) for name in ("id", "point", "key", "attack", "part")}
-                yield {**known, **verdict_row(verdict)}
+                fields = {name: row.get(name) for name in ("id", "point", "key", "attack", "part")}
+                yield {**fields, **verdict_row(verdict)}
 
     return complete(
         texts,
@@ -204,7 +209,7 @@ def detect(
 
 
 def verdict_row(verdict: Verdict) -> Row:
-    """What a row says of a verdict; a text that is too short to judge has the p-value 1."""
+    """The fields of a row for a verdict; a text that is too short to judge has the p-value 1."""
     return {
         "p_value": 1.0 if verdict.p_value is None else verdict.p_value,
         "judged": verdict.p_value is not None,
@@ -213,21 +218,23 @@ def verdict_row(verdict: Verdict) -> Row:
 
 
 def detectors(keys: ExperimentKeys, **options: Any) -> DetectorOf:
-    """Detectors by point and key, each made once.
+    """Detectors by point and key number, each made once.
 
     Args:
         keys: of the experiment.
         options: further arguments of `assembly.detection.detector`.
     """
-    made: dict[tuple[str, int], Detector | DetectorGroup] = {}
+    cache: dict[tuple[str, int], Detector | DetectorGroup] = {}
 
     def detector_of(point: str, number: int) -> Detector | DetectorGroup:
-        if (point, number) not in made:
+        if (point, number) not in cache:
             key = keys.key(point, number)
             if key is None:
-                raise ValueError(f"{UNMARKED} texts have no key; judge them under that of a point")
-            made[point, number] = detector(key, encoder=keys.encoder, **options)
-        return made[point, number]
+                raise ValueError(
+                    f"{UNMARKED} texts have no key; judge them under the keys of a point"
+                )
+            cache[point, number] = detector(key, encoder=keys.encoder, **options)
+        return cache[point, number]
 
     return detector_of
 
@@ -235,19 +242,19 @@ def detectors(keys: ExperimentKeys, **options: Any) -> DetectorOf:
 def negatives(
     texts: Mapping[str, Iterable[tuple[str, str]]], *, point: str, keys: Iterable[int]
 ) -> list[Row]:
-    """Rows of unmarked texts, to be judged under every key of a point.
+    """Rows of unmarked texts for detection under every key of a point.
 
     Args:
         texts: by part (``calibration``, ``test``), the id of each text and the text.
-        point: whose keys judge them.
-        keys: their numbers.
+        point: the point of the keys.
+        keys: the numbers of the keys.
     """
-    parts = {part: list(some) for part, some in texts.items()}
+    parts = {part: list(documents) for part, documents in texts.items()}
     return [
         {"id": name, "text": text, "point": point, "key": number, "part": part}
         for number in keys
-        for part, some in parts.items()
-        for name, text in some
+        for part, documents in parts.items()
+        for name, text in documents
     ]
 
 

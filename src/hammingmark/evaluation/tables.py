@@ -18,9 +18,9 @@ class Column:
     """One column.
 
     Attributes:
-        title: its head.
-        path: the fields that lead to its value in a row, with dots between.
-        form: how a number is written, as `format` takes it; an interval writes itself.
+        title: its title.
+        path: the path of fields to its value in a row, separated by dots.
+        form: the format specification of a number; an interval formats itself.
         required: whether a row without the value is an error; otherwise its cell is a dash.
     """
 
@@ -32,18 +32,18 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns, and a row of values for each result; None where there is no value."""
+    """Columns, and a row of values for each result; None for a missing value."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
 
     def cells(self) -> list[list[str]]:
-        """Each value as it is written."""
+        """The values as text."""
         forms = [column.form for column in self.columns]
         return [list(map(write_cell, row, forms)) for row in self.rows]
 
     def markdown(self) -> str:
-        """The table for a document."""
+        """The table in Markdown."""
         lines = [[column.title for column in self.columns], ["---"] * len(self.columns)]
         return "".join(
             "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
@@ -51,7 +51,7 @@ class Table:
         )
 
     def json(self) -> str:
-        """The values by the titles of their columns, as a list of objects."""
+        """The table as a JSON list of objects, with values by column title."""
         titles = [column.title for column in self.columns]
         rows = [dict(zip(titles, map(_plain, row), strict=True)) for row in self.rows]
         return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
@@ -86,7 +86,7 @@ def tabulate(results: Sequence[Mapping[str, Any]], columns: Sequence[Column]) ->
 
 
 def write_cell(value: object, form: str = "") -> str:
-    """One value as text; a dash for None."""
+    """A value as text; a dash for None."""
     if value is None:
         return "-"
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -59,9 +59,9 @@ def test_a_key_without_unmarked_texts_is_an_error() -> None:
 
 def test_costs_are_per_sentence_and_token() -> None:
     cost = {
-        "candidates": 6, "tokens": 20, "drawn_tokens": 50, "fallbacks": 1, "constrained": 2,
-        "tried": 4, "passed": 3, "repeats": 0, "misfits": 0, "spare": 0, "spare_tokens": 10,
-        "seconds": 2.0, "encoder_seconds": 0.5, "model_seconds": 1.0,
+        "candidates": 6, "emitted_tokens": 20, "drawn_tokens": 50, "fallbacks": 1,
+        "candidates_tried": 4, "candidates_accepted": 3, "repeats": 0, "misfits": 0,
+        "spare_tokens": 10, "seconds": 2.0, "encoder_seconds": 0.5,
     }  # fmt: skip
     found = cost_figures([{"sentences": 2, "cost": cost}, {"sentences": 2, "cost": cost}])
     assert found["candidates"] == 3.0

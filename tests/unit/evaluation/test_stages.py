@@ -54,7 +54,7 @@ def test_texts_are_found_under_their_key_and_no_other(tmp_path: Path) -> None:
     config = GenerationConfig(max_tokens=150)
     rows = write(PROMPTS, point="bilinear", number=1, config=config, **common)
     assert [row["id"] for row in rows] == ["0", "1", "2", "3", "4"]
-    assert all(row["text"] and row["cost"]["tokens"] for row in rows)
+    assert all(row["text"] and row["cost"]["emitted_tokens"] for row in rows)
     judge = detectors(keys, splitter=FakeSplitter())
     own, other = (
         detect(

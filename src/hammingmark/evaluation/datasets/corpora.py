@@ -1,4 +1,4 @@
-"""The corpora that are known by name, and their documents."""
+"""The named corpora and their documents."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Document:
 
     Attributes:
         id: unique in the corpus.
-        text: human text; of a question its first answer, of articles to summarise a summary.
-        question: what is asked; empty in a corpus of plain texts.
-        references: further human answers or summaries, the first of which is ``text`` where the
-            corpus has questions.
+        text: human text: for a question its first answer, for articles to summarise a summary.
+        question: the question or the articles; empty in a corpus of plain texts.
+        references: all human answers or summaries; if the corpus has questions, the first is
+            ``text``.
     """
 
     id: str
@@ -34,16 +34,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A corpus by name.
+    """A named corpus.
 
     Attributes:
-        name: what it is called, also the stem of its local file.
+        name: its name, also the stem of its local file.
         text: the field with human text; empty if the references are the only human text.
         question: the field with the question or the articles; empty for plain texts.
         references: the field with reference answers: a string or a list of strings.
         stored: whether the model store has it, as plain texts.
-        sections: from a document's raw text to its sections of prose.
-        no_prose: documents in verse or dialogue, which have no sentences to speak of.
+        sections: extracts the sections of prose from a document's raw text.
+        no_prose: ids of documents in verse or dialogue, which have hardly any sentences.
     """
 
     name: str
@@ -88,7 +88,7 @@ def find_corpus(name: str) -> Corpus:
         UnknownName: there is none.
     """
     if name not in CORPORA:
-        raise UnknownName(f"There is no corpus {name!r}; known are {', '.join(CORPORA)}.")
+        raise UnknownName(f"There is no corpus {name!r}. Available: {', '.join(CORPORA)}.")
     return CORPORA[name]
 
 
@@ -98,14 +98,14 @@ def load_corpus(
     """The documents of a corpus, by its name or by its file.
 
     Args:
-        name: of a known corpus, or the path of a JSON Lines or Arrow file with a field ``text``.
-        location: the corpus's file, or the folder that holds it as ``NAME.jsonl``, ``NAME.arrow``
-            or ``NAME/``. A corpus of the model store needs none.
-        store: where stored corpora lie; by default this machine's model store.
+        name: of a corpus, or the path of a JSON Lines or Arrow file with a field ``text``.
+        location: the corpus's file, or the folder that contains it as ``NAME.jsonl``,
+            ``NAME.arrow`` or ``NAME/``. A corpus of the model store needs none.
+        store: the store of corpora; by default this machine's model store.
 
     Raises:
         UnknownName: there is no corpus of that name.
-        InputError: its file is not there, or a record lacks a field.
+        InputError: its file is missing, or a record lacks a field.
     """
     if name.endswith(JSON_LINES + ARROW):
         return _documents(Corpus(Path(name).stem), read_records(Path(name)))
@@ -113,45 +113,47 @@ def load_corpus(
     if location is None and corpus.stored:
         return _stored(corpus, store or model_store())
     if location is None:
-        raise InputError(f"The corpus {name!r} is not in the model store; say where its file lies.")
+        raise InputError(
+            f"The corpus {name!r} is not in the model store; give the location of its file."
+        )
     return _documents(corpus, read_records(_file_of(corpus, location)))
 
 
 def split_documents(
     documents: Sequence[Document], *, calibration: float = 0.5, seed: int = 0
 ) -> tuple[list[Document], list[Document]]:
-    """Documents for calibration and for the test, which have no text in common.
+    """Split documents into those for calibration and those for the test, without common texts.
 
-    A document's side depends on its text and the seed alone, so equal texts are on one side, and
-    a corpus that grows moves no document.
+    A document's part depends only on its text and the seed, so equal texts are in one part, and
+    the parts are stable when a corpus grows.
 
     Args:
         documents: of any corpora.
-        calibration: the share to calibrate on.
-        seed: decides which.
+        calibration: the share for calibration.
+        seed: of the split.
 
     Raises:
-        InputError: the share is not between 0 and 1, or a side would be empty.
+        InputError: the share is not between 0 and 1, or a part would be empty.
     """
     if not 0.0 < calibration < 1.0:
-        raise InputError(f"The share for calibration is {calibration}; give one between 0 and 1.")
-    sides: tuple[list[Document], list[Document]] = [], []
+        raise InputError(f"The share for calibration must be between 0 and 1, not {calibration}.")
+    parts: tuple[list[Document], list[Document]] = [], []
     for document in documents:
         digest = sha256(f"{seed} {' '.join(document.text.split())}".encode()).digest()
-        sides[int.from_bytes(digest[:8], "big") >= calibration * 2**64].append(document)
-    if not all(sides):
-        raise InputError(f"{len(documents)} documents are too few to be split in two.")
-    return sides
+        parts[int.from_bytes(digest[:8], "big") >= calibration * 2**64].append(document)
+    if not all(parts):
+        raise InputError(f"{len(documents)} documents are too few to split.")
+    return parts
 
 
 def _file_of(corpus: Corpus, location: Path) -> Path:
     if location.is_file():
         return location
-    beside = [location / f"{corpus.name}{ending}" for ending in JSON_LINES + ARROW]
-    for path in (*beside, location / corpus.name):
+    files = [location / f"{corpus.name}{ending}" for ending in JSON_LINES + ARROW]
+    for path in (*files, location / corpus.name):
         if path.exists():
             return path
-    raise InputError(f"{location} holds no {corpus.name}.jsonl or {corpus.name}.arrow.")
+    raise InputError(f"{location} contains no {corpus.name}.jsonl or {corpus.name}.arrow.")
 
 
 def _stored(corpus: Corpus, store: ModelStore) -> list[Document]:

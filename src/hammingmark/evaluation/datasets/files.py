@@ -25,12 +25,12 @@ def read_records(path: Path) -> list[Record]:
             such files.
 
     Raises:
-        InputError: there is nothing there, it cannot be read, or it is in another format.
+        InputError: the path is missing, cannot be read, or is in another format.
     """
     if path.is_dir():
-        files = sorted(each for each in path.iterdir() if each.name.endswith(JSON_LINES + ARROW))
+        files = sorted(file for file in path.iterdir() if file.name.endswith(JSON_LINES + ARROW))
         if not files:
-            raise InputError(f"The folder {path} holds no JSON Lines or Arrow file.")
+            raise InputError(f"The folder {path} contains no JSON Lines or Arrow file.")
         return [record for file in files for record in read_records(file)]
     try:
         if path.name.endswith(JSON_LINES):
@@ -41,12 +41,12 @@ def read_records(path: Path) -> list[Record]:
         raise InputError(f"Cannot read {path}: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8.") from None
-    raise InputError(f"{path} is no JSON Lines or Arrow file; name a .jsonl or .arrow file.")
+    raise InputError(f"{path} is not a JSON Lines or Arrow file; use a .jsonl or .arrow file.")
 
 
 def _json_lines(path: Path) -> Iterator[Record]:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8") as file:
+    open_file = gzip.open if path.suffix == ".gz" else open
+    with open_file(path, "rt", encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 try:

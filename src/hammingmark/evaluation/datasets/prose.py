@@ -1,4 +1,4 @@
-"""Plain text to sections of prose: encyclopedia articles, books, and texts of your own."""
+"""Extracting sections of prose from plain text: encyclopedia articles, books, and other texts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ _CONTENTS_LINE = re.compile(r"(?:\.{3,}|\s{3,})\s*(?:\d+|[ivxlc]+)\s*$", re.IGNO
 _ENDS = re.compile(r"[.!?:;,\-—][\"'”’)\]_*]*$")
 
 _VERSE_WIDTH = 45
-"""Prose is set wider than this, verse and lists are not."""
+"""Lines of prose are longer than this; lines of verse and lists are not."""
 
 
 def article_sections(text: str) -> list[str]:
-    """Sections of an article of ``wiki100``: a line of ``*: Heading - text`` begins one.
+    """Sections of an article of ``wiki100``: a line of the form ``*: Heading - text`` begins one.
 
-    Formulas come out of the export as short lines that begin with a space or a tab. They end a
-    section too.
+    Formulas are exported as short lines that begin with a space or a tab. They also end a section.
     """
     return _gather(_article_lines(text))
 
@@ -50,7 +49,7 @@ def book_sections(text: str) -> list[str]:
 
 
 def _body(text: str) -> str:
-    """What lies between the licences, from the first chapter on if it is near the beginning."""
+    """The text between the licences, from the first chapter on if it is near the beginning."""
     if start := _LICENCE_START.search(text):
         text = text[start.end() :]
     if end := _LICENCE_END.search(text, len(text) // 2):
@@ -72,16 +71,16 @@ def _is_prose(paragraph: str) -> bool:
 
 
 def _even(paragraph: str) -> str:
-    """One line, with quotes and dashes like those of print and no marks around stressed words."""
+    """The paragraph on one line, with uniform quotes and dashes, without marks of emphasis."""
     text = re.sub(r"[_*]+(\S(?:[^_*]*\S)?)[_*]+", r"\1", " ".join(paragraph.split()))
     return re.sub(r"``|''", '"', text).replace("`", "'").replace("--", "—")
 
 
 def text_sections(text: str) -> list[str]:
-    """One section of any text whose paragraphs stand on lines of their own."""
+    """The sections of a text with one paragraph per line."""
     return _gather(_GLUED.sub(r"\1 \2", line.strip()) for line in text.split("\n") if line.strip())
 
 
 def _gather(paragraphs: Iterator[str]) -> list[str]:
-    """Paragraphs into sections; an empty paragraph stands between two."""
+    """Group paragraphs into sections, which empty paragraphs separate."""
     return ["\n\n".join(group) for full, group in groupby(paragraphs, key=bool) if full]

@@ -1,8 +1,8 @@
-"""A Wikipedia export to pages, and wiki markup to plain prose.
+"""Extracting pages from a Wikipedia export, and plain prose from wiki markup.
 
-Only what reads as prose is kept: templates, tables, references, pictures, lists and formulas go, a
-link becomes the text it shows. A thing that leaves a hole in the middle of a sentence leaves the
-character ``HOLE`` there, so that the sentence can be told from a whole one.
+Only prose is kept: templates, tables, references, pictures, lists and formulas are removed, and a
+link is replaced by its text. An element removed from the middle of a sentence leaves the character
+``HOLE``, so that incomplete sentences can be recognised.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 HOLE = "\ufffc"
 
-# Sections that hold no prose, whatever is written in them.
+# Sections without prose.
 _BACK_MATTER = {
     "bibliography",
     "discography",
@@ -71,17 +71,17 @@ _LISTS = re.compile(
 )
 
 _DEEPEST = 8
-"""Markup nested deeper than this is not unfolded; its braces then spoil the sentence."""
+"""Markup nested deeper than this is not removed; its braces then remain in the sentence."""
 
 
 def pages(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Title and markup of each article of a Wikipedia export, redirects and lists left out."""
+    """Title and markup of each article of a Wikipedia export, without redirects and lists."""
     title = ""
     text: list[str] | None = None
     for line in lines:
         if text is None:
-            if found := _TITLE.search(line):
-                title = html.unescape(found.group(1))
+            if match := _TITLE.search(line):
+                title = html.unescape(match.group(1))
             elif start := _TEXT_START.search(line):
                 text, line = [], line[start.end() :]
         if text is not None:
@@ -98,16 +98,16 @@ def _skips(title: str) -> bool:
 
 
 def sections(markup: str) -> list[str]:
-    """The prose of one article, section by section, with paragraphs set off by blank lines.
+    """The prose of one article by section, with blank lines between paragraphs.
 
-    Lists, tables and the like also end a section: what stands before and after them does not
-    follow on.
+    Lists, tables and the like also end a section, since the text after them does not continue the
+    text before them.
     """
     return [section for part in _parts(_unfold(markup)) if (section := _join(part))]
 
 
 def _unfold(markup: str) -> str:
-    """Markup without what is nested: comments, references, templates, tables and links."""
+    """Remove nested markup: comments, references, templates, tables and links."""
     text = _COMMENT.sub("", markup)
     text = _NO_PROSE.sub(HOLE, _REFERENCE.sub("", text))
     text = _repeat(_TEMPLATE, HOLE, text)
@@ -120,7 +120,7 @@ def _unfold(markup: str) -> str:
 
 
 def _repeat(pattern: re.Pattern[str], by: str, text: str) -> str:
-    """Replace from the inside out."""
+    """Replace matches repeatedly, from the inside out."""
     for _ in range(_DEEPEST):
         text, count = pattern.subn(by, text)
         if not count:
@@ -139,7 +139,7 @@ def _shown(link: re.Match[str]) -> str:
 
 
 def _parts(text: str) -> Iterator[list[str]]:
-    """Paragraphs that follow on from each other; a heading or a list stands between two parts."""
+    """Groups of consecutive paragraphs, separated by headings and lists."""
     part: list[str] = []
     skipping = False
     for line in text.split("\n"):
