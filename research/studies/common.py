@@ -16,7 +16,7 @@ from hammingmark.evaluation.prompts import EvaluationPrompt
 from hammingmark.evaluation.rows import Row, read_run
 from hammingmark.evaluation.scores import calibrated_scores, exact_scores
 from hammingmark.protocols import Attack
-from research.training.rewrites import DATA, read_passages
+from research.training.files import DATA, first_passages
 
 PASSAGES = DATA / "passages.jsonl"
 OPENING = 3
@@ -27,21 +27,22 @@ JUDGED = "judged"
 
 def passage_prompts(path: Path, genres: list[str], texts: int) -> list[EvaluationPrompt]:
     """The openings of held-out passages, as many of each genre."""
-    prompts: dict[str, list[EvaluationPrompt]] = {genre: [] for genre in genres}
-    for passage in read_passages(path, split="heldout"):
-        some = prompts.get(passage["genre"])
-        if some is not None and len(some) < texts // len(genres):
-            opening, rest = passage["sentences"][:OPENING], passage["sentences"][OPENING:]
-            some.append(EvaluationPrompt(passage["id"], " ".join(opening), " ".join(rest)))
-    return [prompt for some in prompts.values() for prompt in some]
+    most = texts // len(genres)
+    passages = first_passages(path, split="heldout", most=most, genres=genres)
+    passages.sort(key=lambda passage: genres.index(passage["genre"]))
+    prompts = []
+    for passage in passages:
+        opening, rest = passage["sentences"][:OPENING], passage["sentences"][OPENING:]
+        prompts.append(EvaluationPrompt(passage["id"], " ".join(opening), " ".join(rest)))
+    return prompts
 
 
-def human_texts(path: Path, each: int) -> list[tuple[str, str]]:
-    """Id and text of held-out passages of up to ten sentences, so many of each genre."""
+def human_texts(path: Path, most: int) -> list[tuple[str, str]]:
+    """Id and text of held-out passages of up to ten sentences, at most ``most`` of each genre."""
     texts: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for passage in read_passages(path, split="heldout"):
+    for passage in first_passages(path, split="heldout", most=most):
         texts[passage["genre"]].append((passage["id"], " ".join(passage["sentences"][:10])))
-    return [text for some in texts.values() for text in some[:each]]
+    return [text for genre in texts.values() for text in genre]
 
 
 def halves(texts: list[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:

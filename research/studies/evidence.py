@@ -96,7 +96,9 @@ def judge(options: argparse.Namespace) -> None:
     keys = ExperimentKeys(CachedEncoder(load_encoder(options.encoder)))
     human = human_texts(options.passages, options.human) if options.human else []
     for file, rows in read_folder(options.out).items():
-        kept = [row for row in rows if row["emitted_tokens"] >= options.least and row["text"].strip()]
+        kept = [
+            row for row in rows if row["emitted_tokens"] >= options.least and row["text"].strip()
+        ]
         report: dict[str, Any] = {"file": file, "texts": len(kept)}
         if "~" not in file:
             texts = [row["text"] for row in rows]

@@ -26,7 +26,7 @@ from hammingmark.assembly.parts import load_splitter
 from hammingmark.generation.text import AcceptedText
 from hammingmark.protocols import Backend
 from hammingmark.records import Candidate, Prompt, Request
-from research.training.rewrites import DATA, read_passages
+from research.training.files import DATA, read_passages
 
 STAGE = 3
 PLACES = (4, 8, 12, 16, 22, 28)

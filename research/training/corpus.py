@@ -26,6 +26,7 @@ from hammingmark.assembly.parts import load_splitter
 from hammingmark.evaluation.datasets.corpora import Document, find_corpus, load_corpus
 from hammingmark.evaluation.datasets.prose import text_sections
 from hammingmark.protocols import Splitter
+from research.training.files import DATA
 from research.training.passages import Novelty, passages
 
 Split = Literal["train", "heldout"]
@@ -35,7 +36,6 @@ Reader = Callable[[str], list[str]]
 TRAIN = 7200
 HELDOUT = 400
 HELDOUT_SHARE = 0.1
-DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.encoders.vectors import CommonDirections
 from hammingmark.protocols import Encoder
-from research.training.rewrites import DATA, read_passages
+from research.training.files import DATA, first_passages
 
 NUMBER = 32
 MOST = 1100
@@ -39,16 +39,14 @@ def embed_passages(
         most: passages of one genre.
         longest: sentences of a passage.
     """
-    found: dict[str, list[list[str]]] = {}
-    for passage in read_passages(path, split=split):
-        rows = found.setdefault(passage["genre"], [])
-        if len(rows) < most:
-            rows.append(passage["sentences"][:longest])
-    every = [sentence for rows in found.values() for row in rows for sentence in row]
-    embeddings = iter(encoder.encode(every))
+    genres: dict[str, list[list[str]]] = {}
+    for passage in first_passages(path, split=split, most=most):
+        genres.setdefault(passage["genre"], []).append(passage["sentences"][:longest])
+    sentences = [sentence for texts in genres.values() for text in texts for sentence in text]
+    embeddings = iter(encoder.encode(sentences))
     return {
-        genre: [np.stack([next(embeddings) for _ in row]) for row in rows]
-        for genre, rows in found.items()
+        genre: [np.stack([next(embeddings) for _ in text]) for text in texts]
+        for genre, texts in genres.items()
     }
 
 
@@ -70,13 +68,13 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=NUMBER)
     parser.add_argument("--most", type=int, default=MOST)
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
+    options = parser.parse_args()
     genres = embed_passages(
-        given.passages, load_encoder(given.encoder), split="train", most=given.most
+        options.passages, load_encoder(options.encoder), split="train", most=options.most
     )
-    common = fit(genres, number=given.number)
-    save_file({"mean": common.mean, "directions": common.directions}, given.out)
-    content = given.out.read_bytes()
+    common = fit(genres, number=options.number)
+    save_file({"mean": common.mean, "directions": common.directions}, options.out)
+    content = options.out.read_bytes()
     passages = {genre: len(rows) for genre, rows in genres.items()}
     print(passages, hashlib.sha256(content).hexdigest(), len(content))
 

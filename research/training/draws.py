@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from research.training.files import DATA, read_passages, write_rewrites
 from research.training.measure import load_encoder
-from research.training.rewrites import DATA, marian, read_passages, write_rewrites
+from research.training.rewrites import marian
 
 
 def main() -> None:

@@ -17,10 +17,9 @@ import numpy as np
 import torch
 from torch.nn.utils import parametrize
 
-from research.training.common import Common
 from research.training.encoder import MAX_TOKENS, SentenceEncoder
-from research.training.objective import Batch, Weights, loss
-from research.training.rewrites import DATA, read_passages, read_rewrites
+from research.training.files import DATA, read_passages, read_rewrites
+from research.training.objective import Batch, Common, Weights, loss
 
 GROUPS = 2
 """Sentences of a batch are read in so many groups of like length, to save padding."""

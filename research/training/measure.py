@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from hammingmark.encoders.vectors import CommonDirections
 from research.training.directions import fit
 from research.training.encoder import SentenceEncoder
+from research.training.files import DATA, first_passages, read_passages, read_rewrites
 from research.training.forecast import candidates, evidence, threshold_of
-from research.training.rewrites import DATA, read_passages, read_rewrites
 
 Floats = NDArray[np.float32]
 ACCEPTANCE, COST, FAR = 0.3, 2.6, 0.7
@@ -46,12 +46,10 @@ def load_encoder(base: Path, run: Path | None, device: str) -> SentenceEncoder:
 
 def passages_of(path: Path, *, split: str, most: int) -> dict[str, list[list[str]]]:
     """The first passages of each genre."""
-    found: dict[str, list[list[str]]] = {}
-    for passage in read_passages(path, split=split):
-        known = found.setdefault(passage["genre"], [])
-        if len(known) < most:
-            known.append(passage["sentences"])
-    return found
+    genres: dict[str, list[list[str]]] = {}
+    for passage in first_passages(path, split=split, most=most):
+        genres.setdefault(passage["genre"], []).append(passage["sentences"])
+    return genres
 
 
 def fit_common(encoder: SentenceEncoder, texts: list[list[str]], *, count: int) -> CommonDirections:

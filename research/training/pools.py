@@ -17,7 +17,7 @@ import numpy as np
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.parts import load_splitter
 from hammingmark.evaluation.natural import draw_pools
-from research.training.rewrites import DATA, read_passages
+from research.training.files import DATA, read_passages
 
 OPENING = 3
 """Sentences of a passage that a model goes on from."""

@@ -2,7 +2,7 @@
 
     python -m research.training.profile_texts --out FILE
 
-As many of each training genre, so that none outweighs the others.
+The same number from each training genre, so that none outweighs the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from research.training.rewrites import DATA, read_passages
+from research.training.files import DATA, first_passages
 
 GENRES = ("enwik8", "gutenberg", "wiki100")
 MOST = 800
@@ -25,15 +25,12 @@ def main() -> None:
     parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
     parser.add_argument("--most", type=int, default=MOST)
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    taken: Counter[str] = Counter()
-    with given.out.open("w", encoding="utf-8") as file:
-        for passage in read_passages(given.passages, split="train"):
-            genre = passage["genre"]
-            if genre in GENRES and taken[genre] < given.most:
-                taken[genre] += 1
-                file.write(json.dumps({"text": " ".join(passage["sentences"])}) + "\n")
-    print(dict(taken))
+    options = parser.parse_args()
+    passages = first_passages(options.passages, split="train", most=options.most, genres=GENRES)
+    with options.out.open("w", encoding="utf-8") as file:
+        for passage in passages:
+            file.write(json.dumps({"text": " ".join(passage["sentences"])}) + "\n")
+    print(dict(Counter(passage["genre"] for passage in passages)))
 
 
 if __name__ == "__main__":

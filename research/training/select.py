@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from research.training.files import read_rewrites, write_rewrites
 from research.training.measure import load_encoder
-from research.training.rewrites import read_rewrites, write_rewrites
 
 
 def main() -> None:

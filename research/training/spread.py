@@ -21,7 +21,7 @@ from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.stats.compare import compare
 from hammingmark.watermarks.bilinear import BilinearConfig, BilinearMark
 from research.training.directions import embed_passages
-from research.training.rewrites import DATA
+from research.training.files import DATA
 
 LEVELS = (0.01, 0.05)
 

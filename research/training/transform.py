@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,9 +32,9 @@ from hammingmark.assembly.encoders import load_encoder
 from hammingmark.keys.config import EncoderId
 from hammingmark.protocols import FloatArray
 from hammingmark.text.word_chunks import WordChunks
+from research.training.files import DATA, Passage, first_passages, read_passages
 from research.training.noise import rewrite
 from research.training.profile_texts import GENRES
-from research.training.rewrites import DATA, Passage, read_passages
 
 CHUNK = 10
 MOST_CHUNKS = 3
@@ -161,8 +160,10 @@ def main() -> None:
     given = parser.parse_args()
     rng = np.random.default_rng(given.seed)
     encoder = load_encoder(given.encoder)
-    trained = _of_each_genre(given.passages, given.contexts)
-    contexts = list(contexts_of(trained, rng))
+    passages = first_passages(
+        given.passages, split="train", most=given.contexts // len(GENRES), genres=GENRES
+    )
+    contexts = list(contexts_of(passages, rng))
     print(f"{len(contexts)} contexts")
     torch.set_num_threads(1)  # the layers are small: more threads wait for each other
     network, loss = fit(
@@ -205,17 +206,6 @@ def main() -> None:
 def replace_sentences(passage: Passage, sentences: list[str]) -> Passage:
     """A passage of other sentences."""
     return {**passage, "sentences": sentences}
-
-
-def _of_each_genre(path: Path, count: int) -> list[Passage]:
-    """As many training passages of each genre."""
-    taken: Counter[str] = Counter()
-    found = []
-    for passage in read_passages(path, split="train"):
-        if passage["genre"] in GENRES and taken[passage["genre"]] < count // len(GENRES):
-            taken[passage["genre"]] += 1
-            found.append(passage)
-    return found
 
 
 def _rounded(values: torch.Tensor) -> FloatArray:

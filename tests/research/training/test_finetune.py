@@ -11,10 +11,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from research.training.encoder import SentenceEncoder  # noqa: E402
+from research.training.files import read_passages, write_rewrites  # noqa: E402
 from research.training.finetune import Corpus, shares, train, usable  # noqa: E402
 from research.training.measure import fit_common, measure  # noqa: E402
 from research.training.objective import Weights  # noqa: E402
-from research.training.rewrites import read_passages, write_rewrites  # noqa: E402
 from tests.unit.attacks import tiny  # noqa: E402
 
 

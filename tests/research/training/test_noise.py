@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from research.training.noise import REWRITERS
 
-from research.training import noise, spelling
+from research.training import noise
 
 SENTENCES = [
     "In 1990, the company (then quite small) moved to Paris, where it didn't stay for long.",
@@ -108,27 +108,25 @@ def test_contractions_go_both_ways(short: str, long: str) -> None:
     ],
 )
 def test_spelling_goes_both_ways(american: str, british: str) -> None:
-    assert spelling.to_british(american) == british
-    assert spelling.to_american(british) == american
+    assert noise.to_british(american) == british
+    assert noise.to_american(british) == american
 
 
 @pytest.mark.parametrize(
     "sentence", ["A literal reading of Colorado.", "Wise men rise.", "A humorous size prize."]
 )
 def test_words_that_look_like_it_are_spelled_one_way(sentence: str) -> None:
-    assert spelling.to_british(sentence) == sentence
-    assert spelling.to_american(sentence) == sentence
+    assert noise.to_british(sentence) == sentence
+    assert noise.to_american(sentence) == sentence
 
 
 def test_numbers_change_their_dress_but_not_their_value() -> None:
-    assert (
-        spelling.to_digits("Two of twelve men, one of them old.") == "2 of 12 men, one of them old."
-    )
-    assert spelling.to_words("5 men, 1.5 m, 5-2, 5,000 and the 19th.") == (
+    assert noise.to_digits("Two of twelve men, one of them old.") == "2 of 12 men, one of them old."
+    assert noise.to_words("5 men, 1.5 m, 5-2, 5,000 and the 19th.") == (
         "five men, 1.5 m, 5-2, 5,000 and the nineteenth."
     )
-    assert spelling.to_words("It rose by 30% in May.") == "It rose by 30 percent in May."
-    assert spelling.without_separators("1,234,567 of 2,000, or 1,5") == "1234567 of 2000, or 1,5"
+    assert noise.to_words("It rose by 30% in May.") == "It rose by 30 percent in May."
+    assert noise.without_separators("1,234,567 of 2,000, or 1,5") == "1234567 of 2000, or 1,5"
 
 
 @pytest.mark.parametrize(

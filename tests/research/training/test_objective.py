@@ -6,8 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from research.training.common import Common  # noqa: E402
-from research.training.objective import Batch, Weights, loss  # noqa: E402
+from research.training.objective import (  # noqa: E402
+    Batch,
+    Common,
+    Weights,
+    loss,
+)
 
 
 def unit(rows: object) -> object:

@@ -1,4 +1,4 @@
-"""Rewrites by a chat model that is asked for them."""
+"""Rewrites by a chat model."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import pytest
 
 pytest.importorskip("torch")
 
-from research.training.asked import BACK, REQUESTS, ChatModel, reworded, translated, usable
+from research.training.rewrites import BACK, REQUESTS, ChatModel, reword, translate, usable
 from tests.unit.attacks import tiny
 
 from hammingmark.attacks.rewrite import REWRITE_PROMPTS
-from research.training import asked
+from research.training import rewrites
 
 SENTENCES = ["The old house stood by the river.", "Nobody knew when it had been built."]
 
 
 class Chat:
-    """Answers by a function, and remembers what it was asked."""
+    """Answers by a function, and records the requests."""
 
     def __init__(self, answers: object) -> None:
         self._answers = answers
         self.seen: list[str] = []
 
     def answer(
-        self, asked: Sequence[str], *, temperatures: Sequence[float], rng: np.random.Generator
+        self, requests: Sequence[str], *, temperatures: Sequence[float], rng: np.random.Generator
     ) -> list[str | None]:
-        self.seen += asked
-        return [self._answers(each) for each in asked]
+        self.seen += requests
+        return [self._answers(request) for request in requests]
 
 
 def test_a_request_holds_the_sentence() -> None:
     chat = Chat(
         lambda text: "Here is a version: " + text.partition("\n\n")[2].replace("it", "that")
     )
-    made = reworded(chat, SENTENCES, np.random.default_rng(0))
+    made = reword(chat, SENTENCES, np.random.default_rng(0))
     assert made == ["", "Nobody knew when that had been built."]  # nothing to change in the first
     assert all(text.endswith(sentence) for text, sentence in zip(chat.seen, SENTENCES, strict=True))
 
@@ -50,19 +50,19 @@ def test_a_translation_goes_there_and_back() -> None:
         )
 
     chat = Chat(answer)
-    made = translated(chat, SENTENCES, np.random.default_rng(0))
+    made = translate(chat, SENTENCES, np.random.default_rng(0))
     assert made == [f"{sentence} Oui." for sentence in SENTENCES]
     assert [text.partition(" ")[0] for text in chat.seen] == [BACK.partition(" ")[0]] * 4
 
 
 def test_what_is_not_translated_back_is_not_used() -> None:
     chat = Chat(lambda text: "Le " + text.partition("\n\n")[2].removeprefix("Le "))
-    assert translated(chat, SENTENCES, np.random.default_rng(0)) == ["", ""]
+    assert translate(chat, SENTENCES, np.random.default_rng(0)) == ["", ""]
 
 
 def test_an_answer_without_an_end_is_not_asked_about_again() -> None:
     chat = Chat(lambda text: None)
-    assert translated(chat, SENTENCES, np.random.default_rng(0)) == ["", ""]
+    assert translate(chat, SENTENCES, np.random.default_rng(0)) == ["", ""]
     assert len(chat.seen) == 2
 
 
@@ -76,8 +76,8 @@ def test_what_is_no_rewrite_is_empty(answer: str | None) -> None:
 def test_neither_the_attack_s_request_nor_its_language_is_trained_on() -> None:
     attack = REWRITE_PROMPTS["v1"]
     assert attack.sentence not in REQUESTS
-    assert attack.system != asked.SYSTEM
-    assert "Portuguese" not in asked.LANGUAGES
+    assert attack.system != rewrites.SYSTEM
+    assert "Portuguese" not in rewrites.LANGUAGES
 
 
 def test_a_model_answers_every_request_in_order(tmp_path: Path) -> None:
