@@ -1,13 +1,13 @@
-"""What detection costs, as ratios of things measured in the same run.
+"""The cost of detection, as ratios of times measured in the same run.
 
-Absolute times differ from machine to machine; a ratio to the bare encoder, or to an empty Python,
-carries over. Run it on a machine that has nothing else to do::
+Absolute times depend on the machine; the ratio to the bare encoder, or to an empty Python process,
+is comparable. Run it on an idle machine::
 
     python benchmarks/detection.py            # about ten minutes on two cores
     python benchmarks/detection.py --quick    # about two
     python benchmarks/detection.py --json result.json
 
-It needs the default encoder and the corpus ``wiki100``, and pulls them if they are missing.
+It needs the default encoder and the corpus ``wiki100``, and downloads them if they are missing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from hammingmark.watermarks.hamming.statistics import STATISTICS
 REFERENCES = 4000
 SENTENCES = 10
 LEAST_RATIO = 0.9
-ROUND = 25  # texts; short rounds, so that a burst of other work hits every contender
+ROUND = 25  # texts; in short rounds a burst of other work affects every contender
 Result = dict[str, Any]
 
 
@@ -80,8 +80,8 @@ def main() -> None:
 
 
 def human_documents(splitter: Splitter) -> Iterator[list[str]]:
-    """Wikipedia articles in runs of ten neighbouring sentences, article after article in turn."""
-    articles = [splitter.split(each.text).carrying for each in load_corpus("wiki100")]
+    """Runs of ten neighbouring sentences of Wikipedia articles, one per article in turn."""
+    articles = [splitter.split(document.text).carrying for document in load_corpus("wiki100")]
     for start in range(0, max(map(len, articles)), SENTENCES):
         for article in articles:
             run = article[start : start + SENTENCES]
@@ -97,7 +97,7 @@ def throughput(
 ) -> list[Result]:
     """Detection against the bare encoder on the same sentences.
 
-    In each round every contender takes the same texts, and the order turns from round to round.
+    In each round every contender processes the same texts, in an order that rotates.
     """
     texts = [" ".join(document) for document in documents]
     ready = partial(detector, encoder=encoder, splitter=splitter, references=REFERENCES)
@@ -106,7 +106,7 @@ def throughput(
     times: dict[str, list[float]] = {name: [] for name in ("encoder", *judges)}
     for turn, start in enumerate(range(0, len(texts), ROUND)):
         part = texts[start : start + ROUND]
-        # What the detector encodes: each different sentence once.
+        # The detector encodes each distinct sentence once.
         sentences = list(dict.fromkeys(s for text in part for s in splitter.split(text).carrying))
         arms: dict[str, Callable[[], object]] = {"encoder": partial(encoder.encode, sentences)}
         for name, judge in judges.items():
@@ -117,12 +117,14 @@ def throughput(
     head("detection over the bare encoder, 4,000 reference keys", "of totals", "median", "lowest")
     rows = []
     for name in reversed(list(judges)):
-        each = [bare / own for bare, own in zip(times["encoder"], times[name], strict=True)]
+        ratios = [
+            bare / detection for bare, detection in zip(times["encoder"], times[name], strict=True)
+        ]
         ratio = sum(times["encoder"]) / sum(times[name])
-        figures: Result = {"ratio": ratio, "median": median(each), "lowest": min(each)}
-        rows.append({"statistic": name, **figures, "rounds": each, "seconds": times[name]})
+        figures: Result = {"ratio": ratio, "median": median(ratios), "lowest": min(ratios)}
+        rows.append({"statistic": name, **figures, "rounds": ratios, "seconds": times[name]})
         verdict = "" if ratio >= LEAST_RATIO else f"   below {LEAST_RATIO}"
-        line(name, f"{ratio:.3f}", f"{median(each):.3f}", f"{min(each):.3f}", end=verdict)
+        line(name, f"{ratio:.3f}", f"{median(ratios):.3f}", f"{min(ratios):.3f}", end=verdict)
     speed = sum(map(len, documents)) / sum(times["encoder"])
     say("bare encoder", f"{speed:,.0f} sentences/s")
     return rows
@@ -131,12 +133,15 @@ def throughput(
 def one_process(
     documents: Sequence[list[str]], encoder: Encoder, splitter: Splitter, key: WatermarkKey
 ) -> Result:
-    """All texts through one detector: how fast, and where the time goes."""
-    cut, embed = TimedSplitter(splitter), TimedEncoder(encoder)
-    judge = detector(key, encoder=embed, splitter=cut, references=REFERENCES)
+    """All texts with one detector: throughput, and shares of the time."""
+    timed_splitter, timed_encoder = TimedSplitter(splitter), TimedEncoder(encoder)
+    judge = detector(key, encoder=timed_encoder, splitter=timed_splitter, references=REFERENCES)
     texts = [" ".join(document) for document in documents]
     total = timed(partial(judge_all, judge, texts))
-    shares = {"splitting": cut.seconds / total, "encoding": embed.seconds / total}
+    shares = {
+        "splitting": timed_splitter.seconds / total,
+        "encoding": timed_encoder.seconds / total,
+    }
     shares["comparing"] = 1.0 - sum(shares.values())
     head(f"{len(texts):,} texts of {SENTENCES} sentences in one process", "")
     line("texts/s", f"{len(texts) / total:.1f}")
@@ -152,7 +157,7 @@ def p_values(
     *,
     repeats: int,
 ) -> list[Result]:
-    """One text's p-value under the default statistic, and its share of encoding plus p-value."""
+    """The time of one text's p-value, and its share of the time with encoding."""
     computed = BilinearMark(keys["bilinear"])
     method = HammingMark(keys["hamming"])
     sentences = [sentence for document in documents for sentence in document]
@@ -172,7 +177,7 @@ def p_values(
                 once = partial(one_p_value, method, limit=limit, stop_after=stop)
             else:
                 once = partial(one_computed, computed)
-            once(embeddings[:n])  # reference keys are drawn once a process
+            once(embeddings[:n])  # reference keys are drawn once per process
             cost = median(timed(partial(once, embeddings[i : i + n])) for i in starts)
             share = cost / (cost + encoding)
             rows.append({"sentences": n, "references": name, "ms": 1e3 * cost, "share": share})
@@ -182,7 +187,7 @@ def p_values(
 
 
 def starts(document: Sequence[str], *, repeats: int) -> Result:
-    """How long a fresh process takes, and how often an empty Python fits into that."""
+    """The time of a fresh process, and its ratio to an empty Python process."""
     run = "from hammingmark.cli import main; main()"
     with tempfile.TemporaryDirectory() as folder:
         key, text = Path(folder) / "key.json", Path(folder) / "text.txt"
@@ -202,18 +207,18 @@ def starts(document: Sequence[str], *, repeats: int) -> Result:
     empty = median(times["python -c pass"])
     head(f"a fresh process, median of {repeats}", "ms", "over empty Python")
     result = {}
-    for name, each in times.items():
-        ratio = median(each) / empty
-        result[name] = {"ms": 1e3 * median(each), "ratio": ratio}
-        line(name, f"{1e3 * median(each):.0f}", f"{ratio:.1f}")
+    for name, seconds in times.items():
+        ratio = median(seconds) / empty
+        result[name] = {"ms": 1e3 * median(seconds), "ratio": ratio}
+        line(name, f"{1e3 * median(seconds):.0f}", f"{ratio:.1f}")
     return result
 
 
 def threads(*, repeats: int) -> list[Result]:
-    """Projection in small products against one that the library shares among its threads.
+    """Projection in small products against one product that the library runs on several threads.
 
-    Twenty sentences, because the library leaves a product for ten to one thread anyway. A pause
-    before each, because threads that are still awake from the last product cost nothing to wake.
+    Twenty sentences, because the library computes a product for ten on one thread anyway. A pause
+    before each product lets the threads fall asleep, so that waking them is measured.
     """
     rng = np.random.default_rng(1)
     embeddings = rng.standard_normal((20, 20), dtype=np.float32)
@@ -231,18 +236,21 @@ def threads(*, repeats: int) -> list[Result]:
                     time.sleep(0.002)
                     times[name].append(timed(work))
         head(f"20 sentences x 1,000 keys, {state} machine", "median us", "mean us", "worst us")
-        for name, each in times.items():
-            figures = [1e6 * value for value in (median(each), sum(each) / len(each), max(each))]
+        for name, seconds in times.items():
+            figures = [
+                1e6 * value
+                for value in (median(seconds), sum(seconds) / len(seconds), max(seconds))
+            ]
             rows.append({"state": state, "name": name, "median_mean_worst_us": figures})
             line(name, *(f"{value:.0f}" for value in figures))
-        small, big = (sum(each) for each in times.values())
+        small, big = (sum(seconds) for seconds in times.values())
         line("one product over small products, on average", f"{big / small:.2f}")
     return rows
 
 
 @contextmanager
 def busy(neighbours: int) -> Iterator[None]:
-    """Other processes that leave no core idle."""
+    """Run other processes that leave no core idle."""
     running = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(neighbours)
     ]
@@ -256,30 +264,30 @@ def busy(neighbours: int) -> Iterator[None]:
 
 
 class TimedSplitter:
-    """A splitter that adds up its time."""
+    """A splitter that measures its total time."""
 
     def __init__(self, inner: Splitter) -> None:
         self._inner, self.name, self.seconds = inner, inner.name, 0.0
 
     def split(self, text: str) -> Sentences:
-        """Split, with the clock running."""
+        """Split and measure the time."""
         begin = time.perf_counter()
         sentences = self._inner.split(text)
         self.seconds += time.perf_counter() - begin
         return sentences
 
     def restarts(self, text: str, place: int) -> bool:
-        """As the splitter says."""
+        """The answer of the splitter."""
         return self._inner.restarts(text, place)
 
 
 class TimedEncoder(EncoderWrapper):
-    """An encoder that adds up its time."""
+    """An encoder that measures its total time."""
 
     seconds = 0.0
 
     def encode(self, sentences: Sequence[str]) -> FloatArray:
-        """Embed, with the clock running."""
+        """Embed and measure the time."""
         begin = time.perf_counter()
         embeddings = self.inner.encode(sentences)
         self.seconds += time.perf_counter() - begin
@@ -330,8 +338,8 @@ def line(name: str, *cells: str, end: str = "") -> None:
     print(f"  {name:<52}" + "".join(f"{cell:>18}" for cell in cells) + end, flush=True)
 
 
-def say(name: str, words: str) -> None:
-    print(f"{name}: {words}", flush=True)
+def say(name: str, value: str) -> None:
+    print(f"{name}: {value}", flush=True)
 
 
 if __name__ == "__main__":

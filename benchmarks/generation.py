@@ -1,14 +1,14 @@
-"""What marking costs, as ratios of things measured in the same run.
+"""The cost of marking, as ratios of times measured in the same run.
 
-Absolute times differ from machine to machine; a ratio of marked to unmarked text carries over. Run
-it on a machine that has nothing else to do::
+Absolute times depend on the machine; the ratio of marked to unmarked text is comparable. Run it on
+an idle machine::
 
     python benchmarks/generation.py                                   # embedded models, CPU
-    python benchmarks/generation.py --backend transformers:smollm2    # CUDA where there is some
+    python benchmarks/generation.py --backend transformers:smollm2    # CUDA if available
     python benchmarks/generation.py --json result.json
 
-Prompts are the first two sentences of encyclopedia articles, or the lines of ``--prompts``. Of the
-method ``hamming`` the paper's figures stand beside ours where it has them.
+Prompts are the first two sentences of encyclopedia articles, or of the texts of ``--prompts``. For
+the method ``hamming`` the report includes the figures of the paper.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ def main() -> None:
     parser.add_argument("--method", default=DEFAULT_METHOD, help=f"by default {DEFAULT_METHOD}")
     parser.add_argument("--encoder", default=DEFAULT_ENCODER)
     parser.add_argument("--texts", type=int, default=24, help="texts for each figure")
-    parser.add_argument("--tokens", type=int, default=200, help="tokens a text")
-    parser.add_argument("--together", type=int, default=64, help="texts written side by side")
-    parser.add_argument("--width", type=int, help="candidates drawn at once, where many are")
+    parser.add_argument("--tokens", type=int, default=200, help="tokens per text")
+    parser.add_argument("--together", type=int, default=64, help="texts written at the same time")
+    parser.add_argument(
+        "--width", type=int, help="candidates of a text drawn at once, in the wide rounds"
+    )
     parser.add_argument("--parallel", type=int, help="candidates of all texts drawn at once")
     parser.add_argument("--prompts", type=Path, help="a JSONL file with a field text")
     parser.add_argument("--seed", type=int, default=0)
@@ -72,7 +74,7 @@ def main() -> None:
 
 
 class Bench:
-    """The parts under test, and the three rounds."""
+    """The components, and the three rounds."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -97,22 +99,22 @@ class Bench:
         width: int | None = None,
         one_by_one: bool = True,
     ) -> tuple[list[Generation], float]:
-        """Drafts, and the seconds they took."""
+        """Write texts, and measure the seconds."""
         mark = method_of(key) if key else None
         backend = Resized(self.backend, width or self.backend.width)
-        made = Writer(backend, self.splitter, self.encoder, mark, config or self.config)
-        began = perf_counter()
+        text_writer = Writer(backend, self.splitter, self.encoder, mark, config or self.config)
+        start = perf_counter()
         if one_by_one:
             generations = [
-                made.write(prompt, seed=self.options.seed + number)
+                text_writer.write(prompt, seed=self.options.seed + number)
                 for number, prompt in enumerate(prompts)
             ]
         else:
-            generations = made.write_many(prompts, seed=self.options.seed)
-        return generations, perf_counter() - began
+            generations = text_writer.write_many(prompts, seed=self.options.seed)
+        return generations, perf_counter() - start
 
     def stream(self) -> Result:
-        """One text at a time: what a reader waits for."""
+        """One text at a time: the speed for a reader."""
         prompts = self.prompts[: self.options.texts]
         pace: dict[str, float] = {}
         costs: Result = {}
@@ -138,12 +140,12 @@ class Bench:
         }
 
     def together(self) -> Result:
-        """Many texts side by side: what a service can serve."""
-        asked = [
+        """Many texts at the same time: the throughput of a service."""
+        prompts = [
             self.prompts[number % len(self.prompts)] for number in range(self.options.together)
         ]
-        for key in (None, self.key):  # a backend may have to get ready for so many
-            self.write(asked, key=key, width=self.wide, one_by_one=False)
+        for key in (None, self.key):  # a backend may have to prepare for this many
+            self.write(prompts, key=key, width=self.wide, one_by_one=False)
         rates: dict[str, float] = {}
         embedding: dict[str, float] = {}
         for name, key, width in (
@@ -151,26 +153,26 @@ class Bench:
             ("one candidate at a time", self.key, 1),
             (f"{self.wide} at once", self.key, self.wide),
         ):
-            generations, seconds = self.write(asked, key=key, width=width, one_by_one=False)
+            generations, seconds = self.write(prompts, key=key, width=width, one_by_one=False)
             rates[name] = sum(generation.cost.tokens for generation in generations) / seconds
             embedding[name] = (
                 sum(generation.cost.encoder_seconds for generation in generations) / seconds
             )
         base = rates["unmarked"]
         return {
-            "texts": len(asked),
+            "texts": len(prompts),
             "tokens_per_second": rates,
             "over_unmarked": {name: base / rate for name, rate in rates.items()},
             "time_spent_embedding": embedding,
         }
 
     def habits(self) -> Result:
-        """The guard against repetition and the fallback, beside the paper's habits."""
+        """Settings of the repetition guard and the fallback, and the paper's procedure."""
         prompts = self.prompts[: self.options.texts]
         report: Result = {}
         plain, _ = self.write(prompts, key=None, one_by_one=False)
-        yardstick = mean_repetition([generation.text for generation in plain])
-        report["unmarked"] = {"rep-4": yardstick}
+        baseline = mean_repetition([generation.text for generation in plain])
+        report["unmarked"] = {"rep-4": baseline}
         for name, config in {
             "paper": replace(PAPER, max_tokens=self.options.tokens),
             "no guard": replace(self.config, most_repeated=1.0),
@@ -183,7 +185,7 @@ class Bench:
             repeated = mean_repetition([generation.text for generation in generations])
             report[name] = {
                 "rep-4": repeated,
-                "over_unmarked": repeated / yardstick if yardstick else None,
+                "over_unmarked": repeated / baseline if baseline else None,
                 **figures_of(generations),
                 **limit(generations, self.key, self.encoder, self.splitter),
             }
@@ -191,7 +193,7 @@ class Bench:
 
 
 class Resized:
-    """A backend that draws so many candidates of one text at once."""
+    """A backend that draws another number of candidates of one text at once."""
 
     def __init__(self, backend: Backend, width: int) -> None:
         self.name, self.parallel, self.width = backend.name, backend.parallel, width
@@ -200,14 +202,14 @@ class Resized:
 
 
 def figures_of(generations: Sequence[Generation]) -> Result:
-    """What a sentence took."""
+    """The cost of a sentence."""
     return dict(cost_figures([generation_row(generation) for generation in generations]))
 
 
 def limit(
     generations: Sequence[Generation], key: WatermarkKey, encoder: Encoder, splitter: Splitter
 ) -> Result:
-    """Evidence found, mean log2(1 / p); under ``hamming`` also the most there could be."""
+    """The mean evidence log2(1 / p); for ``hamming`` also its upper limit."""
     topic: Literal["free"] | None = "free" if key.config.method == "hamming" else None
     bits, most = [], []
     judge = detector(key, encoder=encoder, splitter=splitter, topic=topic, references=16_000)
@@ -216,7 +218,7 @@ def limit(
             continue
         bits.append(np.log2(1.0 / verdict.p_value))
         if key.config.method == "hamming":
-            cosines = np.array([each.details["cosine"] for each in verdict.evidence.scores])
+            cosines = np.array([score.details["cosine"] for score in verdict.evidence.scores])
             natural = natural_acceptance(cosines, rule=HammingMark(key).rule)
             most.append(theory.evidence_limit(natural))
     return {
@@ -229,7 +231,7 @@ def limit(
 def read_prompts(path: Path | None, splitter: Splitter) -> list[Prompt]:
     """The first two sentences of each text."""
     documents = load_corpus(str(path) if path else "wiki100")
-    return [each.prompt for each in openings(documents, splitter, characters=41)]
+    return [opening.prompt for opening in openings(documents, splitter, characters=41)]
 
 
 def show(title: str, values: Result, depth: int = 0) -> None:
@@ -239,8 +241,8 @@ def show(title: str, values: Result, depth: int = 0) -> None:
         if isinstance(value, dict):
             show(name, value, depth + 1)
         else:
-            shown = f"{value:.4g}" if isinstance(value, float) else value
-            print("  " * (depth + 1) + f"{name}: {shown}", flush=True)
+            text = f"{value:.4g}" if isinstance(value, float) else value
+            print("  " * (depth + 1) + f"{name}: {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What it costs to search many derived keys, and what power is left.
+"""The cost and the power of a search among many derived keys.
 
-Texts are written by the embedded model, each marked with the key that a master has for a label of
-its own, and as many unmarked ones. Each is then searched for among 1, 100 and 10,000 labels::
+The default model writes texts, each marked with the key that a master derives for its own label,
+and as many unmarked ones. Each is then searched among 1, 100 and 10,000 labels::
 
     python benchmarks/keys.py                     # about twenty minutes on two cores
     python benchmarks/keys.py --texts 8 --labels 1 100
@@ -70,7 +70,7 @@ def write(
 ) -> tuple[list[str], list[str]]:
     """Continue the openings of encyclopedia articles, each under the key of its own label."""
     articles = openings(load_corpus("wiki100"), load_splitter())[: options.texts]
-    prompts = [each.prompt for each in articles]
+    prompts = [opening.prompt for opening in articles]
     config = GenerationConfig(max_tokens=options.tokens)
     with load_backend() as backend:  # type: ignore[attr-defined]
         marked = [
@@ -79,15 +79,15 @@ def write(
             .text
             for i, prompt in enumerate(prompts)
         ]
-        made = writer(None, backend=backend, config=config).write_many(prompts, seed=1)
-    return marked, [generation.text for generation in made]
+        unmarked = writer(None, backend=backend, config=config).write_many(prompts, seed=1)
+    return marked, [generation.text for generation in unmarked]
 
 
 def search(
     master: WatermarkKey,
     encoder: Encoder,
     marked: Sequence[str],
-    plain: Sequence[str],
+    unmarked: Sequence[str],
     *,
     count: int,
     level: float,
@@ -97,34 +97,34 @@ def search(
     seconds = 0.0
     for number, text in enumerate(marked):
         labels = [label_of(number + step) for step in range(count)]
-        verdict, took = judge(master, labels, text, encoder, level)
+        verdict, duration = judge(master, labels, text, encoder, level)
         found += verdict.watermarked is True
         named += verdict.watermarked is True and verdict.label == label_of(number)
-        seconds += took
+        seconds += duration
     false = 0
     labels = [label_of(step) for step in range(count)]
     idle = 0.0
-    for text in plain:
-        verdict, took = judge(master, labels, text, encoder, level)
+    for text in unmarked:
+        verdict, duration = judge(master, labels, text, encoder, level)
         false += verdict.watermarked is True
-        idle += took
+        idle += duration
     return {
         "labels": count,
         "found": found / len(marked),
         "named": named / len(marked),
-        "false": false / len(plain),
+        "false": false / len(unmarked),
         "marked_seconds": seconds / len(marked),
-        "unmarked_seconds": idle / len(plain),
+        "unmarked_seconds": idle / len(unmarked),
     }
 
 
 def judge(
     master: WatermarkKey, labels: Sequence[str], text: str, encoder: Encoder, level: float
 ) -> tuple[Verdict, float]:
-    began = time.perf_counter()
-    made = detector(master, labels=labels, encoder=encoder, level=level)
-    verdict = made.judge(text)
-    return verdict, time.perf_counter() - began
+    start = time.perf_counter()
+    label_detector = detector(master, labels=labels, encoder=encoder, level=level)
+    verdict = label_detector.judge(text)
+    return verdict, time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""How a language model should draw when it answers a chat and its answers are marked.
+"""Sampling settings for marked answers to chats.
 
-Every setting writes marked answers to the same questions under the same keys. One line says what
-they cost, what they prove, and how they read: repetition, and perplexity by a second model::
+Every setting writes marked answers to the same questions under the same keys. One line gives their
+cost, their evidence, and their quality: repetition, and perplexity under a second model::
 
     python benchmarks/sampling.py --out FOLDER
     python benchmarks/sampling.py --out FOLDER --backend transformers:smollm2 --texts 96
-    python benchmarks/sampling.py --out FOLDER --judge FILE.gguf      # perplexity of what is there
+    python benchmarks/sampling.py --out FOLDER --judge FILE.gguf      # perplexity of stored answers
 
-Questions are about the subjects of encyclopedia articles, or the field ``--field`` of the lines of
-``--questions``. Answers are kept in FOLDER and not written again.
+Questions are about the subjects of encyclopedia articles, or in the field ``--field`` of the lines
+of ``--questions``. Answers are stored in FOLDER and not written again.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def main() -> None:
     parser.add_argument("--encoder", default=DEFAULT_ENCODER)
     parser.add_argument("--backend", default=DEFAULT_GENERATOR)
     parser.add_argument("--texts", type=int, default=24, help="answers per setting")
-    parser.add_argument("--tokens", type=int, default=200, help="tokens per answer at most")
-    parser.add_argument("--together", type=int, default=24, help="answers written side by side")
+    parser.add_argument("--tokens", type=int, default=200, help="most tokens per answer")
+    parser.add_argument("--together", type=int, default=24, help="answers written at the same time")
     parser.add_argument("--questions", type=Path, help="a JSON Lines file")
     parser.add_argument("--field", default="input")
     parser.add_argument("--judge", help="model for the perplexity, as transformers loads it")
@@ -70,9 +70,9 @@ def main() -> None:
             config = GenerationConfig(max_tokens=options.tokens).with_sampling(sampling)
             rows = [
                 row
-                for number, asked in questions.items()
+                for number, prompts in questions.items()
                 for row in stages.write(
-                    asked,
+                    prompts,
                     point=point,
                     number=number,
                     keys=keys,
@@ -97,12 +97,12 @@ def read_questions(options: argparse.Namespace) -> list[EvaluationPrompt]:
         texts = [str(record[options.field]) for record in read_records(options.questions)]
     else:
         subjects = [document.id for document in load_corpus("wiki100")]
-        texts = [f"What should everybody know about {each}, and why?" for each in subjects]
+        texts = [f"What should everybody know about {subject}, and why?" for subject in subjects]
     return [EvaluationPrompt(str(n), text, chat=True) for n, text in enumerate(texts)]
 
 
 def report(rows: list[Row], keys: ExperimentKeys, method: str) -> dict[str, object]:
-    """What the answers cost, what they prove under the keys of the method, how they read."""
+    """The cost of the answers, their evidence under the keys of the method, and their quality."""
     topics = ("free", "given") if method.startswith("hamming") else (None,)
     marked = [{**row, "point": method} for row in rows]
     evidence: dict[str, object] = {}
@@ -114,7 +114,9 @@ def report(rows: list[Row], keys: ExperimentKeys, method: str) -> dict[str, obje
         share = scores["found at 0.01"]
         name = f", {topic}" if topic else ""
         evidence[f"bits{name}"] = round(scores["bits"], 2)
-        evidence[f"found{name}"] = [round(each, 3) for each in (share.value, share.low, share.high)]
+        evidence[f"found{name}"] = [
+            round(bound, 3) for bound in (share.value, share.low, share.high)
+        ]
     cost = cost_figures(rows)
     return {
         "answers": len(rows),

@@ -1,7 +1,7 @@
-"""The search among many keys on simulated embeddings: is it valid, and does ranking lose the key?
+"""Validity and power of the search among many keys, on simulated embeddings.
 
-Sentences are random directions around a topic, so that thousands of keys and texts take minutes and
-no model is needed::
+Sentences are random directions around a topic, so thousands of keys and texts take minutes, and no
+model is needed::
 
     python benchmarks/search.py             # about six minutes on two cores
     python benchmarks/search.py --quick     # about one
@@ -27,12 +27,12 @@ DIMENSION = 96
 
 
 class Rows:
-    """Stands in for a reader: the texts are embeddings already."""
+    """A reader for texts that are already embeddings."""
 
     piece, fingerprint, edits = "sentence", "", False
 
     def batches(self, texts: object) -> object:
-        """There is nothing to read."""
+        """Texts are already embeddings, so this is not called."""
         raise NotImplementedError
 
 
@@ -78,8 +78,8 @@ def marked(mark: HammingMark, n: int, topic: float, rng: np.random.Generator) ->
     draw = sentences(topic, rng)
     rows: list[np.ndarray] = []
     while len(rows) < n:
-        some = draw(16)
-        rows.append(some[mark.choose(rows[-1] if rows else None, some).index])
+        candidates = draw(16)
+        rows.append(candidates[mark.choose(rows[-1] if rows else None, candidates).index])
     return np.stack(rows)
 
 
@@ -91,8 +91,8 @@ def search_of(master: HammingMark, count: int) -> KeySearch:
 
 
 def judge(search: KeySearch, text: np.ndarray, level: float) -> Verdict:
-    made = Detector(Rows(), search, level=level)  # type: ignore[arg-type]
-    return next(made.judge_read([ReadText(("x",) * len(text), text)]))
+    text_detector = Detector(Rows(), search, level=level)  # type: ignore[arg-type]
+    return next(text_detector.judge_read([ReadText(("x",) * len(text), text)]))
 
 
 def false_positives(count: int, *, texts: int, rng: np.random.Generator) -> None:
@@ -120,7 +120,7 @@ def ranking(preset: str, n: int, topic: float, *, texts: int, rng: np.random.Gen
         text = marked(mark, n, topic, rng)
         cosine.append(float((text[1:] * text[:-1]).sum(axis=1).mean()))
         candidates = search.candidates([ReadText(("x",) * n, text)], statistic="margin")[0]
-        ranked += mark.key.id in [each.key.id for each in candidates]
+        ranked += mark.key.id in [candidate.key.id for candidate in candidates]
         verdict = judge(search, text, 0.01)
         found += verdict.watermarked is True and verdict.key_id == mark.key.id
         test = mark.read(text).test_given_topic("margin")
@@ -132,14 +132,14 @@ def ranking(preset: str, n: int, topic: float, *, texts: int, rng: np.random.Gen
 
 
 def power(level: float, n: int, *, texts: int, rng: np.random.Generator) -> None:
-    told, found = [], 0
+    estimates, found = [], 0
     for _ in range(texts):
         mark = make_mark("default", rng)
         search = EveryKey([mark])
         draw = sentences(0.7, rng)
-        told.append(judge(search, draw(n), level).power or 0.0)
+        estimates.append(judge(search, draw(n), level).power or 0.0)
         found += judge(search, marked(mark, n, 0.7, rng), level).watermarked is True
-    print(f"  level {level:g}, {n} sentences: {np.median(told):.2f}, found {found} of {texts}")
+    print(f"  level {level:g}, {n} sentences: {np.median(estimates):.2f}, found {found} of {texts}")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
-"""What the service costs over the bare model, and how it carries many clients.
+"""The cost of the service over the bare model, and its speed with many clients.
 
     python benchmarks/server.py latency
     python benchmarks/server.py clients --clients 1 8 64
 
-``latency`` asks llama.cpp's server and the service in front of it for the same answers, one after
-the other and in turns: seconds until the first sentence has arrived, and until the whole answer
-has. ``clients`` has so many clients, each with an API key of its own, ask at once. One client alone
-asks, one after the other, what eight ask at once, so that both write nearly the same: the ratio of
-seconds per token tells what company costs. Further figures: tokens per second, the first sentence,
-the slowest client beside the fastest, and the memory of the service. With ``--greedy`` one more
-client asks for eight long answers first: what the others then wait tells whether one can starve
-them. Without ``--upstream`` the embedded model writes in the service's own process tree.
+``latency`` requests the same answers from llama.cpp's server and from the service in front of it,
+one after the other and in turns: seconds until the first sentence, and until the end of the answer.
+``clients`` runs several clients at once, each with its own API key. A single client sends, one
+after the other, the questions of eight clients, so that both cases generate nearly the same: the
+ratio of seconds per token is the cost of concurrency. Further figures: tokens per second, the first
+sentence, the slowest client over the fastest, and the memory of the service. With ``--greedy`` one
+more client first requests eight long answers: the others' waiting time shows whether one client can
+starve them. Without ``--upstream`` the default model runs in the service's own process tree.
 
-Everything runs on this machine, as processes of their own.
+Everything runs on this machine, in separate processes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from hammingmark.models.catalogue import CATALOGUE, DEFAULT_GENERATOR
 from hammingmark.models.entries import GeneratorCard
 from hammingmark.server.authorization import add_to_file, new_api_key
 
-_ALONE = 8  # questions of one client alone
+_ALONE = 8  # questions of a single client
 
 QUESTIONS = (
     "Why does it rain?",
@@ -67,9 +67,9 @@ sys.stdin.read()
 
 
 def free_port() -> int:
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return int(made.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @contextmanager
@@ -99,7 +99,10 @@ def service(*options: str) -> Iterator[tuple[str, int]]:
         serve = "from hammingmark.cli import main; main()"
         command = [sys.executable, "-c", serve, "serve", "--port", str(port), *options]
         log = Path(folder) / "log"
-        with log.open("wb") as told, subprocess.Popen(command, env=environ, stderr=told) as process:
+        with (
+            log.open("wb") as stderr,
+            subprocess.Popen(command, env=environ, stderr=stderr) as process,
+        ):
             try:
                 wait_for(f"http://127.0.0.1:{port}/readyz")
                 yield f"http://127.0.0.1:{port}/v1", process.pid
@@ -122,7 +125,7 @@ def wait_for(url: str) -> None:
 async def ask(
     client: httpx.AsyncClient, url: str, number: int, tokens: int, *, token: str = "", n: int = 1
 ) -> dict[str, float]:
-    """One streamed answer: seconds to its first sentence and to its end, and its tokens."""
+    """Stream one answer: seconds to its first sentence and to its end, and its tokens."""
     body = {
         "n": n,
         "messages": [{"role": "user", "content": QUESTIONS[number % len(QUESTIONS)]}],
@@ -132,11 +135,11 @@ async def ask(
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    began = time.perf_counter()
+    start = time.perf_counter()
     text, first, used, drawn = "", 0.0, 0, 0
-    shown = {"Authorization": f"Bearer {token}"} if token else {}
-    where = f"{url}/chat/completions"
-    async with client.stream("POST", where, json=body, headers=shown) as response:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    endpoint = f"{url}/chat/completions"
+    async with client.stream("POST", endpoint, json=body, headers=headers) as response:
         if response.status_code != 200:
             raise RuntimeError(f"{response.status_code}: {(await response.aread())[:200]!r}")
         async for line in response.aiter_lines():
@@ -148,55 +151,59 @@ async def ask(
             for choice in chunk.get("choices", ()):
                 text += choice["delta"].get("content") or ""
             if not first and any(mark in text for mark in (". ", "! ", "? ", ".\n")):
-                first = time.perf_counter() - began
+                first = time.perf_counter() - start
             first = first or (
-                time.perf_counter() - began if text.rstrip().endswith((".", "!", "?")) else 0.0
+                time.perf_counter() - start if text.rstrip().endswith((".", "!", "?")) else 0.0
             )
             used = (chunk.get("usage") or {}).get("completion_tokens") or used
             drawn += (chunk.get("watermark") or {}).get("drawn_tokens", 0)
-    whole = time.perf_counter() - began
+    whole = time.perf_counter() - start
     return {"first": first or whole, "whole": whole, "tokens": used, "drawn": drawn}
 
 
-async def latency(given: argparse.Namespace) -> None:
-    with llama_server(given.parallel) as bare, service("--upstream", bare) as (marked, _):
-        took: dict[str, list[dict[str, float]]] = {"bare": [], "marked": []}
+async def latency(options: argparse.Namespace) -> None:
+    with llama_server(options.parallel) as bare, service("--upstream", bare) as (marked, _):
+        timings: dict[str, list[dict[str, float]]] = {"bare": [], "marked": []}
         async with httpx.AsyncClient(timeout=600) as client:
             for url in (bare, marked):
                 await ask(client, url, 0, 8)
-            for number in range(given.requests):
+            for number in range(options.requests):
                 for name, url in (("bare", bare), ("marked", marked)):
-                    took[name].append(await ask(client, url, number, given.tokens))
-        for what in ("first", "whole"):
+                    timings[name].append(await ask(client, url, number, options.tokens))
+        for moment in ("first", "whole"):
             medians = {
-                name: statistics.median(row[what] for row in rows) for name, rows in took.items()
+                name: statistics.median(row[moment] for row in rows)
+                for name, rows in timings.items()
             }
             per_token = {
                 name: sum(row["whole"] for row in rows) / max(1, sum(row["tokens"] for row in rows))
-                for name, rows in took.items()
+                for name, rows in timings.items()
             }
-            report: dict[str, Any] = {"seconds": what, "requests": given.requests}
+            report: dict[str, Any] = {"seconds": moment, "requests": options.requests}
             report |= {name: round(value, 3) for name, value in medians.items()}
             report["marked over bare"] = round(medians["marked"] / medians["bare"], 2)
-            if what == "whole":
+            if moment == "whole":
                 ratio = per_token["marked"] / per_token["bare"]
                 report["marked over bare, per emitted token"] = round(ratio, 2)
             print(json.dumps(report), flush=True)
 
 
-async def clients(given: argparse.Namespace) -> None:
+async def clients(options: argparse.Namespace) -> None:
     folder = Path(tempfile.mkdtemp())
-    tokens_of = api_keys(folder / "api-keys.jsonl", max(given.clients) + 1)
+    tokens_of = api_keys(folder / "api-keys.jsonl", max(options.clients) + 1)
 
     @contextmanager
     def served() -> Iterator[tuple[str, int]]:
-        options = ["--set", f"parallel={given.parallel}", "--set", "log.level=warning"]
-        options += ["--api-keys", str(folder / "api-keys.jsonl")]
-        if given.upstream:
-            with llama_server(given.parallel) as bare, service("--upstream", bare, *options) as it:
+        arguments = ["--set", f"parallel={options.parallel}", "--set", "log.level=warning"]
+        arguments += ["--api-keys", str(folder / "api-keys.jsonl")]
+        if options.upstream:
+            with (
+                llama_server(options.parallel) as bare,
+                service("--upstream", bare, *arguments) as it,
+            ):
                 yield it
         else:
-            with service(*options) as it:
+            with service(*arguments) as it:
                 yield it
 
     alone: dict[str, float] = {}
@@ -205,36 +212,36 @@ async def clients(given: argparse.Namespace) -> None:
         async with httpx.AsyncClient(timeout=600, limits=limits) as client:
             await ask(client, url, 0, 8, token=tokens_of[0])
             greedy = None
-            if given.greedy:
-                asked = ask(client, url, 0, 2000, token=tokens_of[-1], n=8)
-                greedy = asyncio.create_task(asked)
+            if options.greedy:
+                long_answers = ask(client, url, 0, 2000, token=tokens_of[-1], n=8)
+                greedy = asyncio.create_task(long_answers)
                 await asyncio.sleep(2)
-            for count in given.clients:
-                began = time.perf_counter()
+            for count in options.clients:
+                start = time.perf_counter()
 
                 async def one(number: int, alone: bool) -> list[dict[str, float]]:
-                    asked = range(_ALONE) if alone else [number]
+                    questions = range(_ALONE) if alone else [number]
                     return [
-                        await ask(client, url, each, given.tokens, token=tokens_of[number])
-                        for each in asked
+                        await ask(client, url, question, options.tokens, token=tokens_of[number])
+                        for question in questions
                     ]
 
                 rows = await asyncio.gather(*(one(number, count == 1) for number in range(count)))
-                took = time.perf_counter() - began
+                duration = time.perf_counter() - start
                 answers = [row for each in rows for row in each]
                 tokens, drawn = (sum(row[name] for row in answers) for name in ("tokens", "drawn"))
                 of_each = [sum(row["whole"] for row in each) for each in rows]
-                alone = alone or {"emitted": took / tokens, "drawn": took / drawn}
+                alone = alone or {"emitted": duration / tokens, "drawn": duration / drawn}
                 report = {
                     "clients": count,
                     "answers": len(answers),
-                    "seconds": round(took, 1),
-                    "tokens per second": round(tokens / took, 1),
-                    "drawn per second": round(drawn / took, 1),
+                    "seconds": round(duration, 1),
+                    "tokens per second": round(tokens / duration, 1),
+                    "drawn per second": round(drawn / duration, 1),
                     "seconds per emitted token over one client's": round(
-                        took / tokens / alone["emitted"], 3
+                        duration / tokens / alone["emitted"], 3
                     ),
-                    "per drawn token": round(took / drawn / alone["drawn"], 3),
+                    "per drawn token": round(duration / drawn / alone["drawn"], 3),
                     "first sentence, median": round(
                         statistics.median(row["first"] for row in answers), 2
                     ),
@@ -248,11 +255,11 @@ async def clients(given: argparse.Namespace) -> None:
 
 
 def api_keys(file: Path, count: int) -> list[str]:
-    """The tokens of so many API keys that a new file lets in."""
-    made = [new_api_key(f"client-{number}", scopes=("generate",)) for number in range(count)]
-    for _, key in made:
+    """Write a file of ``count`` API keys and return their tokens."""
+    keys = [new_api_key(f"client-{number}", scopes=("generate",)) for number in range(count)]
+    for _, key in keys:
         add_to_file(file, key)
-    return [token for token, _ in made]
+    return [token for token, _ in keys]
 
 
 def memory(process: int) -> int:
@@ -279,14 +286,16 @@ def main() -> None:
     first.add_argument("--requests", type=int, default=12)
     second = commands.add_parser("clients")
     second.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
-    second.add_argument("--greedy", action="store_true", help="one more client asks for much")
-    second.add_argument("--upstream", action="store_true", help="llama.cpp's server writes")
-    for command, does in ((first, latency), (second, clients)):
+    second.add_argument(
+        "--greedy", action="store_true", help="one more client requests long answers"
+    )
+    second.add_argument("--upstream", action="store_true", help="generate with llama.cpp's server")
+    for command, run in ((first, latency), (second, clients)):
         command.add_argument("--tokens", type=int, default=80)
         command.add_argument("--parallel", type=int, default=8)
-        command.set_defaults(does=does)
-    given = parser.parse_args()
-    asyncio.run(given.does(given))
+        command.set_defaults(run=run)
+    options = parser.parse_args()
+    asyncio.run(options.run(options))
 
 
 if __name__ == "__main__":

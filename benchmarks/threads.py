@@ -1,8 +1,8 @@
-"""How threads behave where cores are shared: one for each core, or one fewer; spinning or asleep.
+"""Threads on shared cores: one for each core, or one fewer; spinning or sleeping while they wait.
 
-Threads that compute one step together wait for the slowest. Each figure is the time that a fixed
-piece of work takes, over that of one thread on an idle machine in the same run. Busy is with one
-process for each core that does nothing but count. Run it on a machine that has nothing else to do::
+Threads that compute one step together wait for the slowest. Each figure is the time of a fixed
+piece of work, relative to one thread on an idle machine in the same run. ``busy`` is with one
+computing process for each core. Run it on an idle machine::
 
     python benchmarks/threads.py
     python benchmarks/threads.py --only encoder
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def table(title: str, variants: dict[str, Callable[[], float]]) -> None:
-    """Print seconds, idle and busy, and their ratios to the first variant when idle."""
+    """Print the times of each variant, idle and busy, relative to the first variant when idle."""
     print(title)
     base = 0.0
     for name, run in variants.items():
@@ -96,7 +96,7 @@ def embed(threads: int) -> float:
 
 @contextmanager
 def burning() -> Iterator[None]:
-    """Keep every core busy with something else."""
+    """Run a computing process on every core."""
     command = [sys.executable, "-c", "while True: pass"]
     burners = [subprocess.Popen(command) for _ in range(available_cores())]
     try:

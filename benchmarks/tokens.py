@@ -1,13 +1,13 @@
-"""What token-level methods cost.
+"""The cost of token-level methods.
 
     python benchmarks/tokens.py --texts 1 64
 
-All write the same number of texts from the same prompts, with the same model and settings, one
-method after another, round after round. A time is that of a step, one token more for every text,
-everything included: the model, the processor of logits, and the encoder where a method has one.
-Ratios are to plain generation of the same round; what is printed is their median and their spread
-over rounds. ``in the engine`` is the median of the steps that draw a token for every text, without
-the reading of prompts, which counts for much where few tokens are written.
+All methods write the same number of texts from the same prompts, with the same model and settings,
+one method after another in every round. A time is that of a step, one more token for every text,
+including the model, the logits processor, and the encoder if the method has one. Ratios are to
+plain generation in the same round; printed are their median and range over rounds. ``in the
+engine`` is the median of the steps that draw a token for every text, without the processing of
+prompts, which matters if few tokens are written.
 """
 
 from __future__ import annotations
@@ -62,23 +62,25 @@ class StepClock:
         BatchEngine.step = self._step  # type: ignore[method-assign]
 
 
-def seconds_per_step(made: Writer, texts: int, *, seed: int) -> tuple[float, float]:
-    """Wall time of the longest text's tokens, all others written beside it, and of a step alone.
+def seconds_per_step(text_writer: Writer, texts: int, *, seed: int) -> tuple[float, float]:
+    """Wall time per token of the longest text, and per step of the engine.
 
-    Prompts are of this run alone, so that none finds its own read already. If the model ends every
-    text before half of its tokens, others are written.
+    Every run has its own prompts, so that none is cached. If the model ends every text before half
+    of its tokens, the run is repeated with other prompts.
     """
-    again = 0
+    attempt = 0
     while True:
-        asked = [f"{seed}, {again}, {n}. {OPENINGS[n % len(OPENINGS)]}" for n in range(texts)]
-        began = time.perf_counter()
+        prompts = [f"{seed}, {attempt}, {n}. {OPENINGS[n % len(OPENINGS)]}" for n in range(texts)]
+        start = time.perf_counter()
         with StepClock(texts) as clock:
-            written = made.write_many([Prompt(each) for each in asked], seed=seed + 1000 * again)
-        took = time.perf_counter() - began
-        steps = max(text.cost.tokens for text in written)
-        if 2 * steps >= made.config.max_tokens and clock.seconds:
-            return took / steps, float(np.median(clock.seconds))
-        again += 1
+            texts_written = text_writer.write_many(
+                [Prompt(prompt) for prompt in prompts], seed=seed + 1000 * attempt
+            )
+        duration = time.perf_counter() - start
+        steps = max(text.cost.tokens for text in texts_written)
+        if 2 * steps >= text_writer.config.max_tokens and clock.seconds:
+            return duration / steps, float(np.median(clock.seconds))
+        attempt += 1
 
 
 def cost(options: argparse.Namespace) -> None:
@@ -93,20 +95,21 @@ def cost(options: argparse.Namespace) -> None:
             for name in options.methods
             if (key := keys.key(name, 0)) is not None
         }
-        every = {"plain": None, **marks}
+        variants = {"plain": None, **marks}
         writers = {
-            name: Writer(backend, splitter, encoder, mark, config) for name, mark in every.items()
+            name: Writer(backend, splitter, encoder, mark, config)
+            for name, mark in variants.items()
         }
-        for made in writers.values():
-            seconds_per_step(made, texts, seed=0)  # graphs are recorded
-        took: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for text_writer in writers.values():
+            seconds_per_step(text_writer, texts, seed=0)  # warm-up: records graphs
+        timings: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for number in range(1, options.rounds + 1):
-            for place, (name, made) in enumerate(writers.items()):
+            for place, (name, text_writer) in enumerate(writers.items()):
                 seed = 100 * number + place
-                took[name].append(seconds_per_step(made, texts, seed=seed))
-        plain = np.array(took["plain"])  # (rounds, 2)
-        for name, times in took.items():
-            seconds, alone = np.array(times).T
+                timings[name].append(seconds_per_step(text_writer, texts, seed=seed))
+        plain = np.array(timings["plain"])  # (rounds, 2)
+        for name, times in timings.items():
+            seconds, engine_seconds = np.array(times).T
             ratios = seconds / plain[:, 0]
             report = {
                 "texts at once": texts,
@@ -115,7 +118,9 @@ def cost(options: argparse.Namespace) -> None:
                 "over plain": round(float(np.median(ratios)), 3),
                 "from": round(float(ratios.min()), 3),
                 "to": round(float(ratios.max()), 3),
-                "in the engine, over plain": round(float(np.median(alone / plain[:, 1])), 3),
+                "in the engine, over plain": round(
+                    float(np.median(engine_seconds / plain[:, 1])), 3
+                ),
             }
             print(json.dumps(report), flush=True)
         backend.close()

@@ -1,12 +1,12 @@
-"""What one run of the command touches: which files of the package, and how many functions of each.
+"""The files of the package that one run of the command uses, and their functions called.
 
     python benchmarks/touched.py detect --key mine text.txt
     python benchmarks/touched.py --calls detect --key mine text.txt
 
-The rest of the line is a command of ``hammingmark``, run in this process with real parts. A
-function counts once however often it is called, the command's own output goes to standard error,
-and importing a module or defining a class counts for nothing. ``--calls`` names the functions, with
-the number of calls. C code and other packages are not counted.
+The rest of the line is a command of ``hammingmark``, run in this process with real models. Each
+function counts once, the output of the command goes to standard error, and the bodies of modules
+and classes do not count. ``--calls`` lists the functions with the number of calls. C code and other
+packages are not counted.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PACKAGE = Path(hammingmark.__file__).parent
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    with_calls = words[:1] == ["--calls"]
-    sys.argv = ["hammingmark", *words[with_calls:]]
+    arguments = sys.argv[1:]
+    with_calls = arguments[:1] == ["--calls"]
+    sys.argv = ["hammingmark", *arguments[with_calls:]]
     calls = calls_of_command()
     files: dict[str, dict[str, int]] = defaultdict(dict)
     for code, count in calls.items():
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def calls_of_command() -> Counter[CodeType]:
-    """How often each function of the package is called, in all threads."""
+    """The number of calls of each function of the package, in all threads."""
     calls: Counter[CodeType] = Counter()
 
     def count(frame: FrameType, event: str, argument: object) -> None:

@@ -1,1 +1,1 @@
-"""Studies of what the mark proves, what it costs, and what attackers can do to it."""
+"""Studies of the evidence of the mark, its cost, and attacks on it."""

@@ -1,16 +1,16 @@
-"""Every attack on texts that the embedded pair marked: what it keeps, and what is left of the mark.
+"""Attacks on texts marked by the default models: the meaning kept and the evidence left.
 
     python -m research.studies.attacks --texts 50 --cache FOLDER
     python -m research.studies.attacks --attacks distance-marian-same boundary-rewrite-other
 
-The marked texts are written once and kept in the folder, and so is the outcome of each attack, so
-that a run that breaks off goes on where it was. The key is known to everybody: a benchmark's.
-Similarity is judged by an encoder that the mark does not use.
+The marked texts and the outcomes of each attack are stored in the folder, so that an interrupted
+run can be resumed. The key is a public one. Similarity is measured by an encoder that the mark does
+not use.
 
-``NAME@SHARE`` is an attack with another share than its default.
+``NAME@SHARE`` is an attack with a share other than its default.
 ``distance-INNER-KNOWN`` and ``boundary-INNER-KNOWN`` are attackers who choose among versions of
-each sentence. INNER makes the versions; KNOWN says whether they are compared by the watermark's
-encoder (``same``) or by another, which is not the judge's either.
+each sentence. INNER makes the versions; KNOWN tells whether they are compared by the watermark's
+encoder (``same``) or by another one (``other``), which is not the judge either.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ INNER: Mapping[str, tuple[str, Settings]] = {
     "marian": ("marian", {"temperature": 0.7, "batch": 256}),
     "rewrite": ("rewrite", {}),
 }
-"""What makes versions of a sentence for an attacker who chooses among them."""
+"""The attacks that make versions of a sentence for an attacker who chooses among them."""
 SEEKING = tuple(f"{kind}-{inner}-{known}" for inner in INNER for kind in KINDS
                 for known in ("same", "other"))  # fmt: skip
 JUDGE, OTHER = "bge-small", "minilm"
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
-    """What every benchmark of attacks can be told."""
+    """The options common to the studies of attacks."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--texts", type=int, default=60)
     parser.add_argument("--tokens", type=int, default=200)
@@ -86,10 +86,10 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--method", default=DEFAULT_METHOD, help="of the key")
     parser.add_argument("--encoder", default=DEFAULT_ENCODER, help="the watermark's")
     parser.add_argument("--preset", default="default")
-    parser.add_argument("--backend", default=DEFAULT_GENERATOR, help="writes the marked texts")
+    parser.add_argument("--backend", default=DEFAULT_GENERATOR, help="model of the marked texts")
     parser.add_argument("--together", type=int, default=1, help="texts written side by side (1)")
     parser.add_argument("--rewriter", default="qwen-coder", help="backend of the rewriting attack")
-    parser.add_argument("--edits", action="store_true", help="the detector allows for edits")
+    parser.add_argument("--edits", action="store_true", help="detect with edits")
     parser.add_argument("--key", type=int, default=0, metavar="N", help="number of the key (0)")
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser
@@ -100,10 +100,14 @@ def main() -> None:
     everything = [*WORDS, *SENTENCES, *MODELS, *SEEKING]
     parser.add_argument("--attacks", nargs="*", default=everything, metavar="NAME")
     parser.add_argument("--batch", type=int, default=1, help="texts attacked at once")
-    parser.add_argument("--versions", type=int, default=16, help="to choose among (16)")
-    parser.add_argument("--rounds", type=int, default=1, help="of choosing (1)")
+    parser.add_argument("--versions", type=int, default=16, help="versions of a sentence (16)")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds of rewriting (1)")
     parser.add_argument(
-        "--min-similarity", type=float, nargs="+", default=[0.8], help="their bounds (0.8)"
+        "--min-similarity",
+        type=float,
+        nargs="+",
+        default=[0.8],
+        help="of versions (0.8)",
     )
     options = parser.parse_args()
     bench = Bench(options)
@@ -111,10 +115,10 @@ def main() -> None:
     for name in options.attacks:
         bounds = options.min_similarity if name in SEEKING else [None]
         rows += [bench.run(name, bound) for bound in bounds]
-    made = tabulate(rows, [Column(name, name) for name in rows[-1]])
-    print(made.markdown(), end="")
+    table = tabulate(rows, [Column(name, name) for name in rows[-1]])
+    print(table.markdown(), end="")
     if options.json:
-        options.json.write_text(made.json(), encoding="utf-8")
+        options.json.write_text(table.json(), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -122,13 +126,13 @@ class StudyKeys(ExperimentKeys):
     """The keys of the published tables."""
 
     def secret(self, number: int) -> Secret:
-        """That of the first key has no number."""
-        of = f"/{number}" if number else ""
-        return Secret(hashlib.sha256(f"benchmarks/attacks{of}".encode()).digest())
+        """The secret of a number; the first is derived without it."""
+        suffix = f"/{number}" if number else ""
+        return Secret(hashlib.sha256(f"benchmarks/attacks{suffix}".encode()).digest())
 
 
 class Bench:
-    """The pair, the key, the marked texts, and what is done to them."""
+    """The models, the key, the marked texts, and attacks on them."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -159,16 +163,16 @@ class Bench:
 
     @cached_property
     def judge(self) -> CachedEncoder:
-        """Says how similar outcomes are."""
+        """The encoder that measures the similarity of outcomes."""
         return CachedEncoder(load_encoder(JUDGE))
 
     @cached_property
     def other(self) -> CachedEncoder:
-        """What an attacker has who does not know the watermark's encoder."""
+        """The encoder of an attacker who does not know the watermark's."""
         return CachedEncoder(load_encoder(OTHER))
 
     def write(self) -> list[Row]:
-        """The marked texts, from the folder or anew."""
+        """The marked texts, read from the folder or written."""
         return stages.write(
             self.prompts,
             point=self.point,
@@ -183,11 +187,11 @@ class Bench:
         )
 
     def untouched(self) -> Row:
-        """How often the mark is found before anything is done."""
-        return {"attack": "none", "texts": len(self.texts), **self.found(self.texts)}
+        """Detection of the marked texts before any attack."""
+        return {"attack": "none", "texts": len(self.texts), **self.detection(self.texts)}
 
     def run(self, name: str, bound: float | None = None) -> Row:
-        """One attack on all texts; ``bound`` is for attackers who choose among versions."""
+        """Run one attack on all texts; ``bound`` is for attackers who choose among versions."""
         o = self.options
         parameters: dict[str, object] = {}
         if bound is not None:
@@ -195,7 +199,7 @@ class Bench:
         if "rewrite" in name:
             parameters["rewriter"] = o.rewriter
         inner = self.inner(name.split("-")[1]) if bound is not None else None
-        done = stages.attack(
+        outcomes = stages.attack(
             self.rows,
             name=name,
             load=lambda: self.attack(name, bound, inner),
@@ -204,29 +208,29 @@ class Bench:
             judge=self.judge,
             path=self.cache / f"{name}.jsonl",
             batch=o.batch,
-            # Versions that are kept took the time that they would take now.
+            # Count the time of stored versions, too.
             clock=lambda: perf_counter() + (inner.saved if inner else 0.0),
             progress=shown,
         )
         sentences = sum(len(self.splitter.split(text).carrying) for text in self.texts)
-        kept = [row for row in done if row["kept"] is not False]
+        kept = [row for row in outcomes if row["kept"] is not False]
         return {
             "attack": name,
             "min_similarity": bound,
-            "texts": len(done),
-            "similarity": float(np.mean([row["similarity"] for row in done])),
-            "words_changed": float(np.mean([row["words_changed"] for row in done])),
-            "within_bound": len(kept) / len(done),
+            "texts": len(outcomes),
+            "similarity": float(np.mean([row["similarity"] for row in outcomes])),
+            "words_changed": float(np.mean([row["words_changed"] for row in outcomes])),
+            "within_bound": len(kept) / len(outcomes),
             "bits_flipped": flipped(
-                self.texts, [row["text"] for row in done], self.encoder, self.splitter
+                self.texts, [row["text"] for row in outcomes], self.encoder, self.splitter
             ),
-            "seconds_per_sentence": sum(row["seconds"] for row in done) / sentences,
-            **self.found([row["text"] for row in done]),
-            "missed_within_bound": self.missed([row["text"] for row in kept]) / len(done),
+            "seconds_per_sentence": sum(row["seconds"] for row in outcomes) / sentences,
+            **self.detection([row["text"] for row in outcomes]),
+            "missed_within_bound": self.missed([row["text"] for row in kept]) / len(outcomes),
         }
 
-    def attack(self, name: str, bound: float | None, inner: KeptVersions | None) -> Attack:
-        """An attack, with what it needs beside its defaults."""
+    def attack(self, name: str, bound: float | None, inner: StoredVersions | None) -> Attack:
+        """An attack with its parameters."""
         if bound is not None and inner is not None:
             kind, _, known = name.split("-")
             return KINDS[kind](
@@ -243,42 +247,42 @@ class Bench:
             return OwnPrompts(prompts, self.splitter)
         name, _, share = name.partition("@")
         attack, variant = VARIANTS.get(name, (name, {}))
-        more = {**variant, **({"share": share} if share else {})}
+        parameters = {**variant, **({"share": share} if share else {})}
         if attack in ("insert-sentences", "copy-paste"):
-            more["pool"] = self.human
+            parameters["pool"] = self.human
         elif attack == "infill-causal":
             (model,) = model_store().ensure("smollm2").glob("*.gguf")
-            more["model"] = str(model)
+            parameters["model"] = str(model)
         elif attack == "rewrite":
-            more["backend"] = self.options.rewriter
-        return load_attack(attack, splitter=self.splitter, parameters=more)
+            parameters["backend"] = self.options.rewriter
+        return load_attack(attack, splitter=self.splitter, parameters=parameters)
 
-    def inner(self, name: str) -> KeptVersions:
-        """What makes versions, kept in the folder."""
+    def inner(self, name: str) -> StoredVersions:
+        """The attack that makes versions, which are stored in the folder."""
         attack, settings = INNER[name]
         if attack == "rewrite":
             settings = {**settings, "backend": self.options.rewriter}
-        return KeptVersions(
+        return StoredVersions(
             name,
             lambda: load_attack(attack, splitter=self.splitter, parameters=settings),
             self.cache / "versions" / f"{name}-{digest(json.dumps(settings, sort_keys=True))[:8]}",
         )
 
-    def found(self, texts: list[str]) -> Row:
-        """How often the mark is found by the exact test, and the evidence."""
-        found = self.p_values(texts)
+    def detection(self, texts: list[str]) -> Row:
+        """The share of texts detected by the exact test, and the mean evidence."""
+        values = self.p_values(texts)
         return {
-            "found@1%": found_at(found, 0.01),
-            "found@5%": found_at(found, 0.05),
-            "bits": float(np.mean(np.log2(1.0 / np.array(found)))),
+            "found@1%": found_at(values, 0.01),
+            "found@5%": found_at(values, 0.05),
+            "bits": float(np.mean(np.log2(1.0 / np.array(values)))),
         }
 
     def missed(self, texts: list[str]) -> int:
-        """How many texts hide their mark at 1 %."""
+        """The number of texts that are not detected at 1 %."""
         return sum(p > 0.01 for p in self.p_values(texts))
 
     def p_values(self, texts: list[str]) -> list[float]:
-        """Exact ones, 1 for a text that is too short."""
+        """Exact p-values, 1 for a text that is too short."""
         judge = detector(
             self.key,
             encoder=self.encoder,
@@ -286,13 +290,13 @@ class Bench:
             topic="free" if self.options.method == "hamming" else None,
             edits=self.options.edits,
         )
-        found = (verdict.p_value for verdict in judge.judge_many(texts))
-        return [1.0 if p is None else p for p in found]
+        values = (verdict.p_value for verdict in judge.judge_many(texts))
+        return [1.0 if p is None else p for p in values]
 
 
 @dataclass(frozen=True)
 class OwnPrompts:
-    """The attack ``prompt``, which puts in front of each text the prompt that it answers."""
+    """The attack ``prompt``, with the prompt of each text."""
 
     prompts: Mapping[str, str]
     splitter: Splitter
@@ -310,54 +314,54 @@ class OwnPrompts:
 
 
 @dataclass
-class KeptVersions:
-    """An attack whose outcomes are kept in a folder, by the texts and the dice they came from."""
+class StoredVersions:
+    """An attack whose outcomes are stored in a folder, by texts and state of the generator."""
 
     name: str
     load: Callable[[], Attack]
     folder: Path
     min_similarity: float = -1.0
     saved: float = 0.0
-    """Seconds that outcomes would have taken, had they not been kept."""
+    """Seconds saved by stored outcomes."""
 
     @cached_property
     def attack(self) -> Attack:
-        """Loaded when there is something to do."""
+        """The attack, loaded on first use."""
         return self.load()
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """What it made of these texts with these dice, now or before."""
-        asked = json.dumps([self.name, list(texts), rng.bit_generator.state])
-        file = self.folder / f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"
-        known = file.exists()
-        if not known:
-            began = perf_counter()
-            made = self.attack.apply(texts, rng=rng)
-            seconds, dice = perf_counter() - began, rng.bit_generator.state
+        """The outcomes for these texts and this generator, computed or stored."""
+        request = json.dumps([self.name, list(texts), rng.bit_generator.state])
+        file = self.folder / f"{hashlib.sha256(request.encode()).hexdigest()[:16]}.json"
+        is_stored = file.exists()
+        if not is_stored:
+            start = perf_counter()
+            outcomes = self.attack.apply(texts, rng=rng)
+            seconds, state = perf_counter() - start, rng.bit_generator.state
             self.folder.mkdir(parents=True, exist_ok=True)
-            generation = file.with_suffix(".partial")
-            generation.write_text(json.dumps({"texts": made, "seconds": seconds, "dice": dice}))
-            generation.replace(file)
-        kept = json.loads(file.read_text())
-        rng.bit_generator.state = kept["dice"]
-        self.saved += kept["seconds"] if known else 0.0
-        return list(kept["texts"])
+            partial = file.with_suffix(".partial")
+            partial.write_text(json.dumps({"texts": outcomes, "seconds": seconds, "dice": state}))
+            partial.replace(file)
+        record = json.loads(file.read_text())
+        rng.bit_generator.state = record["dice"]
+        self.saved += record["seconds"] if is_stored else 0.0
+        return list(record["texts"])
 
 
 def flipped(
     before: list[str], after: list[str], encoder: Encoder, splitter: Splitter
 ) -> float | None:
-    """Share of bits, over keys, that changed; None where few texts kept their sentences' number."""
+    """Share of flipped bits over keys; None if few texts kept their number of sentences."""
     pairs = [
         (splitter.split(old).carrying, splitter.split(new).carrying)
         for old, new in zip(before, after, strict=True)
     ]
-    whole = [(old, new) for old, new in pairs if len(old) == len(new)]
-    if len(whole) < len(pairs) / 4:
+    comparable = [(old, new) for old, new in pairs if len(old) == len(new)]
+    if len(comparable) < len(pairs) / 4:
         return None
-    one = encoder.encode([s for old, _ in whole for s in old])
-    other = encoder.encode([s for _, new in whole for s in new])
-    return float(1.0 - match_probability(pair_cosines(one, other)).mean())
+    first = encoder.encode([s for old, _ in comparable for s in old])
+    second = encoder.encode([s for _, new in comparable for s in new])
+    return float(1.0 - match_probability(pair_cosines(first, second)).mean())
 
 
 def digest(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the studies share: prompts and human texts from held-out passages, files of rows."""
+"""Common to the studies: prompts and human texts from held-out passages, files of rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JUDGED = "judged"
 
 
 def passage_prompts(path: Path, genres: list[str], texts: int) -> list[EvaluationPrompt]:
-    """The openings of held-out passages, as many of each genre."""
+    """The openings of held-out passages, equally many of each genre."""
     most = texts // len(genres)
     passages = first_passages(path, split="heldout", most=most, genres=genres)
     passages.sort(key=lambda passage: genres.index(passage["genre"]))
@@ -46,12 +46,12 @@ def human_texts(path: Path, most: int) -> list[tuple[str, str]]:
 
 
 def halves(texts: list[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
-    """Every other text for calibration, and the rest to see what rate that achieves."""
+    """Every other text for calibration, and the rest to measure the rate achieved."""
     return {"calibration": texts[::2], "test": texts[1::2]}
 
 
 def read_folder(folder: Path) -> dict[str, list[Row]]:
-    """All rows by the file's name, from the folder and those below it; p-values left out."""
+    """All rows by file name, from the folder and its subfolders, except p-values."""
     files: defaultdict[str, list[Row]] = defaultdict(list)
     for path in sorted(folder.rglob("*.jsonl")):
         if JUDGED not in path.relative_to(folder).parts:
@@ -65,7 +65,7 @@ def file_of(point: str) -> str:
 
 
 def attack_files(folder: Path, name: str, *, batch: int, parameters: dict[str, Any]) -> None:
-    """Attack the marked texts of every file in a folder; outcomes lie beside them."""
+    """Attack the marked texts of every file in a folder, and store the outcomes beside them."""
     splitter = load_splitter()
 
     @cache
@@ -98,15 +98,15 @@ def judge_rows(
     folder: Path | None = None,
     **parts: Any,
 ) -> dict[str, Any]:
-    """How many texts of one point are found; with human texts also by thresholds for each key.
+    """The share of texts of one point detected; with human texts also by thresholds for each key.
 
     Args:
         rows: of one point.
         keys: of the experiment.
-        human: texts that are not marked, half of which set the thresholds.
+        human: unmarked texts, half of which calibrate the thresholds.
         levels: of the exact p-value; thresholds are for the first.
         rounds: of the bootstrap.
-        folder: where p-values are kept.
+        folder: stores p-values.
         parts: further arguments of the detector.
     """
     point = rows[0]["point"]
@@ -114,18 +114,18 @@ def judge_rows(
     numbers = sorted({row["key"] for row in rows})
     parameters = {"encoder": keys.encoder.fingerprint, **_named(parts)}
     detector_of = stages.detectors(keys, **parts)
-    own = [{field: row.get(field) for field in _OWN} for row in rows]
+    texts = [{field: row.get(field) for field in _OWN} for row in rows]
 
-    def judge(texts: list[Row], what: str) -> list[Row]:
+    def judge(texts: list[Row], prefix: str) -> list[Row]:
         return stages.detect(
             texts,
             detector_of=detector_of,
             parameters=parameters,
-            path=folder / JUDGED / f"{what}{name}" if folder else None,
+            path=folder / JUDGED / f"{prefix}{name}" if folder else None,
             progress=shown,
         )
 
-    judged = judge(sorted(own, key=lambda row: int(row["key"])), "")
+    judged = judge(sorted(texts, key=lambda row: int(row["key"])), "")
     figures = exact_scores(judged, levels=levels, rounds=rounds)
     if human:
         unmarked = stages.negatives(halves(human), point=point, keys=numbers)
@@ -135,7 +135,7 @@ def judge_rows(
 
 
 def _named(parts: dict[str, Any]) -> dict[str, str]:
-    """Parts of a detector by what they are called."""
+    """The names of a detector's parts."""
     return {name: str(getattr(part, "name", part)) for name, part in parts.items()}
 
 
@@ -149,5 +149,5 @@ def rounded(figures: dict[str, Any], places: int = 3) -> dict[str, Any]:
 
 def _rounded(value: Any, places: int) -> Any:
     if isinstance(value, Interval):
-        return [round(each, places) for each in (value.value, value.low, value.high)]
+        return [round(bound, places) for bound in (value.value, value.low, value.high)]
     return round(value, places) if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""How often marked texts are found by the exact p-value, and what they cost.
+"""The share of marked texts detected by the exact p-value, and their cost.
 
     python -m research.studies.evidence write --points bilinear/acceptance=0.38 --out FOLDER
     python -m research.studies.evidence attack --attacks bergamot synonyms --out FOLDER
@@ -6,13 +6,12 @@
     python -m research.studies.evidence leak --out FOLDER
 
 A point is a method and its parameters, a method and a preset, or ``unmarked``. Prompts are the
-openings of held-out passages (``research/training/corpus.py``), dealt out over keys that everybody
-can make again; ``--numbers`` writes the texts of some of these keys only. Texts, attacked texts and
-p-values are kept in the folder, one file a point and attack, and not made again; texts in files of
-one name in folders below it are read as one. Texts that the model ended before ``--least`` tokens
-are left out when the others are judged.
-``leak`` estimates each bilinear key from its texts, and says how the estimate correlates with the
-true scores of sentences in unmarked texts that answer other prompts.
+openings of held-out passages (``research/training/corpus.py``), distributed over public
+keys; ``--numbers`` writes only the texts of some of these keys. Texts, attacked texts and p-values
+are stored in the folder, one file per point and attack, and not made again; files of one name in
+subfolders are read as one. Texts that the model ended before ``--least`` tokens are not judged.
+``leak`` estimates each bilinear key from its texts, and correlates the estimate with the true
+scores of sentences in unmarked texts that answer other prompts.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from research.studies.common import (
 
 
 def write(options: argparse.Namespace) -> None:
-    """Texts of every point under every key."""
+    """Write texts of every point under every key."""
     backend = load_backend(options.backend, context=options.context)
     keys = ExperimentKeys(load_encoder(options.encoder))
     prompts = assign_keys(
@@ -81,7 +80,7 @@ def write(options: argparse.Namespace) -> None:
 
 
 def attack(options: argparse.Namespace) -> None:
-    """Every attack on the texts of every point."""
+    """Run every attack on the texts of every point."""
     settings: dict[str, dict[str, Any]] = {
         "synonyms": {"share": 0.5},
         "rewrite": {"backend": options.rewriter},
@@ -92,7 +91,7 @@ def attack(options: argparse.Namespace) -> None:
 
 
 def judge(options: argparse.Namespace) -> None:
-    """A line of figures for each file of texts."""
+    """Print a line of figures for each file of texts."""
     keys = ExperimentKeys(CachedEncoder(load_encoder(options.encoder)))
     human = human_texts(options.passages, options.human) if options.human else []
     for file, rows in read_folder(options.out).items():
@@ -120,7 +119,7 @@ def judge(options: argparse.Namespace) -> None:
 
 
 def cropped(rows: list[Row], share: float) -> list[Row]:
-    """A share of each text's sentences, from the middle."""
+    """Rows with a share of each text's sentences, from the middle."""
     if share == 1.0:
         return rows
     splitter = load_splitter()
@@ -134,7 +133,7 @@ def cropped(rows: list[Row], share: float) -> list[Row]:
 
 
 def leak(options: argparse.Namespace) -> None:
-    """How well each bilinear key is known after some of its texts."""
+    """Measure how well each bilinear key can be estimated from some of its texts."""
     encoder = load_encoder(options.encoder)
     keys = ExperimentKeys(encoder)
     files = read_folder(options.out)
@@ -146,28 +145,28 @@ def leak(options: argparse.Namespace) -> None:
         for count in options.counts:
             report: dict[str, object] = {"file": file, "texts": count, "keys": len(texts)}
             correlations, transitions = [], []
-            for number, own in texts.items():
+            for number, key_texts in texts.items():
                 key = keys.key(rows[0]["point"], number)
                 assert key is not None
                 rule = key.config
                 assert isinstance(rule, BilinearConfig)
                 rng = np.random.default_rng([number, count])
                 guess = bilinear_factors.learn(
-                    own[:count], rank=rule.rank, threshold=rule.threshold, rng=rng
+                    key_texts[:count], rank=rule.rank, threshold=rule.threshold, rng=rng
                 )
                 others = [text for other in natural if other != number for text in natural[other]]
                 true = bilinear_factors.FormFactors.of(key)
                 correlations.append(score_correlation(guess, true, others, rng=rng, firsts=1000))
-                transitions.append(sum(len(text) - 1 for text in own[:count]))
+                transitions.append(sum(len(text) - 1 for text in key_texts[:count]))
             report["transitions"] = round(float(np.mean(transitions)), 1)
-            report["correlation"] = [round(each, 3) for each, _ in correlations]
-            report["mean"] = round(float(np.mean([each for each, _ in correlations])), 3)
-            report["mean of first"] = round(float(np.mean([each for _, each in correlations])), 3)
+            report["correlation"] = [round(value, 3) for value, _ in correlations]
+            report["mean"] = round(float(np.mean([value for value, _ in correlations])), 3)
+            report["mean of first"] = round(float(np.mean([value for _, value in correlations])), 3)
             print(json.dumps(report), flush=True)
 
 
 def embedded(rows: list[Row], encoder: Encoder) -> dict[int, list[FloatArray]]:
-    """The embeddings of each key's texts, (n, d), of those with four sentences or more."""
+    """The embeddings (n, d) of each key's texts with at least four sentences."""
     splitter = load_splitter()
     split = [(row["key"], splitter.split(row["text"]).carrying) for row in rows]
     long = [(number, sentences) for number, sentences in split if len(sentences) >= 4]
@@ -206,7 +205,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -226,7 +225,7 @@ def main() -> None:
     judging.add_argument("--levels", type=float, nargs="+", default=[0.01, 0.001])
     judging.add_argument(
         "--crops", type=float, nargs="+", default=[1.0], metavar="SHARE",
-        help="of the sentences that are left of each text",
+        help="of the sentences kept of each text",
     )  # fmt: skip
     leaking = commands.add_parser("leak")
     leaking.add_argument("--counts", type=int, nargs="+", default=[10, 20, 40, 60])

@@ -1,4 +1,4 @@
-"""The methods of the paper side by side: what they cost and what they prove.
+"""The methods of the paper side by side: their cost and their evidence.
 
     python -m research.studies.methods write --out FOLDER
     python -m research.studies.methods attack --out FOLDER
@@ -6,11 +6,11 @@
     python -m research.studies.methods table --out FOLDER --quality QUALITY
 
 Methods that mark tokens (``kgw``, ``morphmark``, ...) need ``--backend transformers:smollm2``.
-All write from the same prompts with the same model, decoding settings, encoder and loop; a method
-has its paper's parameters, except where these fit the authors' encoder alone: SimMark's interval
+All methods have the same prompts, model, decoding settings, encoder and loop; a method has the
+parameters of its paper, unless these fit only the authors' encoder: SimMark's interval
 and the continuous threshold are chosen for the natural acceptance that the paper reports. Under a
 key the p-value is exact; every method is also judged by thresholds that 1 % of human passages reach
-(of PMark online, whose detector draws 64 continuations of every sentence, by the exact one alone).
+(except PMark online, whose detector draws 64 continuations of every sentence).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ POINTS = (
 )
 
 TOKENS = {"kgw": "1.00", "morphmark": "0.99", "synthid": "1.00", "sir": "0.98"}
-"""Those that mark tokens, and what the paper finds of them as written, at 1 % by calibration."""
+"""Methods that mark tokens, with the paper's share detected as written, calibrated at 1 %."""
 
 PAPER: dict[str, tuple[str, str, str]] = {
     "hamming/paper": ("2.2", "0.58", "1.00"),
@@ -61,8 +61,8 @@ PAPER: dict[str, tuple[str, str, str]] = {
     "random-code": ("14.7", "0.15", ""),
     "continuous/acceptance=0.58": ("", "0.58", "0.68"),
 }
-"""What the paper says: candidates per sentence, natural acceptance, and the share found as written
-at 1 % by calibration, where it says so for these settings."""
+"""The paper's candidates per sentence, natural acceptance, and share detected as written
+(calibrated at 1 %), where it reports them for these settings."""
 
 PAPER |= {point: ("", "", share) for point, share in TOKENS.items()}
 
@@ -87,7 +87,7 @@ COLUMNS = (
 
 
 def table(options: argparse.Namespace) -> None:
-    """The table, in Markdown, and as JSON where a file is named."""
+    """Print the table in Markdown, and write it as JSON if there is a file."""
     keys = ExperimentKeys(CachedEncoder(load_encoder(options.encoder)))
     human = human_texts(options.passages, options.human)
     printed = options.quality.read_text("utf-8").splitlines() if options.quality else []
@@ -114,19 +114,19 @@ def table(options: argparse.Namespace) -> None:
                 )
         result["quality"] = quality.get(Path(file_of(point)).stem)
         result["paper"] = (
-            ", ".join(each or "-" for each in PAPER[point]) if point in PAPER else None
+            ", ".join(figure or "-" for figure in PAPER[point]) if point in PAPER else None
         )
         results.append(result)
-    made = tabulate(results, COLUMNS)
-    print(made.markdown(), end="")
+    result_table = tabulate(results, COLUMNS)
+    print(result_table.markdown(), end="")
     if options.json:
-        options.json.write_text(made.json(), encoding="utf-8")
+        options.json.write_text(result_table.json(), encoding="utf-8")
 
 
 def cost(point: str, rows: list[Row]) -> dict[str, float]:
-    """What a sentence took, as far as it means something for the method."""
+    """The cost of a sentence: the figures that apply to the method."""
     figures = cost_figures(rows)
-    if point == UNMARKED or point.partition("/")[0] in TOKENS:  # drawn in one go
+    if point == UNMARKED or point.partition("/")[0] in TOKENS:  # generated in one go
         return {"drawn_tokens": figures["drawn_tokens"]}
     if point.startswith("pmark"):  # every candidate of the pool is acceptable
         del figures["acceptance"]
@@ -134,13 +134,13 @@ def cost(point: str, rows: list[Row]) -> dict[str, float]:
 
 
 def read_quality(printed: str) -> tuple[str, dict[str, Any]]:
-    """A line that `research.training.quality` printed: a file's stem and its figures."""
+    """Parse a line of `research.training.quality`: a file's stem and its figures."""
     name, _, report = printed.partition(" {")
     return name, json.loads("{" + report)
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -151,8 +151,8 @@ def main() -> None:
     evidence.add_attacking(attacking, "bergamot")
     tabling = commands.add_parser("table")
     tabling.add_argument("--human", type=int, default=120, metavar="N", help="passages of a genre")
-    tabling.add_argument("--quality", type=Path, help="what research.training.quality printed")
-    tabling.add_argument("--json", type=Path, help="the table is also written to this file")
+    tabling.add_argument("--quality", type=Path, help="the output of research.training.quality")
+    tabling.add_argument("--json", type=Path, help="also write the table to this file")
     tabling.add_argument("--backend", default="smollm2")
     tabling.add_argument("--context", type=int, default=1024)
     every = ((writing, evidence.write), (attacking, evidence.attack), (tabling, table))

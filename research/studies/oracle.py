@@ -1,11 +1,11 @@
-"""An attacker who may ask the detector: how many marks are left after how many questions.
+"""An attacker with access to the detector: marks left by number of queries.
 
     python -m research.studies.oracle --texts 50 --inner synonyms marian --cache FOLDER
 
-The texts are those of ``attacks.py`` in which the mark is found before. The attacker has the
-encoder, and some versions of every sentence: those of ``attacks.py``. He asks about one after the
-other, the farthest from the original first, and keeps what helps; he is told a p-value, or yes or
-no. Beside him stands a blind one, who takes the first version of every sentence.
+The texts are those of ``attacks.py`` in which the mark is detected. The attacker has the encoder,
+and the versions of every sentence of ``attacks.py``. He queries one after the other, the farthest
+from the original first, and keeps those that help; the answer is a p-value, or yes or no. He is
+compared with a blind attacker, who takes the first version of every sentence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,11 +21,11 @@ from hammingmark.attacks.adaptive import OracleGuided, score_of
 from hammingmark.attacks.runner import AttackRunner
 from hammingmark.attacks.segments import Tally, change_prose
 from hammingmark.detection.detector import Detector
+from hammingmark.evaluation.rows import Row
 from hammingmark.protocols import Attack
 from hammingmark.records import Attacked
 from research.studies.attacks import INNER, Bench, arguments
 
-Row = dict[str, Any]
 LEVEL = 0.01
 STOPS = (1, 5, 10, 20, 40, 80, 160, 320)
 ORACLES: dict[str, Callable[[Detector], Callable[[str], float]]] = {
@@ -40,9 +39,9 @@ def main() -> None:
     parser.add_argument("--inner", nargs="*", default=list(INNER), choices=list(INNER))
     parser.add_argument("--answers", nargs="*", default=list(ORACLES), choices=list(ORACLES))
     parser.add_argument("--versions", type=int, default=16, help="of a sentence (16)")
-    parser.add_argument("--queries", type=int, default=160, help="most questions a text (160)")
+    parser.add_argument("--queries", type=int, default=160, help="most queries per text (160)")
     parser.add_argument(
-        "--min-similarity", type=float, default=0.8, help="bound of a version (0.8)"
+        "--min-similarity", type=float, default=0.8, help="least similarity of a version (0.8)"
     )
     parser.add_argument("--until", type=float, default=LEVEL, help="p-value to get above (0.01)")
     options = parser.parse_args()
@@ -56,8 +55,10 @@ def main() -> None:
     )
     assert isinstance(judge, Detector)  # of one key
     verdicts = judge.judge_many(bench.texts)
-    texts = [t for t, each in zip(bench.texts, verdicts, strict=True) if each.watermarked]
-    print(f"{len(texts)} of {len(bench.texts)} marks are found at {LEVEL:.0%}", flush=True)
+    texts = [
+        text for text, verdict in zip(bench.texts, verdicts, strict=True) if verdict.watermarked
+    ]
+    print(f"{len(texts)} of {len(bench.texts)} marks are detected at {LEVEL:.0%}", flush=True)
     stops = [stop for stop in STOPS if stop <= options.queries]
     columns = ["inner", "answers", *(f"after {stop}" for stop in stops)]
     columns += ["at the end", "at 5 %", "similarity", "words"]
@@ -76,7 +77,7 @@ def main() -> None:
 
 
 class Bank:
-    """Versions of every sentence of the bench's texts, drawn with the dice of ``attacks.py``."""
+    """Versions of every sentence of the bench's texts, generated as in ``attacks.py``."""
 
     min_similarity = -1.0
 
@@ -84,31 +85,31 @@ class Bank:
         self.name = inner
         self.size = versions
         originals = [s for text in bench.texts for s in bench.splitter.split(text).carrying]
-        dice = np.random.default_rng(np.random.SeedSequence([0, 0]))
-        asked = [sentence for sentence in originals for _ in range(versions)]
-        made = bench.inner(inner).apply(asked, rng=dice)
-        self._versions = {s: made[i * versions :][:versions] for i, s in enumerate(originals)}
+        rng = np.random.default_rng(np.random.SeedSequence([0, 0]))
+        requests = [sentence for sentence in originals for _ in range(versions)]
+        rewrites = bench.inner(inner).apply(requests, rng=rng)
+        self._versions = {s: rewrites[i * versions :][:versions] for i, s in enumerate(originals)}
         self._origin = {
-            unit.text: s  # as the text has it once it is normalised
-            for s, each in self._versions.items()
-            for version in each
+            unit.text: s  # as in the normalised text
+            for s, outcomes in self._versions.items()
+            for version in outcomes
             for unit in bench.splitter.split(version).units
         }
         self._origin |= {s: s for s in originals}
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """For the k-th time that a sentence is asked for, its k-th version."""
-        asked: dict[str, int] = {}
-        found = []
+        """For the k-th request for a sentence, its k-th version."""
+        counts: dict[str, int] = {}
+        chosen = []
         for text in texts:
-            offered = self._versions[self._origin[text]] if text in self._origin else [text]
-            found.append(offered[asked.get(text, 0) % len(offered)])
-            asked[text] = asked.get(text, 0) + 1
-        return found
+            versions = self._versions[self._origin[text]] if text in self._origin else [text]
+            chosen.append(versions[counts.get(text, 0) % len(versions)])
+            counts[text] = counts.get(text, 0) + 1
+        return chosen
 
 
 class Blind:
-    """The first version of every sentence, whatever it is."""
+    """The first version of every sentence."""
 
     name, min_similarity = "blind", -1.0
 
@@ -134,7 +135,7 @@ class Untouched:
     name, min_similarity = "untouched", 1.0
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
-        """The texts."""
+        """The texts, unchanged."""
         return list(texts)
 
 
@@ -146,7 +147,7 @@ def guided(
     answers: str,
     options: argparse.Namespace,
 ) -> Row:
-    """Questions and answers."""
+    """Run the attacker who queries the detector."""
     attack = OracleGuided(
         inner=bank,
         splitter=bench.splitter,
@@ -156,27 +157,27 @@ def guided(
         min_similarity=options.min_similarity,
         oracle=ORACLES[answers](judge),
         queries=options.queries,
-        # Just below what the p-value asks for, or below yes.
+        # Just below the score of the p-value, or below yes.
         enough=np.nextafter(-np.log10(options.until), 0.0) if answers == "p-value" else 0.0,
         ties=answers == "yes-or-no",
     )
-    made = run(bench, attack, texts)
-    line = 1.0 if answers == "yes-or-no" else -np.log10(LEVEL)
-    left = {
-        stop: sum(score_after(path, stop) >= line for path in attack.ledger.paths)
+    outcomes = run(bench, attack, texts)
+    threshold = 1.0 if answers == "yes-or-no" else -np.log10(LEVEL)
+    remaining = {
+        stop: sum(score_after(path, stop) >= threshold for path in attack.ledger.paths)
         for stop in STOPS
         if stop <= options.queries
     }
-    return row(bench, bank.name, answers, made, left)
+    return row(bench, bank.name, answers, outcomes, remaining)
 
 
-def score_after(path: list[tuple[int, float]], questions: int) -> float:
-    """What the detector said of the text as it stood after so many questions."""
-    return [score for asked, score in path if asked <= questions][-1]
+def score_after(path: list[tuple[int, float]], queries: int) -> float:
+    """The detector's score of the version kept after so many queries."""
+    return [score for count, score in path if count <= queries][-1]
 
 
 def run(bench: Bench, attack: Attack, texts: list[str]) -> list[Attacked]:
-    """All texts side by side."""
+    """Attack all texts side by side."""
     runner = AttackRunner(attack, bench.splitter, bench.judge, batch=max(1, len(texts)))
     return list(runner.run(texts))
 
@@ -185,24 +186,24 @@ def row(
     bench: Bench,
     inner: str,
     answers: str,
-    made: Sequence[Attacked],
-    left: dict[int, int],
+    outcomes: Sequence[Attacked],
+    remaining: dict[int, int],
 ) -> Row:
-    """What is left, also at a level that the attacker did not ask about."""
-    found = bench.p_values([each.text for each in made])
+    """A row of figures, also at a level other than the attacker's."""
+    p_values = bench.p_values([outcome.text for outcome in outcomes])
     return {
         "inner": inner,
         "answers": answers,
-        "left": left,
-        "found": sum(p <= LEVEL for p in found),
-        "at 5 %": sum(p <= 0.05 for p in found),
-        "similarity": float(np.mean([each.similarity for each in made])),
-        "words": float(np.mean([each.words_changed for each in made])),
+        "left": remaining,
+        "found": sum(p <= LEVEL for p in p_values),
+        "at 5 %": sum(p <= 0.05 for p in p_values),
+        "similarity": float(np.mean([outcome.similarity for outcome in outcomes])),
+        "words": float(np.mean([outcome.words_changed for outcome in outcomes])),
     }
 
 
 def show(row: Row, stops: list[int]) -> None:
-    """One line of the table; who asks nothing has no curve."""
+    """Print one line of the table; without queries there is no curve."""
     cells = [row["inner"], row["answers"], *(str(row["left"].get(stop, "")) for stop in stops)]
     cells += [str(row[name]) for name in ("found", "at 5 %")]
     cells += [f"{row['similarity']:.3f}", f"{row['words']:.0%}"]

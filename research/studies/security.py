@@ -1,7 +1,7 @@
-"""What attackers who know the method can do without the key, as shares and counts.
+"""Attackers who know the method but not the key: recovery, removal and spoofing.
 
 Marked texts are chains of real sentences: a candidate is drawn from the sentences of one article
-until the rule accepts it. As far as embeddings go that is how texts are marked, and it is fast
+until the rule accepts it. In terms of embeddings this is how texts are marked, and it is fast
 enough for ten thousand of them. Seeds are fixed::
 
     python -m research.studies.security --quick                    # some minutes on one core
@@ -9,8 +9,8 @@ enough for ten thousand of them. Seeds are fixed::
     python -m research.studies.security --preset robust --only recovery
     python -m research.studies.security --method hamming --preset default --encoder minilm-robust
 
-It needs the corpus ``wiki100`` and an encoder, and pulls what is missing. What attackers do to
-texts of a language model is measured in ``attacks.py`` and ``oracle.py``.
+It needs the corpus ``wiki100`` and an encoder, and downloads them if they are missing. Attacks on
+texts of a language model are measured in ``attacks.py`` and ``oracle.py``.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from research.cryptanalysis.recovery import Guess, neighbours, strangers
 
 LEVEL = 0.01
 SENTENCES = 10  # of a text
-TRIES = 16  # candidates for a sentence, the owner's and a hasty forger's
+TRIES = 16  # candidates for a sentence, for the owner and a hasty forger
 PATIENT_SENTENCES = 30  # a patient forger writes more, and draws more candidates for each
 PATIENT_TRIES = 128
-REWORDED = 0.9  # cosine of a sentence to its other versions where embeddings stand for texts
+REWORDED = 0.9  # cosine of a sentence to its other versions, in experiments on embeddings
 VERSIONS = 8
-FORGERY = 0.05  # a key is worn out when more forgeries than this pass
+FORGERY = 0.05  # a key must be rotated when more forgeries than this pass
 PARTS = ["recovery", "removal", "spoof"]
 PRESETS = {"bilinear": list(ACCEPTANCE), "hamming": ["paper", *SHARES]}  # the first is the default
 ENCODERS = {"bilinear": "minilm-mark", "hamming": "potion"}
@@ -69,7 +69,7 @@ _VERB = re.compile(r"\b(is|are|was|were)\b(?! not)")
 
 @dataclass(frozen=True)
 class World:
-    """Real sentences, embedded: articles of the owner, and others of the attacker."""
+    """Embedded real sentences: articles of the owner, and others of the attacker."""
 
     encoder: Encoder
     splitter: Splitter
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--softness", type=float, help="of a soft ball (default the preset's)")
     parser.add_argument("--articles", type=int, help="most articles to embed")
     parser.add_argument("--sentences", type=int, help="most sentences of an article to embed")
-    parser.add_argument("--embeddings", type=Path, metavar="FILE", help="keep them here (.npz)")
+    parser.add_argument("--embeddings", type=Path, metavar="FILE", help="store them here (.npz)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--quick", action="store_true", help="fewer keys and texts")
@@ -100,8 +100,8 @@ def main() -> None:
     if options.preset not in PRESETS[options.method]:
         parser.error(f"--preset of this method: {', '.join(PRESETS[options.method])}")
     parts = options.only or PARTS
-    more = [] if options.quick else [30000]
-    counts = sorted(options.counts or [100, 300, 1000, 3000, 10000, *more])
+    largest = [] if options.quick else [30000]
+    counts = sorted(options.counts or [100, 300, 1000, 3000, 10000, *largest])
     keys = options.keys or (2 if options.quick else 5)
     judged = 100 if options.quick else 400
 
@@ -143,7 +143,7 @@ def main() -> None:
 
 
 def embed_world(options: argparse.Namespace) -> World:
-    """Sentences of encyclopedia articles; half of the articles are the owner's."""
+    """Embed sentences of encyclopedia articles; half of the articles are the owner's."""
     encoder, splitter = load_encoder(options.encoder), load_splitter()
     articles = []
     for document in load_corpus("wiki100"):
@@ -153,7 +153,7 @@ def embed_world(options: argparse.Namespace) -> World:
             articles.append(usable)
     articles = articles[: options.articles]
     progress(f"embedding {sum(map(len, articles)):,} sentences of {len(articles)} articles")
-    pools = embed_texts(articles, lambda rows: kept_embeddings(rows, encoder, options.embeddings))
+    pools = embed_texts(articles, lambda rows: stored_embeddings(rows, encoder, options.embeddings))
     order = np.random.default_rng([options.seed, 1]).permutation(len(pools))
     near = np.mean([float((pool[1:] * pool[:-1]).sum(axis=1).mean()) for pool in pools])
     return World(
@@ -170,28 +170,28 @@ def embed_world(options: argparse.Namespace) -> World:
     )
 
 
-def kept_embeddings(sentences: list[str], encoder: Encoder, file: Path | None) -> FloatArray:
-    """Embeddings (n, d), read from a file if an earlier run left the same ones there."""
-    what = hashlib.sha256("\n".join([encoder.fingerprint, *sentences]).encode()).hexdigest()
+def stored_embeddings(sentences: list[str], encoder: Encoder, file: Path | None) -> FloatArray:
+    """Embeddings (n, d), read from a file if an earlier run stored the same ones there."""
+    digest = hashlib.sha256("\n".join([encoder.fingerprint, *sentences]).encode()).hexdigest()
     if file and file.exists():
-        with np.load(file) as kept:
-            if str(kept["what"]) == what:
-                return np.asarray(kept["rows"], np.float32)
+        with np.load(file) as stored:
+            if str(stored["what"]) == digest:
+                return np.asarray(stored["rows"], np.float32)
     rows = encoder.encode(sentences)
     if file:
-        np.savez(file, rows=rows, what=what)
+        np.savez(file, rows=rows, what=digest)
     return rows
 
 
 def make_mark(world: World, number: int, options: argparse.Namespace) -> Mark:
-    """A key that the seed decides; the paper's ball made soft accepts as often as the hard one."""
+    """The mark of a seeded key; a softened ball of the paper accepts as often as the hard one."""
     secret = Secret(hashlib.sha256(f"security {options.seed} {number}".encode()).digest())
-    tied = EncoderId.of(world.encoder)
+    encoder = EncoderId.of(world.encoder)
     if options.method == "bilinear":
-        form = BilinearConfig.from_preset(options.preset, encoder=tied)
+        form = BilinearConfig.from_preset(options.preset, encoder=encoder)
         return BilinearMark(WatermarkKey(secret, form))
     softness = None if options.preset == "paper" else options.softness
-    rule = HammingConfig.from_preset(options.preset, softness=softness, encoder=tied)
+    rule = HammingConfig.from_preset(options.preset, softness=softness, encoder=encoder)
     if options.preset == "paper" and options.softness:
         natural = match_probability(np.array([world.cosine]))
         share = float(soft_acceptance(rule.bits, rule.threshold, natural, softness=0.0)[0])
@@ -207,7 +207,7 @@ def true_key(mark: Mark) -> Guess | FormFactors:
 def write_marked(
     world: World, mark: Mark, *, texts: int, rng: np.random.Generator
 ) -> list[FloatArray]:
-    """Texts by the rule of a key, from the owner's sentences."""
+    """Compose texts by the rule of a key from the owner's sentences."""
     begin = forgery.first_by_rule(mark) if isinstance(mark, BilinearMark) else None
     return forgery.compose(
         world.owner,
@@ -223,7 +223,7 @@ def write_marked(
 def recover(
     world: World, marks: Sequence[Mark], counts: Sequence[int], *, judged: int, seed: int
 ) -> tuple[list[Result], list[dict[int, Scorer]]]:
-    """How well the key is known after so many marked texts, and what a forger does with it."""
+    """Measure recovery of the key from marked texts, and the forgeries that it allows."""
     moments = recovery.second_moment(np.concatenate(world.attacker))
     say(f"sentences differ in about {directions(moments):.0f} directions")
     if isinstance(marks[0], HammingMark) and marks[0].config.residual:
@@ -252,7 +252,7 @@ def recover(
         mark: Mark,
         way: list[int],
     ) -> Result:
-        """How many texts of a hasty and of a patient forger pass."""
+        """Count the texts of a hasty and of a patient forger that pass."""
         row: Result = {"of": judged}
         for forger in ("hasty", "patient"):
             forged = write(choose, begin, way, patient=forger == "patient")
@@ -267,27 +267,27 @@ def recover(
         rng = np.random.default_rng([seed, 2, number])
         marked = write_marked(world, mark, texts=max(counts), rng=rng)
         wrong = wrong_key(true, seed, number)
-        known: dict[str, tuple[forgery.Choose, Scorer | None]] = {
+        forgers: dict[str, tuple[forgery.Choose, Scorer | None]] = {
             "the key": (forgery.by_guess(true), true),
             "nothing, and takes what comes": (forgery.by_nothing, None),
             "a wrong key": (forgery.by_guess(wrong), wrong),
             "the encoder, and takes the most similar": (most_similar, None),
         }
         if begins:
-            known["the direction before first sentences"] = (forgery.by_nothing, true)
-        for way, (name, (choose, first)) in enumerate(known.items()):
+            forgers["the direction before first sentences"] = (forgery.by_nothing, true)
+        for way, (name, (choose, first)) in enumerate(forgers.items()):
             begin = forgery.first_by_guess(first) if begins and first else None
             judge(name, choose, begin, mark, [4, number, way])
-        found: dict[int, Scorer] = {}
+        guesses: dict[int, Scorer] = {}
         for count in counts:
             progress(f"key {number + 1}: learning from {count:,} texts")
             rng = np.random.default_rng([seed, 5, number, count])
             guess, measured = learn(world, mark, marked[:count], moments=moments, rng=rng)
-            found[count] = guess
+            guesses[count] = guess
             begin = forgery.first_by_guess(guess) if begins else None
             dice = [6, number, count]
             judge(str(count), forgery.by_guess(guess), begin, mark, dice).update(measured)
-        learned.append(found)
+        learned.append(guesses)
     measures = MEASURES[marks[0].name]
     head("a forger who knows", "hasty, passes", "patient, passes", *measures)
     table = []
@@ -314,12 +314,12 @@ def learn(
     moments: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[Scorer, Result]:
-    """The best guess at a key from marked texts, and how close it comes."""
+    """The best estimate of a key from marked texts, and its accuracy."""
     if isinstance(mark, BilinearMark):
         rule = mark.config
         form = bilinear_factors.learn(marked, rank=rule.rank, threshold=rule.threshold, rng=rng)
-        both = score_correlation(form, FormFactors.of(mark.key), world.attacker, rng=rng)
-        return form, dict(zip(MEASURES["bilinear"], both, strict=True))
+        correlations = score_correlation(form, FormFactors.of(mark.key), world.attacker, rng=rng)
+        return form, dict(zip(MEASURES["bilinear"], correlations, strict=True))
     near, far = neighbours(marked), strangers(marked)
     m, fresh, true = mark.config.bits, mark.config.residual, Guess.of(mark.key)
     span = recovery.estimate_span(near, far, m, residual=fresh)
@@ -346,12 +346,12 @@ def most_similar(before: FloatArray, candidates: FloatArray) -> int:
 
 
 def directions(moments: np.ndarray) -> float:
-    """How many directions of equal variance would spread as much: the participation ratio."""
+    """The effective number of directions: the participation ratio."""
     return float(np.trace(moments) ** 2 / np.square(moments).sum())
 
 
 def plane_cosine(planes: FloatArray, true: FloatArray, *, moments: np.ndarray) -> float:
-    """Correlation of each true plane's projections with the best estimated one's, on average."""
+    """Mean correlation of each true plane's projections with those of the best estimated plane."""
     values, vectors = np.linalg.eigh(moments)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     first, second = (np.asarray(p @ root) for p in (planes, true))
@@ -361,16 +361,16 @@ def plane_cosine(planes: FloatArray, true: FloatArray, *, moments: np.ndarray) -
 
 
 def rotation(curve: Sequence[Result]) -> Result:
-    """Between which numbers of texts forgeries begin to pass more often than they may."""
-    found: Result = {"share": FORGERY}
+    """The numbers of texts between which forgeries begin to pass too often."""
+    result: Result = {"share": FORGERY}
     for forger in ("hasty", "patient"):
         counted = [(int(row["knows"]), row[forger]) for row in curve if row["knows"].isdigit()]
         after = min((count for count, rate in counted if rate > FORGERY), default=None)
         before = max((c for c, _ in counted if after is None or c < after), default=0)
-        found[forger] = {"not_after": before, "after": after}
-        shown = "any number tried" if after is None else f"{after:,}"
-        say(f"more than {FORGERY:.0%} pass, {forger}: not after {before:,} texts, after {shown}")
-    return found
+        result[forger] = {"not_after": before, "after": after}
+        limit = "any number tried" if after is None else f"{after:,}"
+        say(f"more than {FORGERY:.0%} pass, {forger}: not after {before:,} texts, after {limit}")
+    return result
 
 
 def removal(
@@ -381,7 +381,7 @@ def removal(
     texts: int,
     seed: int,
 ) -> list[Result]:
-    """How many sentences must be put into other words until the mark is not found."""
+    """Count the sentences to reword until the mark is not detected."""
     needed: dict[str, list[int | None]] = {}
     for number, mark in enumerate(marks):
         progress(f"key {number + 1}: removing marks")
@@ -390,7 +390,7 @@ def removal(
         everything = np.concatenate(world.owner)
         true = true_key(mark)
         if isinstance(true, Guess):
-            # Read softly also for a hard ball: a sign tells no direction in which to go.
+            # Use soft scores also for a hard ball: a sign gives no direction to follow.
             true = replace(true, softness=true.softness or 0.3)
         ways: dict[str, Scorer | None] = {
             "blind": None,
@@ -404,8 +404,8 @@ def removal(
             versions = reword(text, everything, rng)
             for name, guess in ways.items():
                 path = forgery.removal_path(text, versions, guess=guess, rng=rng)
-                done = forgery.changes_needed(path, mark, level=LEVEL)
-                needed.setdefault(name, []).append(done)
+                changes = forgery.changes_needed(path, mark, level=LEVEL)
+                needed.setdefault(name, []).append(changes)
     say(f"\n{len(needed['blind'])} of {texts * len(marks)} marked texts are found")
     head(
         f"sentences to reword (cosine {REWORDED}, best of {VERSIONS}) until not found",
@@ -422,13 +422,13 @@ def removal(
             {"knows": name, "texts": len(each), "median": median, "in_3": quick, "never": never}
         )
         title = f"{int(name):,} marked texts" if name.isdigit() else name
-        shown = f"{median:g} of {SENTENCES}" if median <= SENTENCES else f"more than {SENTENCES}"
-        line(title, shown, f"{quick:.1%}", f"{never:.1%}")
+        typical = f"{median:g} of {SENTENCES}" if median <= SENTENCES else f"more than {SENTENCES}"
+        line(title, typical, f"{quick:.1%}", f"{never:.1%}")
     return table
 
 
 def reword(text: FloatArray, everything: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Versions of each sentence at a fixed cosine, moved towards other real sentences."""
+    """Versions of each sentence at a fixed cosine, in the direction of other real sentences."""
     towards = everything[rng.integers(len(everything), size=(len(text), VERSIONS))].copy()
     towards -= (towards * text[:, None]).sum(axis=-1, keepdims=True) * text[:, None]
     towards /= np.linalg.norm(towards, axis=-1, keepdims=True)
@@ -437,7 +437,7 @@ def reword(text: FloatArray, everything: FloatArray, rng: np.random.Generator) -
 
 
 def spoof(world: World, mark: Mark, count: int, *, seed: int) -> Result:
-    """Words of one's own under a mark that others made: added sentences, and a "not" put in."""
+    """Foreign content under another's mark: added sentences, and an inserted "not"."""
     progress("spoofing")
     detector = make_detector(world, mark)
     texts = marked_texts(world, mark, count, seed=seed)
@@ -467,7 +467,7 @@ def make_detector(world: World, mark: Mark) -> Detector:
 
 
 def marked_texts(world: World, mark: Mark, count: int, *, seed: int) -> list[str]:
-    """Texts of real sentences in a marked order, all of which are found."""
+    """Texts of real sentences in a marked order, all of which are detected."""
     rng = np.random.default_rng([seed, 11])
     written = write_marked(world, mark, texts=3 * count, rng=rng)
     texts = [" ".join(world.sentences[row.tobytes()] for row in text) for text in written]
@@ -484,12 +484,12 @@ def line(name: str, *cells: str) -> None:
     print(f"  {name:<60}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
 
 
-def say(words: str) -> None:
-    print(words, flush=True)
+def say(message: str) -> None:
+    print(message, flush=True)
 
 
-def progress(words: str) -> None:
-    print(f"[{time.monotonic() - BEGAN:5.0f} s] {words}", file=sys.stderr, flush=True)
+def progress(message: str) -> None:
+    print(f"[{time.monotonic() - BEGAN:5.0f} s] {message}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Token-level methods: whether their level holds, and how much of a text they move.
+"""Token-level methods: whether their level holds, and the share of tokens that they change.
 
     python -m research.studies.token_levels null
     python -m research.studies.token_levels freedom --texts 32
 
 ``null`` judges human passages (``research/training/corpus.py``) under many keys, by every
 statistic: the share of p-values at each level, the mean and the standard deviation of z, and how
-much the shares of keys differ, over what counting alone would do.
+much the shares of keys differ, relative to sampling noise.
 
-``freedom`` writes marked texts and counts their valid tokens: their share, and how much that is of
-what the mark could move if all tokens were equally likely (`watermarks._shared.token_scores`).
+``freedom`` writes marked texts and counts their valid tokens: their share, and the ratio of their
+excess to the largest possible one, with equally likely tokens (`watermarks._shared.token_scores`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OPENINGS = (
 
 
 def null(options: argparse.Namespace) -> None:
-    """Shares of p-values of human texts."""
+    """Measure the shares of p-values of human texts."""
     encoder = load_encoder()
     texts = [text for _, text in human_texts(options.passages, options.human)]
     experiment = ExperimentKeys(encoder)
@@ -52,22 +52,22 @@ def null(options: argparse.Namespace) -> None:
         keys = [key for n in range(options.keys) if (key := experiment.key(name, n)) is not None]
         judge = detector(keys[0], encoder=encoder)
         assert isinstance(judge, Detector)  # of one key
-        read = [each for batch in judge.reader.batches(texts) for each in batch]
-        found: dict[str, list[list[tuple[float, float]]]] = defaultdict(list)
+        inputs = [text for batch in judge.reader.batches(texts) for text in batch]
+        results: dict[str, list[list[tuple[float, float]]]] = defaultdict(list)
         for key in keys:
             mark = method_of(key)
-            scored = [mark.read(each.values) for each in read]
-            scored = [each for each in scored if each.evidence.scores]
+            readings = [mark.read(text.values) for text in inputs]
+            readings = [reading for reading in readings if reading.evidence.scores]
             for statistic in mark.statistics:
-                tests = [each.test(statistic) for each in scored]
-                found[statistic].append(
+                tests = [reading.test(statistic) for reading in readings]
+                results[statistic].append(
                     [
-                        (null.p_value(test.own), each.evidence.z.get(statistic, np.nan))
-                        for test, each in zip(tests, scored, strict=True)
+                        (null.p_value(test.own), reading.evidence.z.get(statistic, np.nan))
+                        for test, reading in zip(tests, readings, strict=True)
                         if (null := test.null.computed)
                     ]
                 )
-        for statistic, values in found.items():
+        for statistic, values in results.items():
             p, z = np.moveaxis(np.array(values), -1, 0)  # (keys, texts) each
             shares = (p <= 0.05).mean(axis=1)
             report = {
@@ -84,7 +84,7 @@ def null(options: argparse.Namespace) -> None:
 
 
 def freedom(options: argparse.Namespace) -> None:
-    """Shares of valid tokens in marked texts."""
+    """Measure the shares of valid tokens in marked texts."""
     encoder = load_encoder()
     backend = load_backend(options.backend, parallel=8, context=1024)
     keys = ExperimentKeys(encoder)
@@ -98,10 +98,10 @@ def freedom(options: argparse.Namespace) -> None:
             continue
         natural = key.config.gamma if isinstance(key.config, GreenConfig) else 0.5
         if mark.most_valid <= natural:
-            continue  # of such a mark it is not known what it could move
-        made = Writer(backend, load_splitter(), encoder, mark, config)
+            continue  # its largest possible share is not known
+        text_writer = Writer(backend, load_splitter(), encoder, mark, config)
         judge = detector(key, encoder=encoder)
-        verdicts = judge.judge_many([each.text for each in made.write_many(prompts, seed=1)])
+        verdicts = judge.judge_many([text.text for text in text_writer.write_many(prompts, seed=1)])
         scores = [unit for verdict in verdicts for unit in verdict.evidence.scores if unit.counted]
         share = float(np.mean([unit.valid for unit in scores]))
         report = {
@@ -114,7 +114,7 @@ def freedom(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,9 @@
-"""Passages of human prose, for training and held out, from corpora of the model store.
+"""Passages of human prose from corpora of the model store, for training and held out.
 
     python -m research.training.corpus --out research/training/data/passages.jsonl
 
-One JSON record a line: ``id``, ``genre``, ``split`` (``train`` or ``heldout``) and ``sentences``, 8
-to 16 in the order of their document. A document is wholly in one split. The same seed gives the
+One JSON record per line: ``id``, ``genre``, ``split`` (``train`` or ``heldout``) and ``sentences``,
+8 to 16 in the order of their document. Each document belongs to one split. The same seed gives the
 same file.
 """
 
@@ -43,10 +43,10 @@ class Genre:
     """One corpus.
 
     Attributes:
-        name: what its passages are called.
-        read: how its raw text is read.
-        share: its part of the training passages.
-        each: the most passages of one document.
+        name: the name of its passages.
+        read: extracts sections of prose from its raw text.
+        share: its share of the training passages.
+        each: most passages of one document.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Genre:
     each: int
 
 
-# Books are few, so each gives many passages; an encyclopedia has thousands of articles.
+# There are few books, so each gives many passages; an encyclopedia has thousands of articles.
 GENRES = {
     name: Genre(name, find_corpus(name).sections, share=share, each=each)
     for name, share, each in (("wiki100", 0.17, 20), ("enwik8", 0.6, 3), ("gutenberg", 0.23, 400))
@@ -64,7 +64,7 @@ GENRES = {
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Sentences that follow on from each other in one document."""
+    """Consecutive sentences of one document."""
 
     id: str
     genre: str
@@ -78,7 +78,7 @@ def texts_of(documents: Iterable[Document]) -> dict[str, str]:
 
 
 def held_out(titles: Iterable[str], *, seed: int) -> set[str]:
-    """A tenth of the titles, at least one, by their hash: their order does not matter."""
+    """A tenth of the titles, at least one, chosen by hash, so independent of their order."""
     ranked = sorted(set(titles), key=lambda title: (zlib.crc32(f"{seed} {title}".encode()), title))
     return set(ranked[: ceil(HELDOUT_SHARE * len(ranked))])
 
@@ -118,25 +118,25 @@ def build(
 ) -> list[Passage]:
     """All passages, in random order.
 
-    They are drawn from the extras first, then from what is held out, then for training: a
-    passage that is nearly in two places goes to the evaluation, and training never sees it.
+    They are drawn from the extra genres first, then from held-out documents, then for training: of
+    near-duplicates, one goes to the evaluation, and training never sees it.
 
     Args:
-        corpora: a genre, its documents, and which of them are held out.
-        extras: for each further genre its documents, all held out.
+        corpora: genres with their documents and the names of those held out.
+        extras: the documents of further genres, all held out.
         train: passages for training.
-        heldout: the most held-out passages of one genre.
-        splitter: cuts text into sentences.
+        heldout: most held-out passages of one genre.
+        splitter: finds the sentences.
         seed: the same seed gives the same passages.
     """
     novelty = Novelty()
     seeds = iter(np.random.SeedSequence(seed).spawn(1 + len(extras) + 2 * len(corpora)))
     order = np.random.default_rng(next(seeds))
-    found: list[Passage] = []
+    selection: list[Passage] = []
 
     def collect(genre: Genre, documents: Mapping[str, str], split: Split, most: int) -> None:
         rng = np.random.default_rng(next(seeds))
-        found.extend(
+        selection.extend(
             draw(
                 documents,
                 genre=genre,
@@ -151,13 +151,17 @@ def build(
     for name, documents in extras.items():
         extra = Genre(name, text_sections, share=0.0, each=2)
         collect(extra, documents, "heldout", heldout)
-    for genre, documents, out in corpora:
-        apart = {name: text for name, text in documents.items() if name in out}
-        collect(genre, apart, "heldout", heldout)
-    for genre, documents, out in corpora:
-        rest = {name: text for name, text in documents.items() if name not in out}
-        collect(genre, rest, "train", round(genre.share * train))
-    return [found[place] for place in order.permutation(len(found))]
+    for genre, documents, held_out_names in corpora:
+        held_out_documents = {
+            name: text for name, text in documents.items() if name in held_out_names
+        }
+        collect(genre, held_out_documents, "heldout", heldout)
+    for genre, documents, held_out_names in corpora:
+        training_documents = {
+            name: text for name, text in documents.items() if name not in held_out_names
+        }
+        collect(genre, training_documents, "train", round(genre.share * train))
+    return [selection[place] for place in order.permutation(len(selection))]
 
 
 def load_corpora(*, seed: int) -> list[tuple[Genre, dict[str, str], set[str]]]:
@@ -172,11 +176,11 @@ def load_corpora(*, seed: int) -> list[tuple[Genre, dict[str, str], set[str]]]:
     ]
 
 
-def describe(found: Iterable[Passage]) -> str:
+def describe(selection: Iterable[Passage]) -> str:
     """Passages and sentences of each genre and split, as a table."""
     groups: Counter[tuple[str, str]] = Counter()
     sentences: Counter[tuple[str, str]] = Counter()
-    for passage in found:
+    for passage in selection:
         groups[passage.genre, passage.split] += 1
         sentences[passage.genre, passage.split] += len(passage.sentences)
     rows = [f"{'genre':14}{'split':10}{'passages':>9}{'sentences':>11}"]
@@ -188,7 +192,7 @@ def describe(found: Iterable[Passage]) -> str:
 def _named_file(argument: str) -> tuple[str, Path]:
     name, sign, file = argument.partition("=")
     if not name or not sign or not Path(file).is_file():
-        raise argparse.ArgumentTypeError(f"{argument!r} should be NAME=FILE, and the file exist")
+        raise argparse.ArgumentTypeError(f"{argument!r} is not NAME=FILE with an existing file")
     return name, Path(file)
 
 
@@ -198,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=DATA / "passages.jsonl")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--train", type=int, default=TRAIN, help="passages for training")
-    parser.add_argument("--heldout", type=int, default=HELDOUT, help="the most of each genre")
+    parser.add_argument("--heldout", type=int, default=HELDOUT, help="most passages of each genre")
     parser.add_argument(
         "--extra",
         type=_named_file,
@@ -208,8 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="a further genre from JSON Lines with a text field; held out, never trained on",
     )
     options = parser.parse_args(arguments)
-    begun = time.perf_counter()
-    found = build(
+    start = time.perf_counter()
+    selection = build(
         load_corpora(seed=options.seed),
         extras={name: texts_of(load_corpus(str(file))) for name, file in options.extra},
         train=options.train,
@@ -219,11 +223,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", encoding="utf-8") as file:
-        for passage in found:
+        for passage in selection:
             file.write(json.dumps(asdict(passage), ensure_ascii=False) + "\n")
-    print(describe(found))
+    print(describe(selection))
     print(f"{options.out}: {options.out.stat().st_size / 1e6:.1f} MB", end=", ")
-    print(f"{time.perf_counter() - begun:.0f} s")
+    print(f"{time.perf_counter() - start:.0f} s")
 
 
 if __name__ == "__main__":

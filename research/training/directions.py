@@ -1,10 +1,10 @@
-"""Fit the common directions of an encoder: what the sentences of human texts have in common.
+"""Fit the common directions of an encoder: the component that sentences of human texts share.
 
     python -m research.training.directions --encoder minilm-robust --out FILE
 
-The mean of sentences, every genre counting alike, and the leading principal directions of the
-means of passages. Fitted on the training genres alone; ``research/training/spread.py`` shows on
-others what they are good for.
+They are the mean of sentences, with equal weight for each genre, and the leading principal
+directions of the means of passages, fitted on the training genres only.
+``research/training/spread.py`` measures their benefit on other genres.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def embed_passages(
     """The embeddings of passages by genre: (n, d) each.
 
     Args:
-        path: of the passages.
+        path: the file of the passages.
         encoder: embeds them.
-        split: which of them.
+        split: their split.
         most: passages of one genre.
-        longest: sentences of a passage.
+        longest: most sentences of a passage.
     """
     genres: dict[str, list[list[str]]] = {}
     for passage in first_passages(path, split=split, most=most):
@@ -61,7 +61,7 @@ def fit(genres: dict[str, list[NDArray[np.float32]]], *, number: int) -> CommonD
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", required=True, help="as for hammingmark, without directions")
     parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")

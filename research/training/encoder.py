@@ -1,7 +1,7 @@
-"""The encoder under training: a base model, and what is added to its weights.
+"""The encoder being trained: a base model with additions to its weights.
 
-Every linear map W of the base gets a low-rank addition, W + B A; biases and layer norms move
-freely. That is all that is stored.
+Every linear map W of the base gets a low-rank addition, W + B A; biases and layer norms are
+trained in full. Only these are stored.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class LowRank(nn.Module):  # type: ignore[misc]
     def __init__(self, weight: torch.Tensor, rank: int) -> None:
         super().__init__()
         rows, columns = weight.shape
-        made = torch.randn(rank, columns, device=weight.device) / columns**0.5
-        self.a = nn.Parameter(made)
+        initial = torch.randn(rank, columns, device=weight.device) / columns**0.5
+        self.a = nn.Parameter(initial)
         self.b = nn.Parameter(torch.zeros(rows, rank, device=weight.device))
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
@@ -36,12 +36,12 @@ class LowRank(nn.Module):  # type: ignore[misc]
 
 
 class SentenceEncoder(nn.Module):  # type: ignore[misc]
-    """Mean pooling over a transformer, rows of length one.
+    """A transformer with mean pooling and normalised embeddings.
 
     Args:
         folder: the base model, as sentence-transformers keeps it.
         rank: of the additions; 0 trains every weight instead.
-        device: where to compute.
+        device: the device of the model.
     """
 
     def __init__(self, folder: Path, *, rank: int, device: str) -> None:
@@ -93,29 +93,31 @@ class SentenceEncoder(nn.Module):  # type: ignore[misc]
     def encode(self, sentences: Sequence[str], *, batch: int = 512) -> NDArray[np.float32]:
         """Embed sentences: (n, d)."""
         order = sorted(range(len(sentences)), key=lambda index: len(sentences[index]))
-        made = np.empty((len(sentences), self.body.config.hidden_size), np.float32)
+        embeddings = np.empty((len(sentences), self.body.config.hidden_size), np.float32)
         with torch.inference_mode():
             for begin in range(0, len(order), batch):
-                part = order[begin : begin + batch]
-                tokens = self.tokens([sentences[index] for index in part]).to(self.device)
-                made[part] = self(tokens).cpu().numpy()
-        return made
+                indices = order[begin : begin + batch]
+                tokens = self.tokens([sentences[index] for index in indices]).to(self.device)
+                embeddings[indices] = self(tokens).cpu().numpy()
+        return embeddings
 
     def additions(self) -> dict[str, torch.Tensor]:
-        """What is added to the base: ``NAME.a``, ``NAME.b``, and whole biases and norms."""
-        found: dict[str, torch.Tensor] = {}
+        """The additions to the base: ``NAME.a``, ``NAME.b``, and the biases and norms in full."""
+        tensors: dict[str, torch.Tensor] = {}
         for name, module in self._linears().items():
             addition = module.parametrizations.weight[0]
-            found[f"{name}.a"] = addition.a
-            found[f"{name}.b"] = addition.b
-            found[f"{name}.bias"] = module.bias
+            tensors[f"{name}.a"] = addition.a
+            tensors[f"{name}.b"] = addition.b
+            tensors[f"{name}.bias"] = module.bias
         for name, module in self._norms().items():
-            found[f"{name}.weight"] = module.weight
-            found[f"{name}.bias"] = module.bias
-        return {name: tensor.detach().float().cpu().contiguous() for name, tensor in found.items()}
+            tensors[f"{name}.weight"] = module.weight
+            tensors[f"{name}.bias"] = module.bias
+        return {
+            name: tensor.detach().float().cpu().contiguous() for name, tensor in tensors.items()
+        }
 
     def save(self, path: Path) -> None:
-        """Write the additions, or all weights if every weight was trained."""
+        """Write the additions, or all weights if all were trained."""
         path.parent.mkdir(parents=True, exist_ok=True)
         if self.rank:
             save_file(self.additions(), str(path))

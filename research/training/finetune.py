@@ -1,4 +1,4 @@
-"""Fine-tune an encoder so that rewording does not move a sentence.
+"""Fine-tune an encoder so that rewording hardly moves the embedding of a sentence.
 
 python -m research.training.finetune --base FOLDER --start RUN --rewrites FILES --pools FILE
 """
@@ -22,25 +22,25 @@ from research.training.files import DATA, read_passages, read_rewrites
 from research.training.objective import Batch, Common, Weights, loss
 
 GROUPS = 2
-"""Sentences of a batch are read in so many groups of like length, to save padding."""
+"""Sentences of a batch are encoded in this many groups of similar length, to save padding."""
 FITTING, EVERY = 600, 20
-"""What is common is fitted on so many passages, and again after so many steps."""
+"""Passages that common directions are fitted on, and steps after which they are fitted again."""
 
 
 class Corpus:
-    """Training passages and pools as tokens, read once and kept where the model computes.
+    """Training passages and pools as tokens on the model's device.
 
     Args:
-        passages: files; a passage is used if the first rewriter went through all of it.
-        pools: files of pools; the sentence that really came next belongs to its pool.
+        passages: files; a passage is used if the first rewriter processed all its sentences.
+        pools: files of pools; the actual next sentence belongs to its pool.
         rewrites: files, one for each rewriter.
-        encoder: its tokenizer, and where it computes.
-        most: passages at most.
+        encoder: gives the tokenizer and the device.
+        most: most passages.
 
     Attributes:
         groups: sentence numbers of each passage and pool, passages first.
-        passages: how many of them are passages.
-        rows: where each sentence's tokens lie, and those of its rewrites, -1 where there is none:
+        passages: the number of passages.
+        rows: the indices of the tokens of each sentence and its rewrites, -1 for a missing one:
             (sentences, 1 + r).
     """
 
@@ -53,7 +53,7 @@ class Corpus:
         *,
         most: int | None = None,
     ) -> None:
-        known = [read_rewrites(each) for each in rewrites]
+        tables = [read_rewrites(each) for each in rewrites]
         self.groups: list[np.ndarray] = []
         texts: dict[str, int] = {}
         rows: list[list[int]] = []
@@ -61,9 +61,12 @@ class Corpus:
         def add(sentences: list[str]) -> None:
             begin = len(rows)
             for sentence in dict.fromkeys(sentences):
-                found = [sentence, *(usable(table.get(sentence, ""), sentence) for table in known)]
+                encoded = [
+                    sentence,
+                    *(usable(table.get(sentence, ""), sentence) for table in tables),
+                ]
                 rows.append(
-                    [texts.setdefault(each, len(texts)) if each.strip() else -1 for each in found]
+                    [texts.setdefault(each, len(texts)) if each.strip() else -1 for each in encoded]
                 )
             self.groups.append(np.arange(begin, len(rows)))
 
@@ -71,7 +74,7 @@ class Corpus:
             for row in read_passages(path, split="train"):
                 if len(self.groups) == most:
                     break
-                if all(sentence in known[0] for sentence in row["sentences"]):
+                if all(sentence in tables[0] for sentence in row["sentences"]):
                     add(row["sentences"])
         self.passages = len(self.groups)
         for path in pools:
@@ -79,21 +82,21 @@ class Corpus:
                 if len(row["sentences"]) > 3:
                     add([*row["sentences"], row["next"]])
         self.rows = np.array(rows)
-        words = encoder.tokenizer.backend_tokenizer
-        words.no_padding()
-        words.enable_truncation(MAX_TOKENS)
-        found = [each.ids for each in words.encode_batch_fast(list(texts))]
-        self.lengths = np.array([len(ids) for ids in found])
-        table = np.zeros((len(found), self.lengths.max()), np.int32)
-        table[np.arange(table.shape[1]) < self.lengths[:, None]] = np.concatenate(found)
+        tokenizer = encoder.tokenizer.backend_tokenizer
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(MAX_TOKENS)
+        encoded = [each.ids for each in tokenizer.encode_batch_fast(list(texts))]
+        self.lengths = np.array([len(ids) for ids in encoded])
+        table = np.zeros((len(encoded), self.lengths.max()), np.int32)
+        table[np.arange(table.shape[1]) < self.lengths[:, None]] = np.concatenate(encoded)
         self.tokens = torch.as_tensor(table, device=encoder.device)
 
     def embed(self, encoder: SentenceEncoder, rows: np.ndarray) -> torch.Tensor:
-        """Embeddings of some rows of tokens, in a few groups of like length."""
+        """Embeddings of some rows of tokens, in a few groups of similar length."""
         order = np.argsort(self.lengths[rows], kind="stable")
         parts = []
         for group in np.array_split(order, GROUPS):
-            # Few different shapes: each new one costs the GPU's library a search.
+            # Limit the number of shapes: each new one costs an autotuning search on the GPU.
             longest = min(-(-int(self.lengths[rows[group]].max()) // 16) * 16, self.tokens.shape[1])
             chosen = torch.as_tensor(rows[group], device=encoder.device)
             tokens = self.tokens[chosen, :longest]
@@ -104,7 +107,7 @@ class Corpus:
         return torch.cat(parts)[back]
 
     def embed_all(self, encoder: SentenceEncoder, rows: np.ndarray) -> torch.Tensor:
-        """The same without gradients, for any number of rows."""
+        """Embeddings of any number of rows, without gradients."""
         with torch.no_grad():
             parts = [
                 self.embed(encoder, rows[begin : begin + 4096])
@@ -113,16 +116,17 @@ class Corpus:
         return torch.cat(parts)
 
     def drop_strays(self, encoder: SentenceEncoder, least: float) -> float:
-        """Forget rewrites that are no longer about the same thing; the share of them.
+        """Drop rewrites that lost the meaning; return their share.
 
         Args:
-            encoder: as it is before training.
-            least: the cosine of a sentence and its rewrite that is wanted.
+            encoder: the encoder before training.
+            least: least cosine of a sentence and its rewrite.
         """
-        made = self.embed_all(encoder, np.arange(len(self.lengths)))
-        own, others = self.rows[:, :1], self.rows[:, 1:]
+        embeddings = self.embed_all(encoder, np.arange(len(self.lengths)))
+        originals, others = self.rows[:, :1], self.rows[:, 1:]
         cosines = torch.stack(
-            [(made[own[:, 0]] * made[column]).sum(dim=-1) for column in others.T], dim=1
+            [(embeddings[originals[:, 0]] * embeddings[column]).sum(dim=-1) for column in others.T],
+            dim=1,
         )
         stray = (cosines.cpu().numpy() < least) & (others >= 0)
         share = stray.sum() / max(1, (others >= 0).sum())
@@ -132,32 +136,32 @@ class Corpus:
     def choose(
         self, sentences: np.ndarray, mixture: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """For each sentence one of its rewrites, or itself if it has none: rows of tokens."""
-        found = self.rows[sentences]
-        there = found[:, 1:] >= 0
+        """For each sentence the token row of one of its rewrites, or its own if it has none."""
+        candidates = self.rows[sentences]
+        exists = candidates[:, 1:] >= 0
         with np.errstate(divide="ignore"):
-            chances = np.where(there, np.log(mixture), -np.inf)
-        kinds = 1 + (chances + rng.gumbel(size=chances.shape)).argmax(axis=1)
-        kinds[~there.any(axis=1)] = 0
-        chosen: np.ndarray = found[np.arange(len(found)), kinds]
+            log_weights = np.where(exists, np.log(mixture), -np.inf)
+        kinds = 1 + (log_weights + rng.gumbel(size=log_weights.shape)).argmax(axis=1)
+        kinds[~exists.any(axis=1)] = 0
+        chosen: np.ndarray = candidates[np.arange(len(candidates)), kinds]
         return chosen
 
     def fit_common(self, encoder: SentenceEncoder, count: int, rng: np.random.Generator) -> Common:
-        """What human sentences have in common as the encoder is now, on some of the passages."""
+        """The common directions of the current encoder, fitted on some of the passages."""
         chosen = rng.permutation(self.passages)[:FITTING]
         groups = [self.groups[number] for number in chosen]
-        made = self.embed_all(encoder, self.rows[np.concatenate(groups), 0])
-        return Common.of(made, [len(group) for group in groups], count=count)
+        embeddings = self.embed_all(encoder, self.rows[np.concatenate(groups), 0])
+        return Common.of(embeddings, [len(group) for group in groups], count=count)
 
 
 def usable(rewrite: str, sentence: str) -> str:
-    """The rewrite; empty if it changes nothing, or goes on and on."""
+    """The rewrite; empty if it changes nothing or is far too long."""
     return rewrite if rewrite != sentence and len(rewrite) <= 2 * len(sentence) + 20 else ""
 
 
-def shares(count: int, given: list[float] | None) -> np.ndarray:
-    """How often each of so many rewriters is used, where a sentence has all."""
-    weights = np.array(given or [1.0] * count)
+def shares(count: int, mixture: list[float] | None) -> np.ndarray:
+    """The share of each rewriter for sentences that have a rewrite by all."""
+    weights = np.array(mixture or [1.0] * count)
     parts: np.ndarray = weights / weights.sum()
     return parts
 
@@ -174,7 +178,7 @@ def train(
     rate: float,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, float]]:
-    """Go over the passages and pools; after each epoch, the mean of each term."""
+    """Train on the passages and pools; yield the mean of each term after each epoch."""
     device = encoder.device
     parameters = [p for p in encoder.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=rate, weight_decay=0.01)
@@ -184,7 +188,7 @@ def train(
         lambda step: min(1.0, step / (0.05 * steps)) * 0.5 * (1 + math.cos(math.pi * step / steps)),
     )
     for _ in range(epochs):
-        began = time.perf_counter()
+        start = time.perf_counter()
         sums: dict[str, torch.Tensor] = {}
         order = rng.permutation(len(corpus.groups))
         for begin in range(0, len(order), batch):
@@ -195,20 +199,20 @@ def train(
             sentences = np.concatenate(chosen)
             group = np.repeat(numbers, [len(each) for each in chosen])
             rows = corpus.rows[sentences, 0]
-            both = np.concatenate([rows, corpus.choose(sentences, mixture, rng)])
+            token_rows = np.concatenate([rows, corpus.choose(sentences, mixture, rng)])
             with (
                 torch.autocast(device.split(":")[0], dtype=torch.bfloat16),
                 parametrize.cached(),
             ):
-                made = corpus.embed(encoder, both)
-            left = common.take_off(made)
-            what = Batch(
+                embeddings = corpus.embed(encoder, token_rows)
+            residuals = common.remove(embeddings)
+            layout = Batch(
                 *(
                     torch.as_tensor(each, device=device)
                     for each in (rows, group, group >= corpus.passages)
                 )
             )
-            terms = loss(left[: len(sentences)], left[len(sentences) :], what, weights)
+            terms = loss(residuals[: len(sentences)], residuals[len(sentences) :], layout, weights)
             optimiser.zero_grad(set_to_none=True)
             terms["total"].backward()
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -217,15 +221,15 @@ def train(
             for name, value in terms.items():
                 sums[name] = value.detach() * len(chosen) + sums.get(name, 0.0)
         row = {name: float(value) / len(order) for name, value in sums.items()}
-        row["seconds"] = time.perf_counter() - began
+        row["seconds"] = time.perf_counter() - start
         yield row
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base", type=Path, required=True)
-    parser.add_argument("--start", type=Path, help="a run to go on from, of which the rank is kept")
+    parser.add_argument("--start", type=Path, help="a run to continue, which also sets the rank")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--passages", type=Path, nargs="+", default=[DATA / "passages.jsonl"])
     parser.add_argument("--pools", type=Path, nargs="*", default=[])
@@ -242,34 +246,34 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     for name, value in asdict(Weights()).items():
         parser.add_argument(f"--{name}", type=float, default=value)
-    given = parser.parse_args()
-    torch.manual_seed(given.seed)
-    rng = np.random.default_rng(given.seed)
-    weights = Weights(**{name: getattr(given, name) for name in asdict(Weights())})
-    if given.start:
-        given.rank = json.loads((given.start / "recipe.json").read_text())["rank"]
-    encoder = SentenceEncoder(given.base, rank=given.rank, device=given.device)
-    if given.start:
-        encoder.load(given.start / "additions.safetensors")
-    encoder.eval()  # no dropout: it would move a sentence away from its rewrite
-    corpus = Corpus(given.passages, given.pools, given.rewrites, encoder, most=given.most)
-    strays = corpus.drop_strays(encoder, given.least)
+    options = parser.parse_args()
+    torch.manual_seed(options.seed)
+    rng = np.random.default_rng(options.seed)
+    weights = Weights(**{name: getattr(options, name) for name in asdict(Weights())})
+    if options.start:
+        options.rank = json.loads((options.start / "recipe.json").read_text())["rank"]
+    encoder = SentenceEncoder(options.base, rank=options.rank, device=options.device)
+    if options.start:
+        encoder.load(options.start / "additions.safetensors")
+    encoder.eval()  # no dropout, which would separate a sentence from its rewrite
+    corpus = Corpus(options.passages, options.pools, options.rewrites, encoder, most=options.most)
+    strays = corpus.drop_strays(encoder, options.least)
     recipe: dict[str, object] = {
         **asdict(weights),
-        "start": given.start.name if given.start else None,
-        "rewrites": [path.name for path in given.rewrites],
-        "mixture": given.mixture,
+        "start": options.start.name if options.start else None,
+        "rewrites": [path.name for path in options.rewrites],
+        "mixture": options.mixture,
         "passages": corpus.passages,
         "pools": len(corpus.groups) - corpus.passages,
         "sentences": len(corpus.rows),
         "strays": strays,
-        "least": given.least,
-        "directions": given.directions,
-        "rank": given.rank,
-        "epochs": given.epochs,
-        "batch": given.batch,
-        "rate": given.rate,
-        "seed": given.seed,
+        "least": options.least,
+        "directions": options.directions,
+        "rank": options.rank,
+        "epochs": options.epochs,
+        "batch": options.batch,
+        "rate": options.rate,
+        "seed": options.seed,
     }
     print(json.dumps(recipe), flush=True)
     log: list[dict[str, float]] = []
@@ -277,17 +281,17 @@ def main() -> None:
         encoder,
         corpus,
         weights=weights,
-        mixture=shares(len(given.rewrites), given.mixture),
-        directions=given.directions,
-        epochs=given.epochs,
-        batch=given.batch,
-        rate=given.rate,
+        mixture=shares(len(options.rewrites), options.mixture),
+        directions=options.directions,
+        epochs=options.epochs,
+        batch=options.batch,
+        rate=options.rate,
         rng=rng,
     ):
         print(len(log), {name: round(value, 4) for name, value in row.items()}, flush=True)
         log.append(row)
-        encoder.save(given.out / "additions.safetensors")  # a run that breaks off leaves something
-        (given.out / "recipe.json").write_text(json.dumps(recipe | {"log": log}, indent=1) + "\n")
+        encoder.save(options.out / "additions.safetensors")  # an interrupted run leaves a result
+        (options.out / "recipe.json").write_text(json.dumps(recipe | {"log": log}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

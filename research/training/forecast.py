@@ -1,9 +1,9 @@
-"""What an encoder's figures promise: candidates per sentence, and evidence that rewriting leaves.
+"""Forecasts from an encoder's figures: candidates per sentence, and evidence after rewriting.
 
 The score of a candidate is a standard normal over keys. Candidates of one context have the
 correlation τ², their mean cosine: the score is μ + √(1 - τ²) ε with one μ ~ N(0, τ²) per context.
-A candidate is accepted from T on. Rewriting both sentences multiplies a score by the product κ of
-their cosines and adds noise that makes it a standard normal again.
+A candidate is accepted if its score is at least T. Rewriting both sentences multiplies a score by
+the product κ of their cosines and adds noise that makes it a standard normal again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 _DOUBT = 0.05
-"""Share of transitions that the detector takes to be unmarked whatever it sees."""
+"""Share of transitions that the detector assumes to be unmarked."""
 _PARTS = 64
-"""Transitions are taken together with those of about the same κ, in so many parts."""
+"""The number of groups of transitions with similar κ."""
 
 
 def candidates(threshold: float, tau2: float) -> float:
@@ -29,7 +29,7 @@ def candidates(threshold: float, tau2: float) -> float:
 
 
 def threshold_at(cost: float, tau2: float) -> float:
-    """The T at which a sentence takes so many candidates."""
+    """The T at which a sentence takes ``cost`` candidates on average."""
     low, high = -4.0, 4.0
     for _ in range(60):
         middle = (low + high) / 2.0
@@ -40,7 +40,7 @@ def threshold_at(cost: float, tau2: float) -> float:
 def evidence(kept: Floats, *, tau2: float, cost: float) -> float:
     """Bits per transition at a cost: the mean log-likelihood ratio after rewriting.
 
-    The detector knows T and the mean of κ, not each transition's own.
+    The detector knows T and the mean of κ, not the κ of each transition.
 
     Args:
         kept: κ of some transitions, (n,).
@@ -66,7 +66,7 @@ def evidence(kept: Floats, *, tau2: float, cost: float) -> float:
 
 
 def threshold_of(acceptance: float) -> float:
-    """The T that a natural candidate passes with this probability."""
+    """The T that a natural candidate reaches with this probability."""
     return NormalDist().inv_cdf(1.0 - acceptance)
 
 
@@ -77,7 +77,7 @@ def _below(values: Floats) -> Floats:
 
 
 def _normal_grid() -> tuple[Floats, Floats]:
-    """Places and weights of a standard normal."""
+    """Grid points of a standard normal, and their weights."""
     places = np.linspace(-6.0, 6.0, 121)
     weights = np.exp(-0.5 * places**2)
     return places, weights / weights.sum()

@@ -1,8 +1,8 @@
-"""Cheap rewriters: the same sentence, said or typed a little differently.
+"""Cheap rewriters: small changes of wording, spelling and punctuation, without a model.
 
-Each takes a sentence and the dice, and gives a sentence back; where its rule finds nothing to
-change, the same one. They stand for the careless half of what happens to a text on its way: they
-keep nearly all of the meaning, and an encoder should not care. No model is needed.
+Each takes a sentence and a random generator and returns a sentence, the same one if its rule does
+not apply. They imitate careless editing, keep nearly all of the meaning, and should hardly move an
+embedding.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from hammingmark.attacks.contractions import Contractions
 from hammingmark.attacks.spelling import misspell
 from hammingmark.attacks.word_spans import match_case
 
-Dice = np.random.Generator
-Rewriter = Callable[[str, Dice], str]
+Rewriter = Callable[[str, np.random.Generator], str]
 
 FEWEST_WORDS = 3
-"""No rewriter leaves fewer words, if the sentence had more."""
+"""No rewriter leaves fewer words than this."""
 
 _DELETED = (0.1, 0.3)
 _TYPO_RATE = 0.08
@@ -48,7 +47,7 @@ _HANGING = re.compile(r", (?:where|but|while|although) ")
 _BOUND = re.compile(r", (?:which|who|whose|whom) ")
 _LONGEST_LEADING = 14
 _LIST_WORDS = 10
-# A name keeps its capital when it moves into the sentence; these words do not have one.
+# Words that lose their capital when they move into the sentence; names keep it.
 # fmt: off
 _SMALL = (
     "the", "a", "an", "he", "she", "it", "they", "we", "you", "this", "that", "these", "those",
@@ -63,24 +62,24 @@ _DASHED = re.compile(r"\s*(?:--|—| – | - )[^—()!?\"]{3,80}?(?:--|—| – 
 _RELATIVE = re.compile(r", (?:which|who|whose|where|whom) [^,;:()\"]{3,80},")
 
 
-def delete_words(sentence: str, rng: Dice) -> str:
-    """Leave out 10 to 30 % of the words, at least one."""
+def delete_words(sentence: str, rng: np.random.Generator) -> str:
+    """Delete 10 to 30 % of the words, at least one."""
     words = sentence.split()
     count = max(1, round(rng.uniform(*_DELETED) * len(words)))
     count = min(count, len(words) - FEWEST_WORDS)
     if count < 1:
         return sentence
-    gone = set(rng.choice(len(words), size=count, replace=False).tolist())
-    return " ".join(word for place, word in enumerate(words) if place not in gone)
+    deleted = set(rng.choice(len(words), size=count, replace=False).tolist())
+    return " ".join(word for place, word in enumerate(words) if place not in deleted)
 
 
-def change_case(sentence: str, rng: Dice) -> str:
-    """Write all of it small, or the first letter, or as a headline."""
+def change_case(sentence: str, rng: np.random.Generator) -> str:
+    """Write the sentence or its first letter in lower case, or the sentence in title case."""
     return _one_of([str.lower, _small_start, _headline], sentence, rng)
 
 
-def change_punctuation(sentence: str, rng: Dice) -> str:
-    """Drop or swap one to three kinds of marks: the final one, commas, quotes, dashes."""
+def change_punctuation(sentence: str, rng: np.random.Generator) -> str:
+    """Remove or replace one to three kinds of marks: the final one, commas, quotes, dashes."""
     moves = [_no_end, _other_end, _no_commas, _one_comma_less, _more_commas]
     moves += [_no_quotes, _curly_quotes, _no_semicolon, _other_dash, _no_hyphens]
     useful = [move for move in moves if move(sentence) != sentence]
@@ -92,30 +91,30 @@ def change_punctuation(sentence: str, rng: Dice) -> str:
     return sentence
 
 
-def change_contractions(sentence: str, rng: Dice) -> str:
-    """Write short forms out, or pull long ones together."""
-    ways = [Contractions(way="expand"), Contractions(way="contract")]
-    return _one_of([partial(way.change, rng=rng) for way in ways], sentence, rng)
+def change_contractions(sentence: str, rng: np.random.Generator) -> str:
+    """Expand or contract contractions."""
+    attacks = [Contractions(way="expand"), Contractions(way="contract")]
+    return _one_of([partial(attack.change, rng=rng) for attack in attacks], sentence, rng)
 
 
-def change_spelling(sentence: str, rng: Dice) -> str:
-    """Spell the British or the American way, and write numbers as digits or as words."""
-    ways = [to_british, to_american, to_digits, to_words]
-    return _one_of([*ways, without_separators], sentence, rng)
+def change_spelling(sentence: str, rng: np.random.Generator) -> str:
+    """Change to British or American spelling, or numbers to digits or words."""
+    functions = [to_british, to_american, to_digits, to_words]
+    return _one_of([*functions, without_separators], sentence, rng)
 
 
-def move_clause(sentence: str, rng: Dice) -> str:
-    """Say a leading clause last, or one at the end first, where a comma marks it."""
+def move_clause(sentence: str, rng: np.random.Generator) -> str:
+    """Move a leading clause to the end, or a final one to the front, at a comma."""
     return _one_of([_leading_last, _adverb_last, _trailing_first], sentence, rng)
 
 
-def drop_aside(sentence: str, rng: Dice) -> str:
-    """Leave out what stands in brackets, between dashes, or in a clause between commas."""
+def drop_aside(sentence: str, rng: np.random.Generator) -> str:
+    """Delete text in brackets or between dashes, or a relative clause between commas."""
     return _one_of([_no_brackets, _no_dashes, _no_relative], sentence, rng)
 
 
-def swap_words(sentence: str, rng: Dice) -> str:
-    """Exchange one or two pairs of neighbours inside the sentence."""
+def swap_words(sentence: str, rng: np.random.Generator) -> str:
+    """Swap one or two pairs of neighbouring words inside the sentence."""
     words = sentence.split()
     free = [place for place in range(1, len(words) - 2) if _pair_is_free(words, place)]
     if not free:
@@ -126,8 +125,8 @@ def swap_words(sentence: str, rng: Dice) -> str:
     return " ".join(words)
 
 
-def mistype(sentence: str, rng: Dice) -> str:
-    """Slips of the finger in about one word of twelve, at least in one."""
+def mistype(sentence: str, rng: np.random.Generator) -> str:
+    """Make typing errors in about one word of twelve, at least in one."""
     words = sentence.split()
     long = [place for place, word in enumerate(words) if len(_letters(word)) >= 4]
     if not long:
@@ -153,30 +152,36 @@ REWRITERS: Mapping[str, Rewriter] = {
 
 
 def rewrite(
-    sentence: str, rng: Dice, *, names: Sequence[str] = tuple(REWRITERS), most: int = 3
+    sentence: str,
+    rng: np.random.Generator,
+    *,
+    names: Sequence[str] = tuple(REWRITERS),
+    most: int = 3,
 ) -> str:
-    """One to ``most`` of the named rewriters, one after the other, of those that change it.
+    """Apply one to ``most`` of the named rewriters that change the sentence, in random order.
 
     Args:
         sentence: the sentence.
-        rng: the dice.
+        rng: the random generator.
         names: keys of ``REWRITERS``.
-        most: the largest number to apply.
+        most: most rewriters to apply.
     """
-    wanted = int(rng.integers(1, most + 1))
+    count = int(rng.integers(1, most + 1))
     changed = 0
     for place in rng.permutation(len(names)):
-        if changed == wanted:
+        if changed == count:
             break
-        after = REWRITERS[names[place]](sentence, rng)
-        if after != sentence:
-            sentence, changed = after, changed + 1
+        result = REWRITERS[names[place]](sentence, rng)
+        if result != sentence:
+            sentence, changed = result, changed + 1
     return sentence
 
 
-def _one_of(ways: Sequence[Callable[[str], str]], sentence: str, rng: Dice) -> str:
-    """The result of one way that changes the sentence, or the sentence."""
-    changed = [after for way in ways if (after := way(sentence)) != sentence]
+def _one_of(
+    functions: Sequence[Callable[[str], str]], sentence: str, rng: np.random.Generator
+) -> str:
+    """The result of a random function that changes the sentence, or the sentence."""
+    changed = [result for function in functions if (result := function(sentence)) != sentence]
     return changed[int(rng.integers(len(changed)))] if changed else sentence
 
 
@@ -185,7 +190,7 @@ def _letters(word: str) -> str:
 
 
 def _enough(text: str, sentence: str) -> str:
-    """The new text, unless too little is left of it."""
+    """The new text, or the sentence if the text is too short."""
     return text if len(text.split()) >= FEWEST_WORDS else sentence
 
 
@@ -248,38 +253,38 @@ def _no_hyphens(sentence: str) -> str:
 
 
 def _leading_last(sentence: str) -> str:
-    found = _LEADING.match(sentence)
-    if not found or len(found["first"].split()) > _LONGEST_LEADING or _ADVERB.match(sentence):
+    match = _LEADING.match(sentence)
+    if not match or len(match["first"].split()) > _LONGEST_LEADING or _ADVERB.match(sentence):
         return sentence
-    if not _can_stand_first(found["main"]):
+    if not _can_stand_first(match["main"]):
         return sentence
-    # Before a clause that hangs on the main one: "He moved to Rome in 1689, where he died."
-    head, tail = _split_hanging(found["main"])
-    return f"{_capital(head)} {_small_start(found['first'])}{tail}{found['end']}"
+    # Insert before a dependent clause: "He moved to Rome in 1689, where he died."
+    head, tail = _split_hanging(match["main"])
+    return f"{_capital(head)} {_small_start(match['first'])}{tail}{match['end']}"
 
 
 def _adverb_last(sentence: str) -> str:
-    found = _ADVERB.match(sentence)
-    if not found or not _can_stand_first(found["main"]):
+    match = _ADVERB.match(sentence)
+    if not match or not _can_stand_first(match["main"]):
         return sentence
-    return f"{_capital(found['main'])}, {_small_start(found['first'])}{found['end']}"
+    return f"{_capital(match['main'])}, {_small_start(match['first'])}{match['end']}"
 
 
 def _trailing_first(sentence: str) -> str:
-    found = _TRAILING.match(sentence)
-    if not found or len(found["main"].split()) < FEWEST_WORDS:
+    match = _TRAILING.match(sentence)
+    if not match or len(match["main"].split()) < FEWEST_WORDS:
         return sentence
-    main = found["main"]
+    main = match["main"]
     if main.split()[0].lower() in _SMALL:
         main = _small_start(main)
-    return f"{_capital(found['last'])}, {main}{found['end']}"
+    return f"{_capital(match['last'])}, {main}{match['end']}"
 
 
 def _can_stand_first(main: str) -> bool:
-    """Whether it is a clause: not the next item of a list, not joined on.
+    """Whether it is an independent clause, not the next item of a list.
 
-    An early comma is most often that of a list. A clause with "which" or "who" must stay beside
-    the word it speaks of.
+    An early comma usually belongs to a list. A clause with "which" or "who" must stay beside the
+    word that it refers to.
     """
     words = main.split()
     if len(words) < FEWEST_WORDS or words[0].lower() in _NEVER_MAIN or _BOUND.search(main):
@@ -290,8 +295,8 @@ def _can_stand_first(main: str) -> bool:
 
 
 def _split_hanging(main: str) -> tuple[str, str]:
-    found = _HANGING.search(main)
-    return (main[: found.start()], main[found.start() :]) if found else (main, "")
+    match = _HANGING.search(main)
+    return (main[: match.start()], main[match.start() :]) if match else (main, "")
 
 
 def _capital(text: str) -> str:
@@ -407,7 +412,7 @@ def without_separators(sentence: str) -> str:
 
 def _ize(sentence: str, old: str, new: str) -> str:
     pattern = _IZE_PATTERNS[old]
-    return pattern.sub(lambda found: match_case(f"{found[1]}i{new}{found[2]}", found[0]), sentence)
+    return pattern.sub(lambda match: match_case(f"{match[1]}i{new}{match[2]}", match[0]), sentence)
 
 
 _IZE_PATTERNS = {
@@ -425,7 +430,7 @@ def _table(pairs: dict[str, str]) -> tuple[re.Pattern[str], dict[str, str]]:
 
 def _swap(sentence: str, table: tuple[re.Pattern[str], dict[str, str]]) -> str:
     pattern, pairs = table
-    return pattern.sub(lambda found: match_case(pairs[found[0].lower()], found[0]), sentence)
+    return pattern.sub(lambda match: match_case(pairs[match[0].lower()], match[0]), sentence)
 
 
 def _inflected() -> dict[str, str]:

@@ -1,17 +1,17 @@
-"""What the encoder is asked for, on one batch of groups of sentences.
+"""The training loss of the encoder, on one batch of groups of sentences.
 
-A group is a passage of human text, or a pool: a sentence and what a model would write next, many
-times. A key is a random bilinear form of two neighbouring embeddings, so what counts is cosines,
-after what all sentences have in common was taken off (`training.common`):
+A group is a passage of human text, or a pool: a sentence and a model's candidates for the next. A
+key is a random bilinear form of two neighbouring embeddings, so only cosines matter, after removal
+of the component that all sentences share (`Common`):
 
 - a rewrite stays near its sentence, since the score of a transition shrinks by the product of two
-  cosines (``same``), and above all does not go far (``far``); or, in place of both, by its distance
-  (``distance``): the evidence of a transition falls nearly in proportion to it;
-- a sentence is told from all others by its rewrite, most of all from those of its own group, which
-  lie nearest (``apart``);
-- candidates have little in common, or whole contexts are refused together and cost many more
-  (``among``), and so have the sentences of a passage, whose transitions would otherwise say the
-  same thing twice (``inside``).
+  cosines (``same``), and above all does not move far (``far``); or, in place of both, its distance
+  is small (``distance``): the evidence of a transition falls nearly in proportion to it;
+- the rewrite of a sentence is distinguishable from all other sentences, above all from those of its
+  own group, which are the nearest (``apart``);
+- candidates are dissimilar, otherwise whole contexts are rejected together and cost many more
+  (``among``), and so are the sentences of a passage, whose transitions would otherwise give the
+  same evidence twice (``inside``).
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from torch.nn import functional
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What is taken off.
+    """The component that all sentences share, to be removed: a mean and leading directions.
+
+    The rule compares embeddings without it, normalised again. It is fitted for an encoder after
+    training (`directions`); this version is for the loss, which needs gradients.
 
     Attributes:
         mean: of the embeddings of human sentences, (d,).
-        directions: at right angles to each other, (k, d).
+        directions: orthonormal, (k, d).
     """
 
     mean: torch.Tensor
@@ -37,11 +40,11 @@ class Common:
 
     @classmethod
     def of(cls, embeddings: torch.Tensor, sizes: Sequence[int], *, count: int) -> Common:
-        """The mean of sentences and the leading principal directions of their texts' means.
+        """The mean of sentences and the leading principal directions of the means of texts.
 
         Args:
             embeddings: (n, d), text after text.
-            sizes: how many sentences each text has; they add up to n.
+            sizes: the number of sentences of each text, n in total.
             count: k.
         """
         with torch.no_grad():
@@ -53,8 +56,8 @@ class Common:
             kind = embeddings.dtype
             return cls(mean.to(kind), directions.to(kind).contiguous())
 
-    def take_off(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """What is left of embeddings, at length one: (n, d) to (n, d)."""
+    def remove(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """Embeddings without the common component, normalised: (n, d) to (n, d)."""
         rows = embeddings - self.mean
         rows = rows - (rows @ self.directions.T) @ self.directions
         return functional.normalize(rows, dim=-1)
@@ -62,11 +65,11 @@ class Common:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each term counts.
+    """The weights of the terms.
 
     Attributes:
         same: weight of a rewrite's distance, one minus the cosine.
-        far: weight of what a rewrite's cosine lacks to ``floor``.
+        far: weight of the difference of ``floor`` and a rewrite's cosine, if positive.
         floor: the cosine from which a rewrite is not far.
         distance: weight of the length of the difference, sqrt(2 - 2 cosine).
         apart: weight of the contrast.
@@ -87,11 +90,11 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the rows of a batch are, (n,) each.
+    """The layout of a batch, (n,) each.
 
     Attributes:
-        text: number of each sentence's text; equal ones are the same sentence.
-        group: number of each sentence's group.
+        text: the number of each sentence's text; equal numbers mean equal sentences.
+        group: the number of each sentence's group.
         pool: whether that group is a pool.
     """
 
@@ -106,26 +109,26 @@ def loss(
     """The terms on one batch.
 
     Args:
-        originals: embeddings (n, d) of length one, without what is common.
-        rewrites: of the same sentences, (n, d).
-        batch: what the rows are.
-        weights: how much each term counts.
+        originals: normalised embeddings (n, d) without the common component.
+        rewrites: those of the same sentences' rewrites, (n, d).
+        batch: the layout of the rows.
+        weights: the weights of the terms.
     """
     n = len(originals)
     kept = (originals * rewrites).sum(dim=-1)
     among_originals = originals @ originals.T
-    # A sentence is no negative of itself, nor is a copy of it elsewhere in the batch.
-    alike = batch.text[:, None] == batch.text[None]
+    # A sentence is not a negative of itself or of a copy elsewhere in the batch.
+    same_text = batch.text[:, None] == batch.text[None]
     rows = torch.arange(n, device=originals.device)
-    own = rows[:, None] == rows[None]
+    diagonal = rows[:, None] == rows[None]
     logits = torch.cat([originals @ rewrites.T, among_originals], dim=1) / weights.temperature
-    hidden = torch.cat([alike & ~own, alike], dim=1)
-    together = (batch.group[:, None] == batch.group[None]) & ~alike
+    hidden = torch.cat([same_text & ~diagonal, same_text], dim=1)
+    together = (batch.group[:, None] == batch.group[None]) & ~same_text
     near = functional.relu(among_originals)
     terms = {
         "same": (1.0 - kept).mean(),
         "far": functional.relu(weights.floor - kept).mean(),
-        # A little is added, or the slope at 0 has no end.
+        # A small constant keeps the slope finite at 0.
         "distance": (2.0 * functional.relu(1.0 - kept) + 1e-4).sqrt().mean(),
         "apart": functional.cross_entropy(logits.masked_fill(hidden, -1e4), rows),
         "among": _mean(near, together & batch.pool[:, None]),

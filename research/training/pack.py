@@ -3,9 +3,9 @@
     python -m research.training.pack training/runs/NAME --base FOLDER --onnx FOLDER --out FILE
     python -m research.training.pack training/runs/NAME --base FOLDER --onnx FOLDER --unpack FILE
 
-The first needs the library ``onnx`` to find where each weight lies in the base file. Weights are
-told by their content: a tensor of the base model is looked for, as it is or transposed, among
-those of the graph. The second makes a run of what is shipped, from which training can go on.
+The first needs the library ``onnx`` to find the offset of each weight in the base file. Weights are
+identified by content: a tensor of the base model is looked up, as it is or transposed, among those
+of the graph. The second converts the shipped amendments to a run, from which training can continue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from safetensors.numpy import load_file, save_file
 from hammingmark.models.amend import amend, product
 
 WHOLE = 32_000
-"""The largest whole number in a factor."""
+"""The largest integer in a factor."""
 
 
 def places(model: Path, data: bytes) -> list[tuple[int, tuple[int, ...]]]:
@@ -31,27 +31,27 @@ def places(model: Path, data: bytes) -> list[tuple[int, tuple[int, ...]]]:
     import onnx
 
     graph = onnx.load(str(model), load_external_data=False).graph
-    found = []
+    offsets = []
     for tensor in graph.initializer:
-        where = {entry.key: entry.value for entry in tensor.external_data}
-        if where and tensor.data_type == onnx.TensorProto.FLOAT:
-            found.append((int(where["offset"]), tuple(tensor.dims)))
-    return found
+        location = {entry.key: entry.value for entry in tensor.external_data}
+        if location and tensor.data_type == onnx.TensorProto.FLOAT:
+            offsets.append((int(location["offset"]), tuple(tensor.dims)))
+    return offsets
 
 
 def by_content(
-    data: bytes, known: list[tuple[int, tuple[int, ...]]]
+    data: bytes, offsets: list[tuple[int, tuple[int, ...]]]
 ) -> dict[bytes, tuple[int, tuple[int, ...]]]:
-    """From the hash of a weight's bytes to its place."""
+    """The offset and shape of each weight by the hash of its bytes."""
     table = {}
-    for offset, shape in known:
+    for offset, shape in offsets:
         size = 4 * int(np.prod(shape))
         table[hashlib.sha256(data[offset : offset + size]).digest()] = (offset, shape)
     return table
 
 
 def whole_numbers(factor: Any) -> tuple[Any, float]:
-    """A factor as whole numbers, and the power of two by which they were multiplied."""
+    """A factor as integers, and the power of two by which it was multiplied."""
     power = float(2.0 ** np.floor(np.log2(WHOLE / np.abs(factor).max())))
     return np.rint(factor * power).astype(np.int16), power
 
@@ -59,12 +59,12 @@ def whole_numbers(factor: Any) -> tuple[Any, float]:
 def unpack(
     amendments: dict[str, Any], base: dict[str, Any], data: bytes
 ) -> dict[str, NDArray[np.float32]]:
-    """The additions that amendments were packed from, but for the rounding.
+    """The additions that amendments were packed from, up to rounding.
 
     Args:
-        amendments: as shipped, by place.
+        amendments: as shipped, by offset.
         base: the base model's weights, by name.
-        data: the file that is amended, before that.
+        data: the content of the base file.
     """
     names = {}
     for name, weight in base.items():
@@ -82,43 +82,43 @@ def unpack(
             size = tensor.shape[0] * right.shape[1]
         else:
             continue
-        there = data[int(place) : int(place) + 4 * size]
-        name = names[hashlib.sha256(there).digest()]
+        original = data[int(place) : int(place) + 4 * size]
+        name = names[hashlib.sha256(original).digest()]
         if kind == "values":
             additions[name] = tensor.astype(np.float32)
             continue
-        # The two factors are made of like size, by a power of two, which changes no digit.
+        # Scale the two factors to similar size by a power of two, which is exact.
         scale = float(amendments[f"{place}.scale"][0])
-        one = 2.0 ** (np.log2(scale) // 2)
+        left_scale = 2.0 ** (np.log2(scale) // 2)
         stem = name.removesuffix(".weight")
-        additions[f"{stem}.a"] = (tensor.T * one).astype(np.float32)
-        additions[f"{stem}.b"] = (right.T * (scale / one)).astype(np.float32)
-    return {name: np.ascontiguousarray(each) for name, each in additions.items()}
+        additions[f"{stem}.a"] = (tensor.T * left_scale).astype(np.float32)
+        additions[f"{stem}.b"] = (right.T * (scale / left_scale)).astype(np.float32)
+    return {name: np.ascontiguousarray(addition) for name, addition in additions.items()}
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--base", type=Path, required=True, help="the base model's safetensors")
     parser.add_argument("--onnx", type=Path, required=True, help="the base model's graph")
     way = parser.add_mutually_exclusive_group(required=True)
     way.add_argument("--out", type=Path, help="the amendments to make")
-    way.add_argument("--unpack", type=Path, help="amendments to make the run of")
-    given = parser.parse_args()
-    base = load_file(given.base / "model.safetensors")
-    if given.unpack:
-        data = (given.onnx / "model.onnx_data").read_bytes()
-        additions = unpack(load_file(given.unpack), base, data)
-        given.run.mkdir(parents=True, exist_ok=True)
-        save_file(additions, given.run / "additions.safetensors")
+    way.add_argument("--unpack", type=Path, help="amendments to convert to a run")
+    options = parser.parse_args()
+    base = load_file(options.base / "model.safetensors")
+    if options.unpack:
+        data = (options.onnx / "model.onnx_data").read_bytes()
+        additions = unpack(load_file(options.unpack), base, data)
+        options.run.mkdir(parents=True, exist_ok=True)
+        save_file(additions, options.run / "additions.safetensors")
         rank = next(len(each) for name, each in additions.items() if name.endswith(".a"))
-        recipe = {"unpacked": given.unpack.name, "rank": rank}
-        (given.run / "recipe.json").write_text(json.dumps(recipe) + "\n")
+        recipe = {"unpacked": options.unpack.name, "rank": rank}
+        (options.run / "recipe.json").write_text(json.dumps(recipe) + "\n")
         return
-    additions = load_file(given.run / "additions.safetensors")
-    data = (given.onnx / "model.onnx_data").read_bytes()
-    table = by_content(data, places(given.onnx / "model.onnx", data))
+    additions = load_file(options.run / "additions.safetensors")
+    data = (options.onnx / "model.onnx_data").read_bytes()
+    table = by_content(data, places(options.onnx / "model.onnx", data))
     packed: dict[str, Any] = {}
     lost = 0.0
     for name, tensor in additions.items():
@@ -142,10 +142,10 @@ def main() -> None:
         else:
             key = hashlib.sha256(base[name].astype("<f4").tobytes()).digest()
             packed[f"{table[key][0]}.values"] = tensor.astype(np.float32)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    save_file({name: np.ascontiguousarray(each) for name, each in packed.items()}, given.out)
-    finished = b"".join(amend(data, given.out.read_bytes()))
-    print(f"{given.out}: {given.out.stat().st_size} bytes, {len(packed)} tensors")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    save_file({name: np.ascontiguousarray(each) for name, each in packed.items()}, options.out)
+    finished = b"".join(amend(data, options.out.read_bytes()))
+    print(f"{options.out}: {options.out.stat().st_size} bytes, {len(packed)} tensors")
     print(f"largest share of a weight's addition lost by rounding: {lost:.1e}")
     print(f"{hashlib.sha256(finished).hexdigest()} {len(finished)} model.onnx_data")
 

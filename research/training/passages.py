@@ -1,4 +1,4 @@
-"""Sections of prose to passages: runs of whole sentences, none of them seen before."""
+"""From sections of prose to passages: runs of complete sentences, without near-duplicates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORTEST, LONGEST = 8, 16
 
 _FEWEST_WORDS, _MOST_WORDS = 5, 60
 _LETTERS = 0.8
-# Marks of markup, holes, addresses, and what an article says about itself.
+# Remains of markup, holes, addresses, and references of an article to itself.
 _ODD = re.compile(
     r"[\ufffc\ufffd|<>{}\[\]=\\^~_*#@]|''|\( | \)|&\w+;|https?:|www\.|\bpx\b|\bthumb\b"
     r"|\bsee also\b|\bthis article\b",
@@ -28,11 +28,11 @@ _LAST_LATIN = "\u024f"
 
 _SHINGLE = 6
 _KEPT_OF = 4
-"""One shingle of so many is remembered: enough to know a copy by, in a quarter of the memory."""
+"""One of this many shingles is stored: enough to recognise a copy, in a quarter of the memory."""
 
 
 def reads_well(sentence: str) -> bool:
-    """Whether a sentence is whole: 5 to 60 words, mostly letters, capital to full stop."""
+    """Whether a sentence is complete: 5 to 60 words, mostly letters, from capital to full stop."""
     if not _FEWEST_WORDS <= len(sentence.split()) <= _MOST_WORDS or _ODD.search(sentence):
         return False
     if not _OPENING.match(sentence) or not _CLOSING.search(sentence):
@@ -45,7 +45,7 @@ def reads_well(sentence: str) -> bool:
 
 
 def runs(section: str, splitter: Splitter) -> Iterator[list[str]]:
-    """Unbroken runs of sentences that read well, each sentence once."""
+    """Unbroken runs of complete sentences, without repetition within a run."""
     run: list[str] = []
     for unit in splitter.split(section).units:
         if unit.carries and reads_well(unit.text) and unit.text not in run:
@@ -62,16 +62,16 @@ def passages(
     sections: Iterable[str], splitter: Splitter, *, most: int, rng: np.random.Generator
 ) -> list[list[str]]:
     """At most ``most`` passages of one document, drawn at random, in the document's order."""
-    found = [
+    pieces = [
         piece
         for section in sections
         for run in runs(section, splitter)
         for piece in _pieces(run, rng)
     ]
-    if len(found) > most:
-        drawn = np.sort(rng.choice(len(found), size=most, replace=False))
-        return [found[i] for i in drawn]
-    return found
+    if len(pieces) > most:
+        drawn = np.sort(rng.choice(len(pieces), size=most, replace=False))
+        return [pieces[i] for i in drawn]
+    return pieces
 
 
 def _pieces(run: list[str], rng: np.random.Generator) -> Iterator[list[str]]:
@@ -84,10 +84,10 @@ def _pieces(run: list[str], rng: np.random.Generator) -> Iterator[list[str]]:
 
 
 class Novelty:
-    """Tells passages that repeat one that was taken before, word for word or nearly.
+    """Recognises passages that repeat an earlier one, word for word or nearly.
 
     Args:
-        most: the share of a passage's shingles (six words in a row) that may be known.
+        most: largest share of known shingles (six consecutive words) of a new passage.
     """
 
     def __init__(self, *, most: float = 0.1) -> None:
@@ -95,7 +95,7 @@ class Novelty:
         self._known: set[int] = set()
 
     def take(self, sentences: list[str]) -> bool:
-        """Whether the passage is new; if so it is known from now on."""
+        """Whether the passage is new; if it is, remember it."""
         marks = _marks(sentences)
         if marks and len(marks & self._known) > self._most * len(marks):
             return False
@@ -107,5 +107,5 @@ def _marks(sentences: list[str]) -> set[int]:
     words = _WORD.findall(" ".join(sentences).lower())
     shingles = (" ".join(words[i : i + _SHINGLE]) for i in range(len(words) - _SHINGLE + 1))
     # crc32 rather than hash(): the same in every process.
-    sums = (zlib.crc32(shingle.encode("utf-8")) for shingle in shingles)
-    return {value for value in sums if value % _KEPT_OF == 0}
+    checksums = (zlib.crc32(shingle.encode("utf-8")) for shingle in shingles)
+    return {value for value in checksums if value % _KEPT_OF == 0}

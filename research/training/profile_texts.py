@@ -20,7 +20,7 @@ MOST = 800
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
     parser.add_argument("--most", type=int, default=MOST)

@@ -1,10 +1,9 @@
-"""How written texts read: perplexity by another model, and what they repeat.
+"""The quality of generated texts: perplexity under another model, and repetition.
 
     python -m research.training.quality FILES --model transformers-folder-or-GGUF
 
-The files are those of ``research/studies/evidence.py``. Perplexity is per token of the second
-model, given the prompt but not counting it: exp of the mean negative log-likelihood over all
-tokens.
+The files are those of ``research/studies/evidence.py``. Perplexity is exp of the mean
+negative log-likelihood over all tokens of the second model, given the prompt but not counting it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from hammingmark.evaluation.rows import read_rows
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("texts", type=Path, nargs="+")
     parser.add_argument("--model", required=True, help="the second model")

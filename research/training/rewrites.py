@@ -268,7 +268,7 @@ def rewrite_all(
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "rewriter",

@@ -1,9 +1,9 @@
-"""How evenly keys reject human text: the rate of false positives of each key, genre by genre.
+"""The spread over keys of the rate of false positives on human text, by genre.
 
     python -m research.training.spread --encoder minilm-mark --keys 120
 
-Over all keys the level holds whatever the text. A user has one key, and all the texts of a genre:
-this prints how far the rates of keys lie apart, beside what counting so many passages gives.
+Over all keys the level holds for any text. But a user has one key and many texts of a genre, so
+this prints how much the rates of keys differ, relative to sampling noise.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ LEVELS = (0.01, 0.05)
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", default="minilm-mark")
     parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
     parser.add_argument("--most", type=int, default=250, help="passages of one genre")
     parser.add_argument("--sentences", type=int, default=10, help="of a passage, at most")
     parser.add_argument("--keys", type=int, default=120)
-    given = parser.parse_args()
-    encoder = load_encoder(given.encoder)
+    options = parser.parse_args()
+    encoder = load_encoder(options.encoder)
     genres = embed_passages(
-        given.passages, encoder, split="heldout", most=given.most, longest=given.sentences
+        options.passages, encoder, split="heldout", most=options.most, longest=options.sentences
     )
     config = BilinearConfig(encoder=EncoderId.of(encoder))
     p_values: dict[str, list[list[float]]] = {genre: [] for genre in genres}
-    for number in range(given.keys):
+    for number in range(options.keys):
         secret = Secret(hashlib.sha256(b"spread %d" % number).digest())
         mark = BilinearMark(WatermarkKey(secret, config))
         for genre, passages in genres.items():
             tests = [mark.read(passage).test("likelihood") for passage in passages]
-            found = [compare(test, limit=1).p_value for test in tests]
-            p_values[genre].append(found)
+            values = [compare(test, limit=1).p_value for test in tests]
+            p_values[genre].append(values)
     for genre, rows in p_values.items():
         table = np.array(rows)
         row: dict[str, object] = {"genre": genre, "passages": table.shape[1], "keys": len(table)}

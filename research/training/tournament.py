@@ -1,11 +1,11 @@
-"""Fit what SynthID's g-values look like in marked text: the card of the likelihood ratio.
+"""Fit the distribution of SynthID's g-values in marked text: the card of the likelihood ratio.
 
     python -m research.training.tournament --passages FILE --model FOLDER-OR-GGUF
 
-A model reads human passages, which gives its distribution of the next token at every place. For
+A model reads human passages, which gives its distribution of the next token at every position. For
 each, fair bits are drawn as g-values of the likeliest tokens, the tournament is played on the
-probabilities, a token is drawn from the outcome, and its g-values are kept: what marked text has,
-without a hash or a key. The parameters maximise the likelihood of these g-values.
+probabilities, a token is drawn from the outcome, and its g-values are kept. They are distributed
+like those of marked text, without a hash or a key. The parameters maximise their likelihood.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ from hammingmark.watermarks.synthid.tournament import play
 
 TOP_K = 50
 LONGEST = 256
-"""Tokens of a passage that are read."""
+"""Tokens of a passage to read."""
 FIRST = 8
-"""Places of a passage that are left out: little is known there of what follows."""
+"""First positions of a passage, left out because they have little context."""
 _CHUNK = 4096  # distributions at a time
 _PENALTY = 1e-3  # weight of the squared slopes, and of how far neighbouring levels lie apart
 
 
 def distributions(model: Any, tokenizer: Any, texts: list[str]) -> NDArray[np.float32]:
-    """Probabilities of the likeliest tokens at every place of some texts, (n, k)."""
-    found = []
+    """Probabilities of the likeliest tokens at every position of some texts, (n, k)."""
+    probabilities = []
     for text in texts:
         ids = torch.tensor([tokenizer(text).input_ids[:LONGEST]], device=model.device)
         with torch.inference_mode():
             logits = model(ids).logits[0, FIRST:-1].float()
-        found.append(logits.topk(TOP_K, dim=-1).values.softmax(dim=-1).cpu().numpy())
-    return np.concatenate(found)
+        probabilities.append(logits.topk(TOP_K, dim=-1).values.softmax(dim=-1).cpu().numpy())
+    return np.concatenate(probabilities)
 
 
 def winners(
     shares: NDArray[np.float32], *, depth: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """The g-values of tokens that the tournament chose, (n, depth), of probabilities (n, k)."""
-    found = []
+    """The g-values (n, depth) of tokens chosen by the tournament from probabilities (n, k)."""
+    chosen_g_values = []
     for begin in range(0, len(shares), _CHUNK):
-        some = shares[begin : begin + _CHUNK].astype(np.float64)
-        g_values = rng.integers(0, 2, size=(*some.shape, depth), dtype=np.int8)
-        cumulated = np.cumsum(play(some, g_values), axis=-1)
-        uniforms = rng.random((len(some), 1)) * cumulated[:, -1:]
+        part = shares[begin : begin + _CHUNK].astype(np.float64)
+        g_values = rng.integers(0, 2, size=(*part.shape, depth), dtype=np.int8)
+        cumulated = np.cumsum(play(part, g_values), axis=-1)
+        uniforms = rng.random((len(part), 1)) * cumulated[:, -1:]
         chosen = (cumulated <= uniforms).sum(axis=-1)
-        found.append(g_values[np.arange(len(some)), chosen])
-    return np.concatenate(found).astype(np.int64)
+        chosen_g_values.append(g_values[np.arange(len(part)), chosen])
+    return np.concatenate(chosen_g_values).astype(np.int64)
 
 
 def log_ratios(g_values: torch.Tensor, level: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
     """The log-likelihood ratio of each token: (n, depth) to (n,)."""
     bits = g_values.to(level.dtype) - 0.5
-    differ = torch.sigmoid(level + slope * (bits.cumsum(dim=-1) - bits))
-    return torch.log1p(bits * differ).sum(dim=-1)
+    weights = torch.sigmoid(level + slope * (bits.cumsum(dim=-1) - bits))
+    return torch.log1p(bits * weights).sum(dim=-1)
 
 
 def fit(g_values: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -85,12 +85,12 @@ def fit(g_values: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def sha256_of(texts: list[str]) -> str:
-    """Of texts, in hex."""
+    """SHA-256 of texts, in hex."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--passages", type=Path, required=True, help="of training.corpus")
     parser.add_argument("--model", required=True, help="a transformers folder or a GGUF file")
@@ -99,36 +99,36 @@ def main() -> None:
     parser.add_argument("--heldout", type=int, default=60, help="passages to measure on")
     parser.add_argument("--depth", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     texts: dict[str, list[str]] = {"train": [], "heldout": []}
-    with given.passages.open(encoding="utf-8") as file:
+    with options.passages.open(encoding="utf-8") as file:
         for row in map(json.loads, file):
             texts[row["split"]].append(" ".join(row["sentences"]))
-    loaded = load("AutoModelForCausalLM", given.model, dtype="float32")
-    rng = np.random.default_rng(given.seed)
+    loaded = load("AutoModelForCausalLM", options.model, dtype="float32")
+    rng = np.random.default_rng(options.seed)
     bits = {}
-    for split, most in (("train", given.texts), ("heldout", given.heldout)):
+    for split, most in (("train", options.texts), ("heldout", options.heldout)):
         shares = distributions(loaded.model, loaded.tokenizer, texts[split][:most])
-        bits[split] = winners(shares, depth=given.depth, rng=rng)
+        bits[split] = winners(shares, depth=options.depth, rng=rng)
     level, slope = fit(bits["train"])
     held = torch.from_numpy(bits["heldout"])
-    told = log_ratios(held, torch.from_numpy(level), torch.from_numpy(slope))
-    weights = np.linspace(10.0, 1.0, given.depth)
+    ratios = log_ratios(held, torch.from_numpy(level), torch.from_numpy(slope))
+    weights = np.linspace(10.0, 1.0, options.depth)
     about = {
-        "model": Path(given.model).name,
+        "model": Path(options.model).name,
         "sampling": f"temperature 1, top-k {TOP_K}",
-        "texts": given.texts,
+        "texts": options.texts,
         "tokens": len(bits["train"]),
-        "sha256": sha256_of(texts["train"][: given.texts]),
-        "seed": given.seed,
+        "sha256": sha256_of(texts["train"][: options.texts]),
+        "seed": options.seed,
         "heldout_tokens": len(held),
-        "heldout_ratio": round(float(told.mean()), 4),
+        "heldout_ratio": round(float(ratios.mean()), 4),
         "heldout_mean": round(float(held.double().mean()), 4),
         "heldout_weighted_mean": round(
             float((bits["heldout"] @ weights).mean() / weights.sum()), 4
         ),
     }
-    given.out.write_bytes(save_card(LikelihoodCard(level, slope, about)))
+    options.out.write_bytes(save_card(LikelihoodCard(level, slope, about)))
     print(json.dumps(about, indent=1))
 
 

@@ -1,10 +1,11 @@
-"""Train the network that makes of a context's embedding the signs by which SIR biases tokens.
+"""Train the network from a context's embedding to the signs by which SIR biases tokens.
 
     python -m research.training.transform --encoder minilm-mark --out FILE
 
-Contexts are beginnings of training passages, of one to three chunks of ten words. The network keeps
-likeness and exaggerates it: contexts that are more alike than the median pair shall have the same
-signs, others opposite ones, each half of them positive (Liu et al., 2024).
+Contexts are beginnings of training passages, of one to three chunks of ten words. The network
+preserves and amplifies similarity: contexts more similar than the median pair should have equal
+signs, others opposite ones, and half of the signs of each context should be positive (Liu et al.,
+2024).
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ WIDTH = 128
 BLOCKS = 2
 STEEP = 20.0
 BATCH = 250
-LEAST = 0.05  # what each number shall exceed, on either side of 0
+LEAST = 0.05  # desired least absolute value of the outputs
 BALANCE = 0.1
 
 
 def contexts_of(passages: Sequence[Passage], rng: np.random.Generator) -> Iterator[str]:
-    """One context of each passage that is long enough for it."""
+    """One context of each passage that is long enough."""
     chunks = WordChunks(CHUNK, MOST_CHUNKS)
     for passage in passages:
         text = " ".join(passage["sentences"]) + " "
-        found, _ = chunks.contexts(text, [])
-        if found:
-            yield found[int(rng.integers(min(MOST_CHUNKS, len(found))))]
+        contexts, _ = chunks.contexts(text, [])
+        if contexts:
+            yield contexts[int(rng.integers(min(MOST_CHUNKS, len(contexts))))]
 
 
 class Transform(nn.Module):  # type: ignore[misc]
@@ -75,7 +76,7 @@ class Transform(nn.Module):  # type: ignore[misc]
         return values
 
     def layers(self) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """The weights, rounded to what the file holds."""
+        """The weights, rounded to the precision of the file."""
         return tuple(
             (_rounded(each.weight), _rounded(each.bias))
             for each in (self.first, *self.blocks, self.last)
@@ -83,14 +84,14 @@ class Transform(nn.Module):  # type: ignore[misc]
 
 
 def loss_of(values: torch.Tensor, rows: torch.Tensor, *, median: float) -> torch.Tensor:
-    """How far outputs (n, o) are from what is asked of embeddings (n, d)."""
-    apart = ~torch.eye(len(rows), dtype=torch.bool)
-    wanted = torch.tanh(STEEP * (rows @ rows.T - median))
+    """The loss of outputs (n, o) for embeddings (n, d)."""
+    off_diagonal = ~torch.eye(len(rows), dtype=torch.bool)
+    target = torch.tanh(STEEP * (rows @ rows.T - median))
     units = nn.functional.normalize(values, dim=1)
-    alike = (wanted - units @ units.T)[apart].abs().mean()
+    distance = (target - units @ units.T)[off_diagonal].abs().mean()
     balance = values.mean(dim=0).square().mean() + values.mean(dim=1).square().mean()
     small = torch.relu(LEAST - values.abs()).mean()
-    return alike + BALANCE * balance + small
+    return distance + BALANCE * balance + small
 
 
 def fit(
@@ -105,8 +106,8 @@ def fit(
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     recent: list[float] = []
     for step in range(steps):
-        some = rows[torch.randperm(len(rows))[:BATCH]]
-        loss = loss_of(network(some), some, median=median)
+        batch = rows[torch.randperm(len(rows))[:BATCH]]
+        loss = loss_of(network(batch), batch, median=median)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -118,14 +119,14 @@ def fit(
 
 
 def cosines_of(rows: NDArray[Any]) -> NDArray[Any]:
-    """Of every two of some unit rows (n, d)."""
+    """The cosines of all pairs of unit rows (n, d)."""
     products = rows @ rows.T
-    found: NDArray[Any] = products[np.triu_indices(len(rows), 1)]
-    return found
+    cosines: NDArray[Any] = products[np.triu_indices(len(rows), 1)]
+    return cosines
 
 
 def describe(network: TransformNetwork, rows: FloatArray, rewritten: FloatArray) -> str:
-    """What the signs keep, of embeddings (n, d) and of the same texts rewritten."""
+    """Statistics of the signs for embeddings (n, d) and those of the same texts rewritten."""
     signs, again = (
         balanced_signs(apply_network(each, network.layers)) for each in (rows, rewritten)
     )
@@ -146,7 +147,7 @@ def describe(network: TransformNetwork, rows: FloatArray, rewritten: FloatArray)
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--encoder", required=True)
     parser.add_argument("--passages", type=Path, default=DATA / "passages.jsonl")
@@ -157,39 +158,39 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=WIDTH)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    rng = np.random.default_rng(given.seed)
-    encoder = load_encoder(given.encoder)
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    encoder = load_encoder(options.encoder)
     passages = first_passages(
-        given.passages, split="train", most=given.contexts // len(GENRES), genres=GENRES
+        options.passages, split="train", most=options.contexts // len(GENRES), genres=GENRES
     )
     contexts = list(contexts_of(passages, rng))
     print(f"{len(contexts)} contexts")
     torch.set_num_threads(1)  # the layers are small: more threads wait for each other
     network, loss = fit(
         encoder.encode(contexts),
-        steps=given.steps,
-        rate=given.rate,
-        seed=given.seed,
-        width=given.width,
+        steps=options.steps,
+        rate=options.rate,
+        seed=options.seed,
+        width=options.width,
     )
-    made = TransformNetwork(
+    trained = TransformNetwork(
         EncoderId.of(encoder),
         network.layers(),
         TransformProvenance(
             contexts=len(contexts),
             sha256=hashlib.sha256("\x00".join(contexts).encode()).hexdigest(),
-            seed=given.seed,
-            steps=given.steps,
+            seed=options.seed,
+            steps=options.steps,
             loss=round(loss, 4),
             version=__version__,
             torch=torch.__version__,
         ),
     )
-    content = save_transform(made)
-    given.out.write_bytes(content)
-    print(f"{given.out}: {len(content):,} bytes, loss {loss:.3f}")
-    heldout = list(read_passages(given.passages, split="heldout"))[: given.heldout]
+    content = save_transform(trained)
+    options.out.write_bytes(content)
+    print(f"{options.out}: {len(content):,} bytes, loss {loss:.3f}")
+    heldout = list(read_passages(options.passages, split="heldout"))[: options.heldout]
     changed = [
         replace_sentences(each, [rewrite(sentence, rng) for sentence in each["sentences"]])
         for each in heldout
@@ -200,11 +201,11 @@ def main() -> None:
         strict=True,
     )
     befores, afters = zip(*pairs, strict=True)
-    print(describe(made, encoder.encode(befores), encoder.encode(afters)))
+    print(describe(trained, encoder.encode(befores), encoder.encode(afters)))
 
 
 def replace_sentences(passage: Passage, sentences: list[str]) -> Passage:
-    """A passage of other sentences."""
+    """The passage with other sentences."""
     return {**passage, "sentences": sentences}
 
 

@@ -92,7 +92,7 @@ def test_what_all_texts_share_is_taken_off() -> None:
     topics = 3.0 * torch.randn(40, 2) @ torch.eye(32)[:2]  # texts differ along two directions
     rows = unit(torch.randn(400, 32) + topics.repeat_interleave(10, dim=0) + 4.0 * torch.eye(32)[5])
     common = Common.of(rows, [10] * 40, count=2)
-    cleaned = common.take_off(rows)
+    cleaned = common.remove(rows)
     assert torch.allclose(cleaned.norm(dim=-1), torch.ones(400), atol=1e-5)
     assert float((cleaned @ common.directions.T).abs().max()) < 1e-5
     assert float((common.directions[:, :2] ** 2).sum()) == pytest.approx(2.0, abs=0.15)
