@@ -1,1 +1,1 @@
-"""What an attacker learns of a key from marked texts."""
+"""Estimating keys from marked texts."""

@@ -1,4 +1,4 @@
-"""What an attacker learns of a bilinear form from texts that it marked.
+"""Estimating a bilinear form from texts that it marked.
 
 The score of y after x is z = (R x / |R x|) · S y. Since |R x| hardly varies, z is close to xᵀ B y
 for one matrix B, whose entries look like standard normal deviates before any text is seen. Of what
@@ -31,16 +31,16 @@ Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 """From parameters (k,) to a value and its gradient (k,)."""
 
 _PRECISION = 0.3  # of the entries of β B: 1 / β², so β is about 1.8
-_SECTION = 16  # sentences of a text among which one is told from the others
+_SECTION = 16  # sentences of a text that compete in the likelihood
 _BLOCK = 256  # sections at a time
 _STEPS = 60
-_MEMORY = 8  # steps whose change of the gradient tells the curvature
-_CLOSE = 1e-3  # the share of the first gradient at which to stop
+_MEMORY = 8  # steps that estimate the curvature
+_CLOSE = 1e-3  # share of the initial gradient at which to stop
 
 
 @dataclass(frozen=True, slots=True)
 class FormGuess:
-    """What somebody takes for the form of a key.
+    """An estimate of the form of a key.
 
     Attributes:
         form: B, up to a factor, (d, d).
@@ -51,7 +51,7 @@ class FormGuess:
     beginning: FloatArray
 
     def score(self, first: FloatArray, second: FloatArray) -> NDArray[np.float32]:
-        """xᵀ B y: (n,), of (n, d) or one for all, (d,)."""
+        """xᵀ B y (n,) of sentences (n, d), or of one for all (d,)."""
         scores: NDArray[np.float32] = ((first @ self.form) * second).sum(axis=-1)
         return np.atleast_1d(scores)
 
@@ -62,7 +62,7 @@ class FormGuess:
 
 
 def learn_form(texts: Sequence[FloatArray], *, precision: float = _PRECISION) -> FormGuess:
-    """The best guess at the form that marked texts.
+    """The best estimate of the form that marked texts.
 
     Args:
         texts: the embeddings of each, (n, d), from its first sentence on.
@@ -86,7 +86,7 @@ def score_correlation(
     firsts: int = 300,
     candidates: int = 64,
 ) -> tuple[float, float]:
-    """How well a guess tells candidates for one place apart: the correlation with their scores.
+    """How well an estimate ranks candidates for one position: its correlation with their scores.
 
     Scores are centred over the candidates for each place, since only these are compared.
 
@@ -122,7 +122,7 @@ def cut(texts: Sequence[FloatArray]) -> list[FloatArray]:
 
 
 def side_by_side(sections: Sequence[FloatArray]) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Sections filled up with zeros: (N, L, d), and what is there, (N, L)."""
+    """Sections padded with zeros (N, L, d), and their mask (N, L)."""
     longest = max(map(len, sections))
     rows = np.zeros((len(sections), longest, sections[0].shape[1]), np.float32)
     present = np.zeros((len(sections), longest), np.bool_)
@@ -133,7 +133,7 @@ def side_by_side(sections: Sequence[FloatArray]) -> tuple[FloatArray, NDArray[np
 
 
 def options(present: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """What could follow each sentence but the last: any but itself. (N, L) to (N, L - 1, L)."""
+    """The possible successors of each sentence but the last: (N, L) to (N, L - 1, L)."""
     places = np.arange(present.shape[1] - 1)
     allowed = np.repeat(present[:, None], len(places), axis=1)
     allowed[:, places, places] = False
@@ -143,7 +143,7 @@ def options(present: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def surprise(
     scores: NDArray[np.float32], allowed: NDArray[np.bool_], taken: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-    """-log of the share of exp(score) that falls on what was taken, and its gradient.
+    """-log of the share of exp(score) of the choices made, and its gradient.
 
     Args:
         scores: of each place and option, (N, t, L).
@@ -192,7 +192,7 @@ def minimise(objective: Objective, start: NDArray[np.float64]) -> NDArray[np.flo
 def _newton(
     slope: NDArray[np.float64], moves: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]
 ) -> NDArray[np.float64]:
-    """The gradient times the inverse of the Hessian that the last moves tell."""
+    """The gradient times the inverse Hessian estimated from the last steps."""
     rest: NDArray[np.float64] = slope.copy()
     taken: list[float] = []
     for step, turn in reversed(moves):
@@ -233,7 +233,7 @@ def _form_objective(texts: Sequence[FloatArray], precision: float) -> Objective:
 
 
 def _beginning_objective(texts: Sequence[FloatArray], precision: float) -> Objective:
-    """-log of the posterior of what stands before first sentences, (d,)."""
+    """-log of the posterior of the direction before first sentences, (d,)."""
     blocks = list(_blocks([text[:_SECTION] for text in texts]))
 
     def objective(entries: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

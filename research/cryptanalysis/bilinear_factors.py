@@ -1,4 +1,4 @@
-"""The matrices of a bilinear form, once there are texts enough to find them.
+"""Estimating the matrices of a bilinear form from many texts.
 
 ``bilinear`` takes a form for any d × d matrix and the rule for a gentle preference. In truth the
 form has rank m, R x is scaled to length one, and the rule is a step at T. Here R and S are sought
@@ -29,7 +29,7 @@ from research.cryptanalysis.bilinear import (
 )
 from research.cryptanalysis.forgery import Scorer
 
-_ENOUGH = 20  # times d: from so many transitions on, fitting matrices beats the form
+_ENOUGH = 20  # times d: with this many transitions, fitting matrices beats the form
 _SLOPE = 3.4  # of the softened step
 _PRECISION = 5.0  # of the prior
 _BATCH = 100  # sections in a step of the optimiser
@@ -37,7 +37,7 @@ _BATCH = 100  # sections in a step of the optimiser
 
 @dataclass(frozen=True, slots=True)
 class FormFactors:
-    """A form as a key has it.
+    """A form by its factors, as in a key.
 
     Attributes:
         before: R, (m, d).
@@ -51,7 +51,7 @@ class FormFactors:
 
     @classmethod
     def of(cls, key: WatermarkKey) -> FormFactors:
-        """The truth."""
+        """The factors of a key."""
         before, after = matrices_of(key)
         return cls(before, after, np.float32(beginning_of(key)[0] @ after))
 
@@ -70,7 +70,7 @@ class FormFactors:
 def learn(
     texts: Sequence[FloatArray], *, rank: int, threshold: float, rng: np.random.Generator
 ) -> Scorer:
-    """The best guess at a key: its matrices if there is enough to find them, else the form.
+    """The best estimate of a key: its matrices if there are enough texts, otherwise the form.
 
     Args:
         texts: the embeddings of each, (n, d), from its first sentence on.
@@ -94,7 +94,7 @@ def refine_factors(
     steps: int = 400,
     rate: float = 0.005,
 ) -> FormFactors:
-    """R and S near a form, by the likelihood of the choices: Adam, at a rate that falls to nothing.
+    """R and S near a form, by the likelihood of the choices: Adam with a rate that decays to zero.
 
     Args:
         texts: as for ``learn``.
@@ -107,7 +107,7 @@ def refine_factors(
     """
     rows, present = side_by_side(cut(texts))
     d = rows.shape[2]
-    rank = min(rank, d)  # more singular vectors there are not
+    rank = min(rank, d)  # there are no more singular vectors
     start = _factors(form, rows[present], rank=rank, rng=rng)
     scale = present[:, 1:].sum()
     theta = start.ravel().astype(np.float64)

@@ -1,4 +1,4 @@
-"""What an attacker does with what is taken for a key: texts forged, and marks removed.
+"""Forging texts and removing marks with an estimate of a key.
 
 Texts are chains of embeddings of real sentences, drawn from those of one topic. The owner writes
 by the rule, a forger by a guess at the key, of whatever method; the true detector judges both.
@@ -19,14 +19,14 @@ from hammingmark.watermarks.bilinear import BilinearMark
 from hammingmark.watermarks.hamming import HammingMark
 
 Choose = Callable[[FloatArray, FloatArray], int]
-"""From the sentence before (d,) and candidates (c, d) in drawing order to the one to take."""
+"""From the preceding sentence (d,) and candidates (c, d) in drawing order to the chosen index."""
 
 Open = Callable[[FloatArray], int]
-"""From candidates (c, d) for the first sentence of a text to the one to take."""
+"""From candidates (c, d) for the first sentence of a text to the chosen index."""
 
 
 class Scorer(Protocol):
-    """What somebody takes for a key, of whatever method."""
+    """An estimate of a key, of any method."""
 
     def score(self, first: FloatArray, second: FloatArray) -> NDArray[np.float32]:
         """How well second sentences follow first ones: (n,), of (n, d) or one for all, (d,)."""
@@ -47,7 +47,7 @@ def compose(
     rng: np.random.Generator,
     begin: Open | None = None,
 ) -> list[FloatArray]:
-    """Write texts by drawing sentences of one topic: marked, forged or natural, as ``choose`` says.
+    """Compose texts from sentences of one topic: marked, forged or natural, by ``choose``.
 
     As far as embeddings go this is how generation samples: candidates come as the topic gives them,
     and the rule takes one. No sentence is used twice in a text.
@@ -85,7 +85,7 @@ def by_rule(watermark: HammingMark | BilinearMark) -> Choose:
 
 
 def first_by_rule(watermark: BilinearMark) -> Open:
-    """The owner's choice of a first sentence, where the method has a rule for it."""
+    """The owner's choice of a first sentence, if the method has a rule for it."""
     return lambda candidates: watermark.choose(None, candidates).index
 
 
@@ -113,7 +113,7 @@ def forge(
     rng: np.random.Generator,
     tries: int = 16,
 ) -> list[FloatArray]:
-    """Texts that somebody writes with a guess as if it were the key; they begin blindly."""
+    """Texts composed with an estimate as if it were the key; the first sentence is not chosen."""
     choose = by_guess(guess)
     return compose(pools, choose, texts=texts, sentences=sentences, tries=tries, rng=rng)
 
@@ -143,9 +143,9 @@ def pass_rate(
     level: float = 0.01,
     references: int = 999,
 ) -> float:
-    """The share of texts that the true detector takes for marked."""
-    found = [p_value(text, watermark, references=references) <= level for text in texts]
-    return float(np.mean(found))
+    """The share of texts that the true detector finds marked."""
+    detected = [p_value(text, watermark, references=references) <= level for text in texts]
+    return float(np.mean(detected))
 
 
 def removal_path(
@@ -155,7 +155,7 @@ def removal_path(
     guess: Scorer | None,
     rng: np.random.Generator,
 ) -> Iterator[FloatArray]:
-    """The text after 0, 1, 2, ... n sentences were put into other words.
+    """The text after 0, 1, 2, ... n sentences were reworded.
 
     With a guess, each step takes the sentence and the version that lower the agreement of
     neighbours most; without, both are drawn blindly.
@@ -189,7 +189,7 @@ def changes_needed(
     level: float = 0.01,
     references: int = 999,
 ) -> int | None:
-    """How many changes it takes until the true detector finds no mark; None if all are not enough.
+    """The number of changes until the true detector finds no mark; None if all do not suffice.
 
     0 says that it found none to begin with.
     """
@@ -202,7 +202,7 @@ def changes_needed(
 def _loss_of(
     now: FloatArray, versions: FloatArray, place: int, guess: Scorer
 ) -> NDArray[np.float32]:
-    """By how much each version (v, d) in a place would raise the agreement with its neighbours."""
+    """The change of agreement with the neighbours for each version (v, d) of a sentence."""
     change = np.zeros(len(versions), np.float32)
     if place > 0:
         last = now[place - 1]

@@ -1,4 +1,4 @@
-"""What an attacker learns of a key from many texts that it marked.
+"""Estimating a key from many texts that it marked.
 
 Let x and y be neighbours. Of the pairs that a model would write, the rule keeps those with
 
@@ -36,13 +36,13 @@ from hammingmark.watermarks.hamming.soft import agreement
 _BLOCK = 8192  # pairs that are multiplied at a time
 _FAR = tuple(sign * distance for distance in range(3, 10) for sign in (1, -1))
 _RIDGE = 10.0  # times d / n, in units of the mean second moment
-_ENOUGH = 20  # times d: from so many transitions on, fitting planes beats their span
+_ENOUGH = 20  # times d: with this many transitions, fitting planes beats their span
 _STRAIGHT = 10.0  # a softness at which tanh is a straight line
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What somebody takes for a key, rightly or wrongly.
+    """An estimate of a key.
 
     Attributes:
         planes: (m, d).
@@ -56,7 +56,7 @@ class Guess:
 
     @classmethod
     def of(cls, key: WatermarkKey) -> Guess:
-        """The truth."""
+        """The planes of a key."""
         assert isinstance(key.config, HammingConfig)
         return cls(planes_of(key), key.config.residual, key.config.softness)
 
@@ -96,7 +96,7 @@ class Pairs:
         return len(self.before)
 
     def sides(self, part: slice, *, residual: bool) -> tuple[FloatArray, FloatArray]:
-        """What a key looks at in some of the pairs: first sentences, and second ones or f."""
+        """The inputs of a key's rule for some pairs: first sentences, and second ones or f."""
         first, second = self.rows[self.before[part]], self.rows[self.after[part]]
         if residual:
             second = residual_of(first, second, pair_cosines(first, second))
@@ -109,14 +109,14 @@ def neighbours(texts: Sequence[FloatArray]) -> Pairs:
 
 
 def strangers(texts: Sequence[FloatArray], *, distances: Sequence[int] = _FAR) -> Pairs:
-    """Sentences of one text that stand some places apart, either way: the topic, not the mark."""
+    """Sentences of one text at a distance, in either order: they share the topic, not the mark."""
     return _at_distances(texts, distances)
 
 
 def learn(
     marked: Pairs, natural: Pairs, m: int, *, residual: bool, rng: np.random.Generator
 ) -> Guess:
-    """The best guess at a key: the planes if there is enough to find them, else their span.
+    """The best estimate of a key: the planes if there are enough texts, otherwise their span.
 
     Args:
         marked: neighbours in marked texts.
@@ -250,7 +250,7 @@ def _frame(
         raise InputError("Both kinds of pairs are needed to see a difference.")
     surplus = _cross_moment(marked, residual=residual) - _cross_moment(natural, residual=residual)
     moments = new_moment(natural) if residual else second_moment(natural.rows)
-    # The fewer the pairs, the less they say of directions in which sentences hardly differ.
+    # With fewer pairs, directions in which sentences hardly differ are estimated less reliably.
     whiten = _inverse_root(moments, ridge=_RIDGE * d / len(marked))
     values, vectors = np.linalg.eigh(whiten @ (surplus + surplus.T) @ whiten)
     span = (vectors[:, ::-1][:, :size].T @ whiten).astype(np.float32)
@@ -283,7 +283,7 @@ def _root(moments: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _reduced(pairs: Pairs, frame: FloatArray, *, residual: bool) -> tuple[FloatArray, FloatArray]:
-    """What a key looks at, in the coordinates of a frame (k, d): two arrays (n, k)."""
+    """The inputs of a key's rule in the coordinates of a frame (k, d): two arrays (n, k)."""
     seen = [(x @ frame.T, y @ frame.T) for x, y in _blocks(pairs, residual=residual)]
     first, second = (np.concatenate(side) for side in zip(*seen, strict=True))
     return first, second
@@ -299,7 +299,7 @@ def _fit(
     rate: float = 0.03,
     batch: int = 1024,
 ) -> tuple[FloatArray, float]:
-    """Adam with a rate that falls to nothing; gives the planes and the loss over the last tenth.
+    """Adam with a rate that decays to zero; returns the planes and the mean loss of the last tenth.
 
     Args:
         planes: where to start, (m, k).

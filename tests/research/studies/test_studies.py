@@ -1,4 +1,4 @@
-"""The studies run from their commands, on fakes, and go on where they were."""
+"""The commands of the studies, on fakes, with resumed runs."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_a_plain_sentence_reads_well(sentence: str) -> None:
         "It was born in \ufffc and died there.",
     ],
 )
-def test_what_is_no_whole_sentence_does_not(sentence: str) -> None:
+def test_incomplete_sentences_do_not(sentence: str) -> None:
     assert not reads_well(sentence)
 
 

@@ -83,7 +83,7 @@ def test_only_passages_that_were_rewritten_as_a_whole_are_used(files: Path) -> N
     assert corpus_of(files, encoder_of(files), most=7).passages == 7
 
 
-def test_a_rewrite_that_is_not_there_is_not_chosen(files: Path) -> None:
+def test_missing_rewrites_are_not_chosen(files: Path) -> None:
     corpus = corpus_of(files, encoder_of(files))
     sentences = np.arange(len(corpus.rows))
     assert (corpus.rows[1, 2], corpus.rows[0, 2]) == (-1, corpus.rows[0].max())

@@ -33,7 +33,7 @@ class Chat:
         return [self._answers(request) for request in requests]
 
 
-def test_a_request_holds_the_sentence() -> None:
+def test_a_request_contains_the_sentence() -> None:
     chat = Chat(
         lambda text: "Here is a version: " + text.partition("\n\n")[2].replace("it", "that")
     )
@@ -60,7 +60,7 @@ def test_what_is_not_translated_back_is_not_used() -> None:
     assert translate(chat, SENTENCES, np.random.default_rng(0)) == ["", ""]
 
 
-def test_an_answer_without_an_end_is_not_asked_about_again() -> None:
+def test_a_truncated_answer_is_not_translated_back() -> None:
     chat = Chat(lambda text: None)
     assert translate(chat, SENTENCES, np.random.default_rng(0)) == ["", ""]
     assert len(chat.seen) == 2

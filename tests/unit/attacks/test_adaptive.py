@@ -99,7 +99,7 @@ def test_every_sentence_stays_within_the_bound(
     assert min(likeness(old, splitter.split(free).carrying, ENCODER)) < 0.8
 
 
-def test_another_judge_is_obeyed(text: str, splitter: Splitter) -> None:
+def test_a_separate_judge_decides_similarity(text: str, splitter: Splitter) -> None:
     class Strict(FakeEncoder):
         """Finds everything that is not the same altogether different."""
 
@@ -115,7 +115,7 @@ def test_another_judge_is_obeyed(text: str, splitter: Splitter) -> None:
     assert len(judge.asked) > 50  # there was something to refuse
 
 
-def test_distance_seeking_drives_neighbours_apart(text: str, splitter: Splitter) -> None:
+def test_distance_seeking_lowers_the_cosine_of_neighbours(text: str, splitter: Splitter) -> None:
     attack = DistanceSeeking(inner=INNER, splitter=splitter, encoder=ENCODER, versions=16)
     (sought,) = attack.apply([text], rng=dice())
     blind = np.mean([drift(INNER.apply([text], rng=dice(s))[0], splitter) for s in range(10)])
@@ -123,7 +123,7 @@ def test_distance_seeking_drives_neighbours_apart(text: str, splitter: Splitter)
     assert drift(sought, splitter) < blind - 0.05
 
 
-def test_distance_seeking_looks_at_both_sides(splitter: Splitter) -> None:
+def test_distance_seeking_considers_both_neighbours(splitter: Splitter) -> None:
     @dataclass
     class Either:
         """Offers to replace the second sentence by one like the first, or like the third."""
@@ -195,7 +195,7 @@ def test_the_oracle_lowers_the_score_and_is_counted(
     assert min(likeness(old, new, ENCODER)) >= 0.75 - 1e-6
 
 
-def test_the_oracle_is_left_alone_once_it_is_beaten(
+def test_the_attack_stops_at_the_target_score(
     text: str, splitter: Splitter, detector: Detector
 ) -> None:
     attack = OracleGuided(
@@ -242,7 +242,7 @@ def test_a_yes_or_no_needs_ties(text: str, splitter: Splitter) -> None:
 
 @dataclass
 class Counting:
-    """Leaves words out, and remembers how many texts it was given at once."""
+    """An attack that deletes words and records the sizes of its batches."""
 
     name: str = "counting"
     min_similarity: float = -1.0
@@ -253,7 +253,7 @@ class Counting:
         return INNER.apply(texts, rng=rng)
 
 
-def test_texts_are_worked_on_side_by_side(text: str, splitter: Splitter) -> None:
+def test_texts_are_attacked_in_one_batch(text: str, splitter: Splitter) -> None:
     short = " ".join(splitter.split(text).carrying[:3])
     texts = [text, "", short]
     inner = Counting()
@@ -280,7 +280,7 @@ def test_texts_are_worked_on_side_by_side(text: str, splitter: Splitter) -> None
 
 @dataclass
 class Listed:
-    """Gives of each sentence the versions of a list in turn."""
+    """An attack that returns the versions of each sentence in turn."""
 
     versions: dict[str, list[str]]
     name: str = "listed"
@@ -296,7 +296,7 @@ class Listed:
         return found
 
 
-def test_the_farthest_version_is_asked_about_first_and_none_twice(splitter: Splitter) -> None:
+def test_the_farthest_version_is_queried_first_and_none_twice(splitter: Splitter) -> None:
     near, far = "River mill stone lamp garden.", "River copper bread violin cloud."
     versions = {"River mill stone lamp house.": [near, far, near, near]}
     asked: list[str] = []
@@ -321,7 +321,7 @@ def test_the_farthest_version_is_asked_about_first_and_none_twice(splitter: Spli
     assert attack.ledger.queries == 3
 
 
-def test_without_a_slope_only_what_moves_on_is_asked_about(splitter: Splitter) -> None:
+def test_without_a_slope_only_farther_versions_are_queried(splitter: Splitter) -> None:
     near, far = "River mill stone lamp garden.", "River copper bread violin cloud."
     versions = {each: [near, far] for each in ("River mill stone lamp house.", near, far)}
     asked: list[str] = []
@@ -344,7 +344,7 @@ def test_without_a_slope_only_what_moves_on_is_asked_about(splitter: Splitter) -
     assert asked == ["River mill stone lamp house.", far]
 
 
-def test_a_version_that_no_longer_fits_is_not_asked_about(splitter: Splitter) -> None:
+def test_a_version_that_no_longer_fits_is_not_queried(splitter: Splitter) -> None:
     far, dots, small = "Violin cloud ladder.", "Winter bread copper...", "garden window letter."
     versions = {"Winter bread copper.": [far, dots], "River mill stone.": [small, small]}
     asked: list[str] = []
@@ -374,7 +374,7 @@ def test_a_version_that_no_longer_fits_is_not_asked_about(splitter: Splitter) ->
     "version",
     ["River mill stone lamp", "River mill etc.", "River mill. Stone lamp.", "# River"],
 )
-def test_a_version_that_runs_into_its_neighbours_is_refused(
+def test_a_version_that_merges_with_its_neighbours_is_refused(
     version: str, splitter: Splitter
 ) -> None:
     page = "Winter bread copper. River mill stone lamp house. Garden window letter."
@@ -392,7 +392,7 @@ def test_a_version_that_runs_into_its_neighbours_is_refused(
     assert changed == page.replace("River mill stone lamp house.", accepted)
 
 
-def test_one_query_is_one_look_and_no_change(text: str, splitter: Splitter) -> None:
+def test_a_single_query_allows_no_change(text: str, splitter: Splitter) -> None:
     attack = OracleGuided(
         inner=INNER, splitter=splitter, encoder=ENCODER, oracle=lambda asked: 1.0, queries=1
     )
@@ -400,7 +400,7 @@ def test_one_query_is_one_look_and_no_change(text: str, splitter: Splitter) -> N
     assert attack.ledger.queries == 2
 
 
-def test_nothing_to_offer_ends_the_questions(text: str, splitter: Splitter) -> None:
+def test_queries_end_without_new_versions(text: str, splitter: Splitter) -> None:
     attack = OracleGuided(
         inner=DeleteWords(share=0.0),
         splitter=splitter,
@@ -413,7 +413,7 @@ def test_nothing_to_offer_ends_the_questions(text: str, splitter: Splitter) -> N
 
 
 @pytest.mark.parametrize("kind", [DistanceSeeking, BoundarySeeking])
-def test_structure_stays_and_the_seed_decides(
+def test_structure_is_kept_and_the_seed_determines_the_outcome(
     kind: type[DistanceSeeking | BoundarySeeking], splitter: Splitter
 ) -> None:
     page = (
@@ -430,7 +430,7 @@ def test_structure_stays_and_the_seed_decides(
     assert attack.apply([page, "Something else."], rng=dice(3))[0] == once[0]
 
 
-def test_odd_settings_are_refused(splitter: Splitter) -> None:
+def test_invalid_settings_are_refused(splitter: Splitter) -> None:
     encoder = ENCODER
     with raises_naming(InputError, "version", 0):
         DistanceSeeking(inner=INNER, splitter=splitter, encoder=encoder, versions=0)

@@ -1,4 +1,4 @@
-"""Contractions, both ways."""
+"""Expanding and contracting contractions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def once(text: str, **settings: object) -> str:
 
 
 @pytest.mark.parametrize(("short", "long"), PAIRS)
-def test_each_way_undoes_the_other(short: str, long: str) -> None:
+def test_expanding_and_contracting_are_inverse(short: str, long: str) -> None:
     assert once(short, way="expand") == long
     assert once(long, way="expand") == long
     if not long.endswith(("see.",)):  # nothing but the end follows "will" there
@@ -46,7 +46,7 @@ def test_each_way_undoes_the_other(short: str, long: str) -> None:
         ("Who's there?", "Who is there?"),
     ],
 )
-def test_written_out(short: str, long: str) -> None:
+def test_expansions(short: str, long: str) -> None:
     assert once(short, way="expand") == long
 
 
@@ -64,7 +64,7 @@ def test_written_out(short: str, long: str) -> None:
         "",
     ],
 )
-def test_what_is_ambiguous_or_no_contraction_stays(text: str) -> None:
+def test_ambiguous_forms_are_not_changed(text: str) -> None:
     assert once(text) == text
 
 

@@ -53,7 +53,7 @@ def dice(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def test_small_words_of_prose_change(make) -> None:  # type: ignore[no-untyped-def]
+def test_lower_case_words_of_prose_change(make) -> None:  # type: ignore[no-untyped-def]
     attack = make(rate=1.0)
     assert isinstance(attack, Attack)
     (changed,) = attack.apply([TEXT], rng=dice())
@@ -73,7 +73,7 @@ def test_small_words_of_prose_change(make) -> None:  # type: ignore[no-untyped-d
         assert new[place][len(new[place].rstrip(".,")) :] == word[len(word.rstrip(".,")) :]
 
 
-def test_so_many_words_go(make) -> None:  # type: ignore[no-untyped-def]
+def test_the_rate_is_the_share_of_words_replaced(make) -> None:  # type: ignore[no-untyped-def]
     sentence = "the boats came back from their winter river with morning music."  # 11 words
     for rate, count in ((0.0, 0), (0.3, 3), (0.5, 6), (1.0, 10)):
         (changed,) = make(rate=rate, temperature=1.0).apply([sentence], rng=dice(3))
@@ -81,14 +81,14 @@ def test_so_many_words_go(make) -> None:  # type: ignore[no-untyped-def]
         assert differ == count
 
 
-def test_chance_comes_from_the_dice(make) -> None:  # type: ignore[no-untyped-def]
+def test_randomness_comes_from_the_generator(make) -> None:  # type: ignore[no-untyped-def]
     attack = make(rate=0.5, temperature=2.0)
     first = attack.apply([TEXT, TEXT], rng=dice(1))
     assert attack.apply([TEXT, TEXT], rng=dice(1)) == first
     assert attack.apply([TEXT, TEXT], rng=dice(2)) != first
 
 
-def test_batches_do_not_matter(make) -> None:  # type: ignore[no-untyped-def]
+def test_the_batch_size_does_not_matter(make) -> None:  # type: ignore[no-untyped-def]
     texts = [TEXT, "Much rain fell on the little town in the early summer morning."]
     together = make(rate=0.6, batch=32).apply(texts, rng=dice(1))
     assert make(rate=0.6, batch=1).apply(texts, rng=dice(1)) == together
@@ -138,7 +138,7 @@ def test_the_first_word_has_nothing_before_it(gpt2: Path, splitter: Splitter) ->
     assert attack.tally == {"same": 1}
 
 
-def test_of_a_long_sentence_the_end_is_seen(gpt2: Path, splitter: Splitter) -> None:
+def test_a_long_sentence_is_truncated_at_its_beginning(gpt2: Path, splitter: Splitter) -> None:
     """It has more tokens than the tokenizer's limit of 64."""
     long, near = Gap("the rain " * 50, "fell", " on boats."), Gap("the rain " * 29, "fell", " on")
     attack = CausalInfill(gpt2, splitter=splitter, candidates=4)
@@ -150,7 +150,7 @@ def test_of_a_long_sentence_the_end_is_seen(gpt2: Path, splitter: Splitter) -> N
     assert "rain" not in changed
 
 
-def test_a_gap_that_was_cut_off_stays(bert: Path, splitter: Splitter) -> None:
+def test_a_truncated_gap_is_not_replaced(bert: Path, splitter: Splitter) -> None:
     sentence = "Rain, " * 70 + "fell on boats."
     attack = MaskedInfill(bert, splitter=splitter, rate=1.0)
     assert attack.apply([sentence], rng=dice()) == [sentence]
@@ -177,7 +177,7 @@ def test_whole_words(tokens: list[str], expected: list[str | None]) -> None:
     assert whole_words(Vocabulary()) == expected
 
 
-def test_bad_settings(make, tmp_path: Path, splitter: Splitter) -> None:  # type: ignore[no-untyped-def]
+def test_invalid_settings(make, tmp_path: Path, splitter: Splitter) -> None:  # type: ignore[no-untyped-def]
     for wrong in ({"rate": 1.5}, {"candidates": 0}, {"temperature": 0.0}):
         with pytest.raises(InputError):
             make(**wrong)

@@ -1,4 +1,4 @@
-"""Asking a chat model, here one that says what the test wants; a real one is in integration."""
+"""Rewriting by a scripted chat model; a real one is tested in integration."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def echo(asked: str) -> str:
     return asked.rsplit("Sentence: ", 1)[-1].rsplit("Text:\n", 1)[-1].upper()
 
 
-def test_each_sentence_goes_and_the_rest_stays(splitter: Splitter) -> None:
+def test_sentences_are_rewritten_and_nothing_else(splitter: Splitter) -> None:
     backend = chat(echo)
     attack = Rewrite(backend, splitter=splitter)
     assert isinstance(attack, Attack)
@@ -76,7 +76,7 @@ def test_a_document_is_all_prose_up_to_code(splitter: Splitter) -> None:
     assert len(backend.drawn) == 5
 
 
-def test_context_is_what_stands_before(splitter: Splitter) -> None:
+def test_context_is_the_preceding_sentences(splitter: Splitter) -> None:
     backend = replace(chat(), parallel=1)
     text = "One came first. Two came next. Three came last."
     Rewrite(backend, splitter=splitter, context=1).apply([text], rng=dice())
@@ -89,7 +89,7 @@ def test_context_is_what_stands_before(splitter: Splitter) -> None:
     assert "One came first." not in third
 
 
-def test_seeds_come_from_the_dice(splitter: Splitter) -> None:
+def test_seeds_come_from_the_generator(splitter: Splitter) -> None:
     def seeds(seed: int) -> list[int]:
         backend = chat()
         Rewrite(backend, splitter=splitter).apply([TEXT, "One more."], rng=dice(seed))
@@ -111,7 +111,9 @@ def test_seeds_come_from_the_dice(splitter: Splitter) -> None:
         ("The rain fell.", "same"),
     ],
 )
-def test_what_is_no_rewriting_is_not_used(answer: str, reason: str, splitter: Splitter) -> None:
+def test_answers_that_are_not_rewrites_are_not_used(
+    answer: str, reason: str, splitter: Splitter
+) -> None:
     attack = Rewrite(chat(lambda asked: answer), splitter=splitter)
     assert attack.apply(["The rain fell."], rng=dice()) == ["The rain fell."]
     assert attack.tally == {reason: 1}
@@ -142,7 +144,7 @@ def test_cleaning(answer: str) -> None:
     assert clean(answer, original="The rain fell.", whole=True) == "Rain came down."
 
 
-def test_what_the_original_has_may_stay() -> None:
+def test_features_of_the_original_are_kept() -> None:
     for text in (
         '"Go," he said, "and stay."',
         "Here is the plan: we wait.",
@@ -167,7 +169,7 @@ def test_what_the_original_has_may_stay() -> None:
     assert clean(two, original="Old text.", whole=False) == "First part."
 
 
-def test_a_prompt_is_named_or_given(splitter: Splitter) -> None:
+def test_a_prompt_is_a_name_or_an_object(splitter: Splitter) -> None:
     own = RewritePrompt(system="s", sentence="{text}!", in_context="{context} {text}", passage="")
     backend = chat()
     attack = Rewrite(backend, splitter=splitter, prompt=own, temperature=0.5, top_k=9)
@@ -196,14 +198,14 @@ def test_versions_do_not_change() -> None:
     assert hashlib.sha256(content).hexdigest()[:16] == "438fb2d8993010d8"
 
 
-def test_a_prompt_that_does_not_fit_is_told_and_not_taken_for_an_answer(splitter: Splitter) -> None:
+def test_a_prompt_that_does_not_fit_is_an_error(splitter: Splitter) -> None:
     backend = FakeBackend(context=3)
     with raises_naming(BackendError, 3):
         Rewrite(backend, splitter=splitter).apply([TEXT], rng=dice())
     assert [session.closed for session in backend.sessions] == [True]
 
 
-def test_a_broken_model_is_told_and_the_session_closed(splitter: Splitter) -> None:
+def test_a_failing_model_is_an_error_and_closes_the_session(splitter: Splitter) -> None:
     backend = FakeBackend(fail_after=1)
     with pytest.raises(BackendError):
         Rewrite(backend, splitter=splitter).apply([TEXT], rng=dice())

@@ -1,4 +1,4 @@
-"""The account of an attack."""
+"""Results of attacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = {
 
 
 class Judge:
-    """Knows the embeddings of a few sentences."""
+    """An encoder with the embeddings of a few sentences."""
 
     name = "judge"
     dimension = 3
@@ -43,7 +43,7 @@ class Judge:
 
 @dataclass
 class Becomes:
-    """Turns every text into another."""
+    """An attack that replaces every text by another."""
 
     text: str
     name: str = "becomes"
@@ -54,7 +54,7 @@ class Becomes:
 
 
 class Numbers:
-    """Writes down its dice."""
+    """An attack that writes numbers of its random generator."""
 
     name = "numbers"
     min_similarity = 0.5
@@ -85,7 +85,7 @@ def test_moved_and_added_sentences_cost_no_similarity() -> None:
     assert record.words_changed > 0.5
 
 
-def test_as_many_are_compared_in_order() -> None:
+def test_equal_numbers_of_sentences_are_compared_in_order() -> None:
     record = account(f"{ONE} {TWO}", f"The sun rose late. {TWO}")
     assert record.sentences_touched == 0.5
     assert record.similarity == pytest.approx((0.8 + 1.0) / 2)
@@ -103,13 +103,13 @@ def test_a_lost_sentence_is_compared_with_the_nearest() -> None:
     assert record.similarity == pytest.approx((1.0 + 1.0 + 0.8) / 3)
 
 
-def test_a_sentence_serves_once() -> None:
+def test_a_sentence_is_matched_once() -> None:
     record = account(f"{ONE} {ONE}", ONE)
     assert record.sentences_touched == 0.5
     assert record.similarity == pytest.approx(1.0)  # its nearest is its equal
 
 
-def test_nothing_left_and_nothing_to_begin_with() -> None:
+def test_empty_outcomes_and_empty_texts() -> None:
     gone = account(f"{ONE} {TWO}", "")
     assert (gone.similarity, gone.sentences_touched, gone.words_changed) == (0.0, 1.0, 1.0)
     assert gone.kept is False
@@ -144,13 +144,13 @@ def test_the_seed_decides() -> None:
     assert run(1) == run(1) != run(2)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     for wrong in ({"batch": 0}, {"seed": -1}):
         with pytest.raises(InputError):
             AttackRunner(Numbers(), SentencexSplitter(), **wrong)  # type: ignore[arg-type]
 
 
-def test_an_attack_that_loses_texts_is_found_out() -> None:
+def test_an_attack_that_loses_texts_is_an_error() -> None:
     class Lossy(Numbers):
         def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
             return list(texts)[1:]

@@ -1,4 +1,4 @@
-"""Sentences taken out, put in, said twice, moved, joined and cut."""
+"""Deleting, inserting, repeating, moving, joining and splitting sentences."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_share_is_kept_on_average(share: float) -> None:
         assert np.mean(counts) * np.sign(sign) == pytest.approx(6 * share, abs=4 * 0.5 / 10)
 
 
-def test_what_is_left_is_in_order() -> None:
+def test_remaining_sentences_keep_their_order() -> None:
     for seed in range(10):
         left = sentences(once(DeleteSentences(splitter=SPLITTER, share=0.5), TEXT, seed))
         rest = iter(SENTENCES)
@@ -218,7 +218,7 @@ def test_no_sentence_is_joined_twice() -> None:
         ("Nothing here can be cut.", "Nothing here can be cut."),
     ],
 )
-def test_sentences_are_cut_where_they_fall_apart(text: str, new: str) -> None:
+def test_sentences_are_split_at_seams(text: str, new: str) -> None:
     assert once(SplitSentences(splitter=SPLITTER, share=1.0), text) == new
 
 
@@ -236,7 +236,7 @@ def test_a_text_is_cut_off_at_a_sentence(side: str) -> None:
     assert once(Truncate(splitter=SPLITTER, share=1.0), TEXT) == ""
 
 
-def test_what_stands_behind_the_cut_goes_too() -> None:
+def test_text_after_the_cut_is_removed_too() -> None:
     new = once(Truncate(splitter=SPLITTER, share=0.5), DOCUMENT)
     assert new.startswith("# The flood")
     assert "print(" not in new
@@ -269,7 +269,7 @@ def test_the_prompt_stands_in_front() -> None:
     assert once(LeftPrompt(prompt="Q", gap="\n\n"), "A") == "Q\n\nA"
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(InputError):
         InsertSentences(splitter=SPLITTER, pool=())
     with pytest.raises(InputError):

@@ -1,4 +1,4 @@
-"""Typos, look-alikes and capitals."""
+"""Typing errors, lookalikes and case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_keys_have_their_neighbours() -> None:
     assert all(letter in NEIGHBOURS[other] for letter, near in NEIGHBOURS.items() for other in near)
 
 
-def test_every_chosen_word_slips_once() -> None:
+def test_every_chosen_word_has_one_error() -> None:
     kinds = set()
     for seed in range(200):
         old, new = split_words(TEXT), split_words(once(Typos(share=1.0), TEXT, seed))
@@ -50,12 +50,12 @@ def test_the_share_of_typos_is_kept_on_average() -> None:
 
 
 @pytest.mark.parametrize("text", ["Привет мир", "हिन्दी में", "它来了", "a I 3", "", "x2"])
-def test_other_scripts_slip_or_stay(text: str) -> None:
+def test_other_scripts(text: str) -> None:
     once(Typos(share=1.0), text)
     assert once(Typos(share=1.0), "Привет") != "Привет"
 
 
-def test_look_alikes_are_letters_of_another_script() -> None:
+def test_lookalikes_are_letters_of_another_script() -> None:
     for table, block in ((CYRILLIC, range(0x400, 0x530)), (GREEK, range(0x370, 0x400))):
         for latin, other in table.items():
             assert latin.isascii()

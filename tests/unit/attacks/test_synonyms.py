@@ -60,7 +60,7 @@ def test_forms_articles_and_capitals_are_kept(folder: Path, text: str, new: str)
         "",
     ],
 )
-def test_what_is_in_doubt_stays(folder: Path, text: str) -> None:
+def test_doubtful_words_are_not_replaced(folder: Path, text: str) -> None:
     assert all_of(folder, text) == text
 
 

@@ -1,4 +1,4 @@
-"""There and back, on tiny Marian models made here; Bergamot itself is tried in integration."""
+"""Round-trip translation by tiny Marian models; Bergamot is tested in integration."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def test_only_prose_changes(folder: Path, splitter: Splitter) -> None:
     assert sum(attack.tally.values()) == 5
 
 
-def test_the_likeliest_needs_no_chance_and_no_company(folder: Path, splitter: Splitter) -> None:
+def test_greedy_decoding_is_deterministic_in_any_batch(folder: Path, splitter: Splitter) -> None:
     together = MarianRoundTrip(folder, splitter=splitter, batch=16).apply(PROSE, rng=dice(1))
     alone = MarianRoundTrip(folder, splitter=splitter, batch=1).apply(PROSE, rng=dice(2))
     assert together == alone != PROSE
 
 
-def test_draws_follow_the_dice_alone(folder: Path, splitter: Splitter) -> None:
+def test_samples_depend_on_the_generator_alone(folder: Path, splitter: Splitter) -> None:
     attack = MarianRoundTrip(folder, splitter=splitter, temperature=1.5)
     torch.manual_seed(5)
     state = torch.get_rng_state()
@@ -82,7 +82,7 @@ def test_draws_follow_the_dice_alone(folder: Path, splitter: Splitter) -> None:
     assert attack.apply(PROSE, rng=dice(2)) != first
 
 
-def test_a_paragraph_goes_at_once(folder: Path, splitter: Splitter) -> None:
+def test_a_paragraph_is_translated_at_once(folder: Path, splitter: Splitter) -> None:
     by_sentence = MarianRoundTrip(folder, splitter=splitter)
     by_paragraph = MarianRoundTrip(folder, splitter=splitter, scope="paragraph")
     by_sentence.apply([PROSE[1]], rng=dice())
@@ -90,14 +90,14 @@ def test_a_paragraph_goes_at_once(folder: Path, splitter: Splitter) -> None:
     assert (by_sentence.tally.total(), by_paragraph.tally.total()) == (2, 1)
 
 
-def test_what_does_not_fit_stays(folder: Path, splitter: Splitter) -> None:
+def test_answers_that_do_not_fit_are_not_used(folder: Path, splitter: Splitter) -> None:
     attack = MarianRoundTrip(folder, splitter=splitter)
     text = "The rain fell on the town " * 20 + "."
     assert attack.apply([text], rng=dice()) == [splitter.split(text).text]
     assert attack.tally == {"long": 1}
 
 
-def test_what_is_missing_is_named(
+def test_missing_files_are_named(
     tmp_path: Path, splitter: Splitter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with raises_naming(BackendError, "en-fr"):
@@ -132,7 +132,7 @@ class Touch:
         return Path.touch, (self.path,)
 
 
-def test_bad_settings_are_refused(tmp_path: Path, splitter: Splitter) -> None:
+def test_invalid_settings_are_refused(tmp_path: Path, splitter: Splitter) -> None:
     with raises_naming(InputError, "temperature", 0.0):
         MarianRoundTrip(tmp_path, splitter=splitter, temperature=0.0)
     with raises_naming(InputError, "thread", 0):

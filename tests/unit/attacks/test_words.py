@@ -1,4 +1,4 @@
-"""Words taken out, put in, swapped."""
+"""Deleting, inserting and swapping words."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_no_double_space_is_left() -> None:
         assert "  " not in once(InsertWords(share=0.4), TEXT, seed)
 
 
-def test_words_to_put_in_come_from_the_list_or_from_the_text() -> None:
+def test_inserted_words_come_from_the_list_or_from_the_text() -> None:
     new = split_words(once(InsertWords(share=1.0, words=("quince",)), "a b c"))
     assert new == ["a", "quince", "b", "quince", "c", "quince"]
     own = split_words(once(InsertWords(share=1.0), TEXT))

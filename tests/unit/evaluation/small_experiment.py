@@ -1,4 +1,4 @@
-"""A whole experiment on fakes: write, attack, judge, tabulate.
+"""A whole experiment on fakes: write, attack, detect, tabulate.
 
     python -m tests.unit.evaluation.small_experiment FOLDER [TEXTS]
 

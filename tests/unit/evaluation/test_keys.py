@@ -1,4 +1,4 @@
-"""Keys that anybody can make again."""
+"""Keys of experiments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def made(point: str, number: int = 0, **options: str) -> WatermarkKey:
     return key
 
 
-def test_a_number_decides_the_key() -> None:
+def test_the_number_determines_the_key() -> None:
     assert made("hamming") == made("hamming")
     assert len({made("hamming").id, made("hamming", 1).id, made("hamming", name="b").id}) == 3
 

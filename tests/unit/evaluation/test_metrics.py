@@ -1,4 +1,4 @@
-"""How well scores tell texts apart."""
+"""Metrics of scores."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_shares() -> None:
         threshold_at([1.0], 1.5)
 
 
-def test_a_bootstrap_interval_covers_as_often_as_it_says() -> None:
+def test_a_bootstrap_interval_has_its_coverage() -> None:
     rng = np.random.default_rng(1)
     inside = 0
     for _ in range(120):

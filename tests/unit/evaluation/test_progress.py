@@ -1,4 +1,4 @@
-"""How far a stage has come."""
+"""Progress of a stage."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hammingmark.evaluation import progress
 
 
-def test_a_line_from_time_to_time_says_how_long_it_will_take(
+def test_lines_give_the_time_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [0.0]
@@ -23,7 +23,7 @@ def test_a_line_from_time_to_time_says_how_long_it_will_take(
 
 
 @pytest.mark.parametrize("count", [progress.silent, progress.shown])
-def test_where_nothing_is_to_do_nothing_is_said(
+def test_without_work_nothing_is_printed(
     count: progress.Progress, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with count("texts", 0) as advance:

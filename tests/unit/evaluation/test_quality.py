@@ -1,4 +1,4 @@
-"""How texts read."""
+"""Quality of texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hammingmark.testing import FakeSplitter
 
 
 class CoinModel:
-    """Every word is a toss of a coin."""
+    """A model with probability 1/2 for every word."""
 
     name = "coin"
 
@@ -68,7 +68,7 @@ def test_reading_quality() -> None:
     }
 
 
-def test_repetition_counts_runs_said_before() -> None:
+def test_repetition_counts_earlier_runs() -> None:
     assert mean_repetition(["one two three four five"]) == 0.0
     said_twice = "One two three four. one two, three four!"
     assert mean_repetition([said_twice]) == pytest.approx(1 / 5)
@@ -79,7 +79,7 @@ def test_repetition_counts_runs_said_before() -> None:
         mean_repetition(["a b"], n=0)
 
 
-def test_near_copies_are_sentences_that_mostly_came_before() -> None:
+def test_near_copies_are_sentences_that_mostly_repeat() -> None:
     said = "The old mill by the river burned down."
     assert near_copies([[said, "Nobody saw it happen that night.", said]]) == pytest.approx(1 / 3)
     assert near_copies([[said], [said]]) == 0.0  # each text for itself

@@ -1,4 +1,4 @@
-"""Rows that survive a broken run."""
+"""Resumable rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_a_row_that_was_never_finished_is_written_anew(tmp_path: Path, checked: bool) -> None:
+def test_an_unfinished_row_is_written_again(tmp_path: Path, checked: bool) -> None:
     path = tmp_path / "rows.jsonl"
     append(path, [row("a"), row("b")])
     path.write_bytes(path.read_bytes()[:-9])
@@ -46,7 +46,7 @@ def test_a_row_that_was_never_finished_is_written_anew(tmp_path: Path, checked: 
     assert read_rows(path) == [row("a"), row("b")]
 
 
-def test_rows_of_another_run_are_refused_and_left_alone(tmp_path: Path) -> None:
+def test_rows_of_another_run_are_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     append(path, [row("a")])
     before = path.read_bytes() + b"{"
@@ -78,7 +78,7 @@ class Maker:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_killed_run_goes_on_and_makes_no_row_twice(tmp_path: Path, shared: bool) -> None:
+def test_a_killed_run_resumes_and_makes_no_row_twice(tmp_path: Path, shared: bool) -> None:
     path = tmp_path / "folder" / "rows.jsonl"
     options = {"run": RUN, "batch": 3, "shared": shared}
     whole = complete(SOURCES, make=Maker(), **options)
@@ -94,7 +94,7 @@ def test_a_killed_run_goes_on_and_makes_no_row_twice(tmp_path: Path, shared: boo
     assert complete(SOURCES, make=again, path=path, **options) == whole
 
 
-def test_only_what_has_changed_is_made_again(tmp_path: Path) -> None:
+def test_only_changed_rows_are_made_again(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     complete(SOURCES, run=RUN, make=Maker(), path=path, batch=4)
     slower = [{**source, "seconds": 9.0} for source in SOURCES]

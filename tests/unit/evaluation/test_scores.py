@@ -1,4 +1,4 @@
-"""Rows to figures."""
+"""From rows to figures."""
 
 from __future__ import annotations
 

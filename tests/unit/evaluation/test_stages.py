@@ -1,4 +1,4 @@
-"""Write, attack, judge and tabulate on fakes; a killed run goes on and gives the same table."""
+"""Write, attack, detect and tabulate on fakes; a killed run resumes with the same table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def experiment(folder: Path, *lives: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_run_that_is_killed_goes_on_and_gives_the_same_table(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_and_gives_the_same_table(tmp_path: Path) -> None:
     whole = small_experiment.run(tmp_path / "whole", FakeBackend()).markdown()
     assert whole.count("\n") == 2 + 2 * 3
     folder = tmp_path / "killed"
@@ -92,7 +92,7 @@ def test_unmarked_texts_are_written_and_judged_under_the_key_of_a_point() -> Non
         detect(rows, detector_of=detectors(keys), parameters={})
 
 
-def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path: Path) -> None:
+def test_a_longer_run_continues_a_shorter_one(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     keys = ExperimentKeys(FakeEncoder())
     options = {"point": "hamming", "number": 0, "keys": keys, "splitter": FakeSplitter()}
@@ -106,7 +106,7 @@ def test_a_longer_run_goes_on_from_a_shorter_one(tmp_path: Path) -> None:
     assert [row["text"] for row in alone] == [row["text"] for row in more]
 
 
-def test_an_attack_is_loaded_when_there_is_something_to_do(tmp_path: Path) -> None:
+def test_an_attack_is_loaded_only_if_a_row_is_missing(tmp_path: Path) -> None:
     loaded: list[Case] = []
 
     def load() -> Case:

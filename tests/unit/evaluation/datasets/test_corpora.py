@@ -1,4 +1,4 @@
-"""Documents by the name of their corpus, and two sides without a text in common."""
+"""Documents of corpora, and splits without common texts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_questions_and_summaries(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_missing_is_refused(tmp_path: Path) -> None:
+def test_missing_corpora_and_fields_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownName):
         load_corpus("c5", location=tmp_path)
     for location in (None, tmp_path, tmp_path / "c4.jsonl"):
@@ -85,7 +85,7 @@ def test_corpora_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert CORPORA["enwik8"].sections(stored["enwik8"][0].text) == ["Ants."]
 
 
-def test_no_text_is_on_both_sides() -> None:
+def test_no_text_is_in_both_parts() -> None:
     documents = [Document(str(n), f"Text {n % 150}.") for n in range(300)]
     calibration, test = split_documents(documents)
     assert len(calibration) + len(test) == 300
@@ -102,7 +102,7 @@ def test_no_text_is_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, corpus in CORPORA.items() if not corpus.stored])
-def test_the_corpora_that_lie_beside_the_checkout(name: str) -> None:
+def test_the_corpora_beside_the_checkout(name: str) -> None:
     if not (SHARED / f"{name}.jsonl").is_file():
         pytest.skip(f"the corpus {name} does not lie beside this checkout")
     documents = load_corpus(name, location=SHARED)

@@ -34,14 +34,14 @@ def test_a_folder_is_its_files_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"[1]\n", b"{\n", b"\xff\n"])
-def test_what_is_no_json_object_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_lines_other_than_json_objects_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(lines(ROWS) + content)
     with pytest.raises(InputError):
         read_records(path)
 
 
-def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text")
     for path in (tmp_path / "none.jsonl", tmp_path / "a.txt", tmp_path):
         with pytest.raises(InputError):
