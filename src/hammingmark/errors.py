@@ -1,22 +1,22 @@
-"""Everything this package raises on purpose.
+"""The errors that this package raises on purpose.
 
 ::
 
     HammingMarkError
     ├── KeyProblem              a key that is missing, unreadable or unusable
     │   ├── KeyFileError        the file: absent, malformed, readable by others
-    │   └── KeyMismatch         the key needs another encoder
-    ├── ModelError              a model file that cannot be had
-    │   ├── UnknownModel        no such name in the catalogue
-    │   ├── ModelUnavailable    no source gave it: network, offline switch, disk
-    │   └── HashMismatch        a file is not the one that was pinned
-    ├── InferenceError          a model that could not answer; has a `Failure`
+    │   └── KeyMismatch         the key belongs to another encoder or method
+    ├── ModelError              a model file that is unavailable
+    │   ├── UnknownModel        the catalogue has no model of this name
+    │   ├── ModelUnavailable    no source could provide it: network, offline switch, disk
+    │   └── HashMismatch        the hash of a file is not the pinned one
+    ├── InferenceError          a model that failed; has a `Failure`
     │   ├── EncoderError        sentences that could not be embedded
-    │   └── BackendError        a language model that could not answer
-    ├── AuditError              a record that the audit log could not take
-    ├── InputError              a text, file or option that makes no sense
-    ├── CalibrationError        a calibration that cannot be fitted or does not fit
-    └── UnknownName             no part of that name is registered
+    │   └── BackendError        a language model that failed
+    ├── AuditError              an audit log that cannot be used or written
+    ├── InputError              an invalid text, file or option
+    ├── CalibrationError        a calibration that cannot be fitted or used
+    └── UnknownName             no component of this name is registered
 
 Each message is a sentence that says what to do next.
 """
@@ -42,14 +42,14 @@ FailureKind = Literal[
     "closed",
     "internal",
 ]
-"""What a failure means for whoever asked.
+"""What a failure means for the caller.
 
-``unavailable``: the model cannot be had, or went away. ``timeout``: it did not answer in time.
-``rate_limited``, ``unauthorized``, ``not_found``, ``invalid_request``: its server refused the
-request. ``context_overflow``: the prompt, or the prompt and the text, do not fit into its context.
-``content_filter``: its server filtered the text. ``prompt_refused``: it cannot take this prompt.
-``no_candidate``: it wrote nothing that can be used. ``closed``: it was closed, or the text was
-cancelled. ``internal``: an error in this package or in a library.
+``unavailable``: the model cannot be reached or loaded, or it stopped. ``timeout``: it did not
+answer in time. ``rate_limited``, ``unauthorized``, ``not_found``, ``invalid_request``: its server
+refused the request. ``context_overflow``: the prompt, or the prompt and the text, do not fit into
+its context. ``content_filter``: its server filtered the text. ``prompt_refused``: it cannot take
+this prompt. ``no_candidate``: it wrote nothing that can be used. ``closed``: it was closed, or the
+text was cancelled. ``internal``: an error in this package or in a library.
 """
 
 _ABOUT_TEXT = frozenset({"context_overflow", "content_filter", "prompt_refused", "no_candidate"})
@@ -57,13 +57,13 @@ _ABOUT_TEXT = frozenset({"context_overflow", "content_filter", "prompt_refused",
 UnavailableKind = Literal[
     "offline", "unreachable", "stalled", "absent", "damaged", "not_installed", "disk_full", "other"
 ]
-"""Why a file cannot be had: by our own offline switch; because a source cannot be reached, stopped
-answering, does not have it, or gave a broken package; because a program is not installed; because
-the disk is full."""
+"""Why a file is unavailable: the offline switch is on; a source cannot be reached, stopped
+answering, does not have the file, or gave a damaged package; a program is not installed; the disk
+is full."""
 
 
 class HammingMarkError(Exception):
-    """Anything that went wrong and that a user can fix."""
+    """Any error that a user can fix."""
 
 
 class KeyProblem(HammingMarkError):
@@ -75,19 +75,19 @@ class KeyFileError(KeyProblem):
 
 
 class KeyMismatch(KeyProblem):
-    """A key used with an encoder, or a method, it was not made for."""
+    """A key that is used with another encoder or method than its own."""
 
 
 class ModelError(HammingMarkError):
-    """A model file that cannot be had."""
+    """A model file that is unavailable."""
 
 
 class UnknownModel(ModelError):
-    """A name the catalogue does not hold.
+    """A name that is not in the catalogue.
 
     Attributes:
-        name: what was asked for.
-        suggestion: the nearest known name, if there is one.
+        name: the unknown name.
+        suggestion: the nearest known name, if any is near.
     """
 
     def __init__(self, message: str, *, name: str = "", suggestion: str | None = None) -> None:
@@ -97,10 +97,10 @@ class UnknownModel(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    """No source gave the file.
+    """No source could provide the file.
 
     Attributes:
-        kind: what stood in the way.
+        kind: the reason.
     """
 
     def __init__(self, message: str, *, kind: UnavailableKind = "other") -> None:
@@ -109,25 +109,26 @@ class ModelUnavailable(ModelError):
 
 
 class HashMismatch(ModelError):
-    """A file whose content is not the pinned one."""
+    """A file whose hash is not the pinned one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a model could not answer, as data.
+    """Why a model failed, as data.
 
-    Its sentences are kept apart by who may read them. A client of a service gets the summary, and
-    the detail where it concerns the request. A log gets the summary and the advice, because the
-    detail may quote a request. Whoever runs the model gets all three, as the message.
+    Its sentences are separate fields because they have different readers. A client of a service
+    gets the summary, and the detail if it concerns the request. A log gets the summary and the
+    advice, because the detail may quote a request. The operator of the model gets all three, as the
+    message.
 
     Attributes:
-        kind: what it means for whoever asked.
-        summary: a sentence that names no address and no option, and quotes no request.
-        origin: whether the language ``model`` failed or the ``encoder``.
-        status: of the HTTP answer, or the one that a server named in the middle of a stream.
-        retry_after: seconds after which the server wants to be asked again.
-        detail: words of another program that may quote a request.
-        advice: sentences for whoever runs the model, with addresses and options.
+        kind: what the failure means for the caller.
+        summary: a sentence without addresses, options and quotations of the request.
+        origin: whether the language ``model`` or the ``encoder`` failed.
+        status: the status of the HTTP response, or the one in an error event of a stream.
+        retry_after: the number of seconds after which the server accepts another request.
+        detail: the message of another program, which may quote the request.
+        advice: sentences for the operator of the model, with addresses and options.
     """
 
     kind: FailureKind
@@ -140,19 +141,19 @@ class Failure:
 
     @property
     def message(self) -> str:
-        """All of it, for whoever runs the model."""
+        """Summary, detail and advice, for the operator of the model."""
         detail = f"It says: {self.detail.rstrip('.')}." if self.detail else ""
         return " ".join(filter(None, (self.summary, detail, self.advice)))
 
     @property
     def is_about_text(self) -> bool:
-        """Whether the prompt or the text is the reason, so that what was written stands."""
+        """Whether the prompt or the text is the reason, so the text written so far is kept."""
         return self.origin == "model" and self.kind in _ABOUT_TEXT
 
     def error(self) -> InferenceError:
-        """The same as an exception."""
-        made = EncoderError if self.origin == "encoder" else BackendError
-        return made(
+        """The failure as an exception."""
+        error_class = EncoderError if self.origin == "encoder" else BackendError
+        return error_class(
             self.summary,
             kind=self.kind,
             status=self.status,
@@ -163,15 +164,15 @@ class Failure:
 
 
 class InferenceError(HammingMarkError):
-    """A model, language model or encoder, that could not answer.
+    """A language model or an encoder that failed.
 
     Args:
-        summary: a sentence that names no address and quotes no request.
+        summary: see `Failure`, as for the others.
         kind: see `FailureKind`.
-        status: see `Failure`, as are the others.
+        status: see `Failure`.
 
     Attributes:
-        failure: the same as data.
+        failure: the error as data.
     """
 
     origin: ClassVar[Literal["model", "encoder"]] = "model"
@@ -191,17 +192,17 @@ class InferenceError(HammingMarkError):
 
     @property
     def kind(self) -> FailureKind:
-        """What it means for whoever asked."""
+        """What the failure means for the caller."""
         return self.failure.kind
 
     @property
     def status(self) -> int | None:
-        """Of the HTTP answer, if there was one."""
+        """The status of the HTTP response, if there was one."""
         return self.failure.status
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the server wants to be asked again, if it said so."""
+        """The number of seconds after which the server accepts another request, if it said so."""
         return self.failure.retry_after
 
 
@@ -212,27 +213,27 @@ class EncoderError(InferenceError):
 
 
 class BackendError(InferenceError):
-    """A language model that could not answer."""
+    """A language model that failed."""
 
 
 class AuditError(HammingMarkError):
-    """An audit log that cannot be used, or could not take a record."""
+    """An audit log that cannot be used or written."""
 
 
 class InputError(HammingMarkError):
-    """A text, a file or an option that makes no sense."""
+    """An invalid text, file or option."""
 
 
 class CalibrationError(HammingMarkError):
-    """A calibration that cannot be fitted, or that does not fit its use."""
+    """A calibration that cannot be fitted, or not be used with this key, encoder or text."""
 
 
 class UnknownName(HammingMarkError):
-    """A part that no table and no installed package offers.
+    """A component name that neither this package nor an installed one provides.
 
     Attributes:
-        name: what was asked for.
-        suggestion: the nearest known name, if there is one.
+        name: the unknown name.
+        suggestion: the nearest known name, if any is near.
     """
 
     def __init__(self, message: str, *, name: str = "", suggestion: str | None = None) -> None:
@@ -244,17 +245,18 @@ class UnknownName(HammingMarkError):
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
     """The known name that is nearest to an unknown one, if any is near.
 
-    Of names with dots, the one with the same last part is the nearest of all.
+    Among names with dots, one with the same last part counts as the nearest.
     """
-    last = {each: each.rpartition(".")[2] for each in known}
-    wanted = name.rpartition(".")[2]
-    close = [each for each in last if last[each] == wanted] or get_close_matches(name, last, n=1)
-    for near in get_close_matches(wanted, last.values(), n=1):
-        close += [each for each in last if last[each] == near]
-    return close[0] if close else None
+    last_parts = {candidate: candidate.rpartition(".")[2] for candidate in known}
+    last_part = name.rpartition(".")[2]
+    matches = [candidate for candidate, part in last_parts.items() if part == last_part]
+    matches = matches or get_close_matches(name, last_parts, n=1)
+    for near in get_close_matches(last_part, last_parts.values(), n=1):
+        matches += [candidate for candidate, part in last_parts.items() if part == near]
+    return matches[0] if matches else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question with the nearest known name, after a space; nothing if none is near."""
-    near = nearest_name(name, known)
-    return f" Did you mean {near!r}?" if near else ""
+    """A question with the nearest known name, after a space; empty if none is near."""
+    suggestion = nearest_name(name, known)
+    return f" Did you mean {suggestion!r}?" if suggestion else ""

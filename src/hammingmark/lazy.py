@@ -1,4 +1,4 @@
-"""What takes long to make: made at its first use, once, whichever thread comes first."""
+"""Values that are computed once, at their first use, by whichever thread comes first."""
 
 from __future__ import annotations
 
@@ -8,72 +8,83 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 
-class Lazy(Generic[Made]):
-    """Something that a call gives, and the first call makes; what failed is tried again.
+class Lazy(Generic[Value]):
+    """A value that the first call computes and every call returns.
+
+    A computation that raised an error is repeated by the next call.
 
     Args:
-        make: makes it.
+        compute: returns the value.
     """
 
-    def __init__(self, make: Callable[[], Made]) -> None:
-        self._make = make
+    def __init__(self, compute: Callable[[], Value]) -> None:
+        self._compute = compute
         self._lock = threading.Lock()
-        self._made: list[Made] = []
+        self._values: list[Value] = []  # none or one
 
-    def __call__(self) -> Made:
-        """The thing itself."""
+    def __call__(self) -> Value:
+        """The value."""
         with self._lock:
-            if not self._made:
-                self._made.append(self._make())
-                del self._make  # often a method of who holds this: memory must come back at once
-            return self._made[0]
+            if not self._values:
+                self._values.append(self._compute())
+                # It is often a method of this object's owner, and such a cycle would delay the
+                # release of memory.
+                del self._compute
+            return self._values[0]
 
 
-class SingleFlightCache(Generic[Made]):
-    """Keeps what was used lately; any thread may ask.
+class SingleFlightCache(Generic[Value]):
+    """A cache of recently used values that any thread may use.
 
-    Two who ask for the same at once get the same, and nobody waits for what is made for others.
+    Threads that ask for the same key at once share one computation, and no thread waits for the
+    computation of another key.
 
     Args:
-        most: how many are kept.
+        most: the largest number of values.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, Future[Made]] = OrderedDict()
+        self._futures: OrderedDict[Hashable, Future[Value]] = OrderedDict()
 
     def __len__(self) -> int:
         with self._lock:
-            return len(self._kept)
+            return len(self._futures)
 
-    def get(self, name: Hashable, make: Callable[[], Made]) -> Made:
-        """What has this name.
+    def get(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """The value of a key.
 
         Args:
-            name: the same for the same thing.
-            make: makes it, where it is not kept; what it raises is raised for all who wait.
+            key: identifies the value.
+            compute: returns the value if the cache does not have it. An error that it raises is
+                raised in every waiting thread.
         """
-        mine: Future[Made] = Future()
+        new: Future[Value] = Future()
         with self._lock:
-            kept = self._kept.setdefault(name, mine)
-            self._kept.move_to_end(name)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        if kept is mine:
+            future = self._futures.setdefault(key, new)
+            self._futures.move_to_end(key)
+            while len(self._futures) > self._most:
+                self._futures.popitem(last=False)
+        if future is new:
             try:
-                mine.set_result(make())
+                new.set_result(compute())
             except BaseException as error:
                 with self._lock:
-                    if self._kept.get(name) is mine:
-                        del self._kept[name]
-                mine.set_exception(error)
-        return kept.result()
+                    if self._futures.get(key) is new:
+                        del self._futures[key]
+                new.set_exception(error)
+        return future.result()
 
     def renew_after_fork(self) -> None:
-        """What is made, the child has too; other threads, which held the lock or made more, not."""
+        """Make the cache usable in a forked child: a new lock, and only finished computations.
+
+        The child has no copy of the threads that held the lock or were computing values.
+        """
         self._lock = threading.Lock()
-        self._kept = OrderedDict((name, made) for name, made in self._kept.items() if made.done())
+        self._futures = OrderedDict(
+            (key, future) for key, future in self._futures.items() if future.done()
+        )

@@ -1,4 +1,4 @@
-"""Models and tokenizers of the transformers library: loaded on use, without running anyone's code.
+"""Models and tokenizers of the transformers library, loaded without running code from their files.
 
 The source is a folder, a name on the hub, or a GGUF file (which needs the library ``gguf``).
 """
@@ -17,18 +17,18 @@ from hammingmark.errors import BackendError
 from hammingmark.registry import require_libraries
 
 LIBRARIES = ("torch", "transformers")
-"""What `load` imports."""
+"""The libraries that `load` imports."""
 Task = Literal["AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForCausalLM"]
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model ready to be used.
+    """A loaded model.
 
     Attributes:
         torch: the library.
-        tokenizer: text to numbers and back.
-        model: in evaluation mode, on its device.
+        tokenizer: its tokenizer.
+        model: the model, in evaluation mode and on its device.
         device: ``"cpu"``, ``"cuda"`` and so on.
     """
 
@@ -39,7 +39,7 @@ class Loaded:
 
     @contextmanager
     def seeded(self, seed: int) -> Iterator[None]:
-        """Draw from ``seed`` inside, and restore the caller's own random state afterwards."""
+        """Set torch's seed within a block, and restore the caller's random state afterwards."""
         devices = [self.device] if self.device.startswith("cuda") else []
         with self.torch.random.fork_rng(devices=devices), self.torch.inference_mode():
             self.torch.manual_seed(seed)
@@ -51,93 +51,94 @@ def load(
     source: str | Path,
     *,
     tokenizer: str | Path | None = None,
-    words: Any = None,
+    loaded_tokenizer: Any = None,
     device: str | None = None,
     dtype: str | None = None,
 ) -> Loaded:
     """Load a tokenizer and a model.
 
-    Weights are read as safetensors or with torch's ``weights_only``, so that a file cannot run
-    code. Nothing is fetched for a folder.
+    Weights are read as safetensors or with torch's ``weights_only``, so a file cannot run code.
+    Nothing is downloaded for a folder.
 
     Args:
-        task: the class of the transformers library that makes the model.
-        source: of the model.
-        tokenizer: where the tokenizer lies if not with the model.
-        words: the tokenizer, where it has been read already.
+        task: the class of the transformers library for the model.
+        source: the model.
+        tokenizer: the source of the tokenizer; by default that of the model.
+        loaded_tokenizer: the tokenizer, if it is loaded already.
         device: by default a CUDA device if there is one, otherwise the processor.
-        dtype: ``"bfloat16"`` and so on; by default what the library chooses.
+        dtype: ``"bfloat16"`` and so on; by default the library's choice.
 
     Raises:
         BackendError: a library is missing, or the model cannot be read.
     """
     require_libraries(LIBRARIES, part="This model", get="hammingmark[attacks]")
-    with _in_words(source):
+    with _translating_errors(source):
         import torch
 
-        chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        given = {} if dtype is None else {"dtype": getattr(torch, dtype)}
-        words = words or read("AutoTokenizer", tokenizer or source)
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        options = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+        text_tokenizer = loaded_tokenizer or read("AutoTokenizer", tokenizer or source)
         # The library draws weights before it reads them, which must not use the caller's state.
         with torch.random.fork_rng(devices=[]):
-            model = read(task, source, weights_only=True, **given)
-        return Loaded(torch, words, model.to(chosen).eval(), chosen)
+            model = read(task, source, weights_only=True, **options)
+        return Loaded(torch, text_tokenizer, model.to(device).eval(), device)
 
 
 def read(
     kind: Task | Literal["AutoConfig", "AutoTokenizer"], source: str | Path, **options: Any
 ) -> Any:
-    """What one class of the transformers library makes of a source.
+    """Load one object by a class of the transformers library.
 
     Raises:
-        BackendError: it cannot be read.
+        BackendError: the source cannot be read.
     """
     path = Path(source).expanduser()
-    place = str(path)
+    name_or_folder = str(path)
     if path.suffix == ".gguf":
         if not path.is_file():
             raise BackendError(f"There is no model file {path}.")
-        place = str(path.parent)
+        name_or_folder = str(path.parent)
         options |= {"gguf_file": path.name, "local_files_only": True}
     elif path.is_dir():
         options["local_files_only"] = True
     elif isinstance(source, Path) or source.startswith((os.sep, ".", "~")):
-        raise BackendError(f"Cannot load the model {place!r}: there is no such folder.")
-    with _in_words(source):
+        raise BackendError(f"Cannot load the model {name_or_folder!r}: there is no such folder.")
+    with _translating_errors(source):
         import transformers
 
-        with _without_bars(transformers.utils.logging):
-            return getattr(transformers, kind).from_pretrained(place, **options)
+        with _without_progress_bars(transformers.utils.logging):
+            return getattr(transformers, kind).from_pretrained(name_or_folder, **options)
 
 
 @contextmanager
-def _without_bars(logging: Any) -> Iterator[None]:
-    """The library's bars on reading weights would stand among what a command prints."""
+def _without_progress_bars(logging: Any) -> Iterator[None]:
+    """Disable the library's progress bars, which would mix with the output of a command."""
     from transformers import modeling_gguf_pytorch_utils as gguf
 
-    shown = logging.is_progress_bar_enabled()
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
-    # This bar does not ask whether bars are wanted.
-    bar, gguf.tqdm = getattr(gguf, "tqdm", None), lambda items, **options: items
+    # This progress bar ignores the setting.
+    tqdm, gguf.tqdm = getattr(gguf, "tqdm", None), lambda items, **options: items
     try:
         yield
     finally:
-        gguf.tqdm = bar
-        if shown:
+        gguf.tqdm = tqdm
+        if enabled:
             logging.enable_progress_bar()
 
 
 @contextmanager
-def _in_words(source: str | Path) -> Iterator[None]:
+def _translating_errors(source: str | Path) -> Iterator[None]:
+    """Raise errors of the library as `BackendError`."""
     try:
         yield
     except UnpicklingError as error:
         raise BackendError(
-            f"The weights of {str(source)!r} hold more than numbers, perhaps code, and are not "
-            "loaded. Use a copy as safetensors."
+            f"The weights of {str(source)!r} contain more than tensors, possibly code, and are not "
+            "loaded. Use a safetensors copy."
         ) from error
     except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
         raise BackendError(
-            f"transformers cannot load {str(source)!r}: {error}. Give a folder that holds it, or "
-            "a name that can be reached from here."
+            f"transformers cannot load {str(source)!r}: {error}. Give its folder, or a name on a "
+            "hub that can be reached."
         ) from error

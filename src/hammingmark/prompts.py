@@ -1,4 +1,4 @@
-"""What a caller gives to be continued or answered, checked once, at the door."""
+"""Prompts: conversion from what callers pass, and validation."""
 
 from __future__ import annotations
 
@@ -9,60 +9,61 @@ from hammingmark.errors import InputError
 from hammingmark.records import Message, Prompt
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-"""Who may speak in a chat, and what models call them; OpenAI's newer models say developer."""
+"""The roles of a chat and their names for models; OpenAI's newer models say developer."""
 
 PromptInput = Prompt | str | Sequence[Message | Mapping[str, Any]]
-"""What may be asked: a text, or a chat."""
+"""A prompt as a caller passes it: a text, or a chat."""
 
 CHAT = 'a list like [{"role": "user", "content": "…"}]'
-"""What the messages of a chat look like, for errors and help."""
+"""An example of a chat, for errors and help."""
 
 
-def as_prompt(given: object, *, where: str = "The prompt") -> Prompt:
-    """A prompt from a text, from the messages of a chat, or from itself.
+def as_prompt(value: object, *, where: str = "The prompt") -> Prompt:
+    """A valid prompt from a text, the messages of a chat, or a prompt.
 
     Args:
-        given: a text to continue; or messages, each a `Message` or a mapping with ``role`` and
+        value: a text to continue; or messages, each a `Message` or a mapping with ``role`` and
             ``content``, where content is a text or a list of text parts, as OpenAI's clients
             send it.
-        where: what to call it in an error.
+        where: the name of the value in errors.
 
     Raises:
         InputError: it is none of these, or empty.
     """
-    if isinstance(given, Prompt):
-        return as_prompt(given.messages or given.text, where=where)
-    if isinstance(given, str):
-        if not given.strip():
+    if isinstance(value, Prompt):
+        return as_prompt(value.messages or value.text, where=where)
+    if isinstance(value, str):
+        if not value.strip():
             raise InputError(f"{where} is empty.")
-        return Prompt(given.rstrip())
-    if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
-        kind = "nothing" if given is None else f"of the type {type(given).__name__}"
-        raise InputError(f"{where} is {kind}; it should be a text, or a chat: {CHAT}.")
-    if not given:
-        raise InputError(f"{where} holds no message.")
-    return Prompt(messages=tuple(_as_message(each, where=where) for each in given))
+        return Prompt(value.rstrip())
+    if not isinstance(value, Sequence) or isinstance(value, (bytes, bytearray)):
+        kind = "missing" if value is None else f"of the type {type(value).__name__}"
+        raise InputError(f"{where} is {kind}; it must be a text, or a chat: {CHAT}.")
+    if not value:
+        raise InputError(f"{where} contains no message.")
+    return Prompt(messages=tuple(_as_message(message, where=where) for message in value))
 
 
-def _as_message(given: object, *, where: str) -> Message:
-    if isinstance(given, Message):
-        given = {"role": given.role, "content": given.content}
-    if not isinstance(given, Mapping) or not {"role", "content"} <= given.keys():
-        raise InputError(f"{where} is not a chat: it should be {CHAT}.")
-    role = given["role"]
+def _as_message(value: object, *, where: str) -> Message:
+    if isinstance(value, Message):
+        value = {"role": value.role, "content": value.content}
+    if not isinstance(value, Mapping) or not {"role", "content"} <= value.keys():
+        raise InputError(f"{where} is not a chat; it must be {CHAT}.")
+    role = value["role"]
     if not isinstance(role, str) or role not in ROLES:
-        known = ", ".join(ROLES)
-        raise InputError(f"{where} has a message of the role {role!r:.40}; known are {known}.")
-    return Message(ROLES[role], _as_content(given["content"], where=where))
+        raise InputError(
+            f"{where} has a message with the role {role!r:.40}. Valid roles are {', '.join(ROLES)}."
+        )
+    return Message(ROLES[role], _as_content(value["content"], where=where))
 
 
-def _as_content(given: object, *, where: str) -> str:
-    parts: Sequence[Any] = [given] if isinstance(given, str) or given is None else _list(given)
+def _as_content(value: object, *, where: str) -> str:
+    parts: Sequence[Any] = [value] if isinstance(value, str) or value is None else _as_list(value)
     texts = [text for part in parts if isinstance(text := _text_of(part), str)]
     if not texts or len(texts) < len(parts):
         raise InputError(
-            f"{where} has a message whose content is no text; it should be a text, or a list "
-            'of text parts like [{"type": "text", "text": "…"}].'
+            f"{where} has a message whose content is not text. It must be a text, or a list of "
+            'text parts such as [{"type": "text", "text": "…"}].'
         )
     return "".join(texts)
 
@@ -73,5 +74,5 @@ def _text_of(part: Any) -> Any:
     return part
 
 
-def _list(given: object) -> Sequence[Any]:
-    return given if isinstance(given, Sequence) and not isinstance(given, bytes) else [None]
+def _as_list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, Sequence) and not isinstance(value, bytes) else [None]

@@ -1,9 +1,9 @@
-"""What each kind of part promises. Rooms on one stair meet here and nowhere else.
+"""The interface of each kind of component. Rooms of one layer meet only here.
 
-A part implements one method and a few properties; the conveniences are derived elsewhere. What only
-some methods and backends can do, they declare in one record, `Capabilities` or
-`BackendCapabilities`. Its fields hold the value or the function itself, so that a misspelt one is
-an error, of mypy and at run time, and never a capability that is silently missing.
+A component implements one method and a few properties; conveniences are derived elsewhere. Methods
+and backends declare what only some of them can do in one record, `Capabilities` or
+`BackendCapabilities`. Its fields hold the value or the function itself, so a misspelt name is an
+error of mypy and at run time, and a capability is never silently missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DoubleArray = NDArray[np.float64]
 
 @runtime_checkable
 class Splitter(Protocol):
-    """Text to sentences, the same way at generation and at detection."""
+    """Text to sentences, in the same way at generation and at detection."""
 
     @property
     def name(self) -> str:
@@ -47,15 +47,15 @@ class Splitter(Protocol):
         """Normalise a text and cut it into units."""
 
     def restarts(self, text: str, place: int) -> bool:
-        """Whether a text can be split from a place on, whatever will follow it.
+        """Whether a text can be split from an offset on, whatever will follow the text.
 
         If so, then for any ``more`` the units of ``text + more`` are those of ``text[:place]`` and
-        those of ``text[place:] + more``, and a growing text need not be split from its start again
-        and again. False where the splitter cannot tell.
+        those of ``text[place:] + more``, and a growing text need not be split again from its
+        beginning. False if the splitter cannot tell.
 
         Args:
-            text: at least three units follow the place.
-            place: where a unit ends.
+            text: at least three units follow the offset.
+            place: the offset at which a unit ends.
         """
 
 
@@ -65,7 +65,7 @@ class Encoder(Protocol):
 
     @property
     def name(self) -> str:
-        """What a user types to get this encoder."""
+        """The name by which a user selects this encoder."""
 
     @property
     def dimension(self) -> int:
@@ -73,46 +73,46 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of everything that decides an embedding."""
+        """SHA-256, in hex, of everything that determines an embedding."""
 
     def encode(self, sentences: Sequence[str]) -> FloatArray:
         """Embed n sentences: (n, d), float32, rows of length one, in the order given."""
 
 
 class Session(Protocol):
-    """Candidates being drawn: asked for, cancelled, and handed back as they finish."""
+    """A session of a backend, in which candidates are requested, drawn, cancelled and returned."""
 
     def submit(self, request: Request) -> None:
-        """Ask for one candidate."""
+        """Request one candidate."""
 
     def cancel(self, number: int) -> None:
-        """Give up on one; it may still come back."""
+        """Cancel the request with this number; `wait` may still return its candidate."""
 
     def wait(self) -> list[Candidate]:
-        """Every candidate that has finished since the last call; waits for at least one.
+        """Wait for at least one candidate; return all that finished since the last call.
 
         Raises:
             BackendError: the model cannot go on.
         """
 
     def wake(self) -> None:
-        """Have `wait` return soon, perhaps with nothing; may be called from any thread.
+        """Make `wait` return soon, perhaps with no candidate; may be called from any thread.
 
-        Others may then join the session at once. A session that never waits long does nothing.
+        New requests can then be submitted at once. A session that never waits long does nothing.
         """
 
     def close(self) -> None:
-        """Give up on all of them; may be called twice."""
+        """Cancel all requests; may be called twice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackendCapabilities:
-    """What a backend can do beyond proposing whole sentences; None for what it cannot.
+    """What a backend can do beyond proposing whole sentences; None means that it cannot.
 
     Attributes:
-        continues: whether it goes on in the middle of a sentence where it answers this prompt.
-        load_tokenizer: gives what makes tokens of texts for its model; a watermark may then change
-            the logits of each step.
+        continues: tells whether an answer to this prompt can continue in the middle of a sentence.
+        load_tokenizer: loads the tokenizer of its model; a watermark may then change the logits of
+            each step.
     """
 
     continues: Callable[[Prompt], bool] | None = None
@@ -121,68 +121,68 @@ class BackendCapabilities:
 
 @runtime_checkable
 class Backend(Protocol):
-    """A language model that proposes next sentences: all that a sentence watermark needs."""
+    """A language model that proposes the next sentence, which is all a sentence watermark needs."""
 
     @property
     def name(self) -> str:
-        """What a user types to get this backend."""
+        """The name by which a user selects this backend."""
 
     @property
     def parallel(self) -> int:
-        """How many candidates it draws at once, of all texts together."""
+        """The number of candidates that it draws in parallel, over all texts."""
 
     @property
     def width(self) -> int:
-        """How many candidates of one text are worth drawing at once."""
+        """The number of candidates of one text that are worth drawing in parallel."""
 
     @property
     def capabilities(self) -> BackendCapabilities:
-        """What else it can do."""
+        """What it can do beyond proposing whole sentences."""
 
     def open(self) -> Session:
-        """Begin to draw; each request says how.
+        """Open a session.
 
         Raises:
-            BackendError: the model cannot be had.
+            BackendError: the model is unavailable.
         """
 
     def close(self) -> None:
-        """Let go of the model and of whatever it holds: memory, processes, connections.
+        """Release the model and its resources: memory, processes, connections.
 
-        May be called twice. Candidates under way are given up; their sessions are no longer of
-        use. A later `open` begins anew.
+        May be called twice. Candidates that are being drawn are cancelled, and their sessions
+        become unusable. A later `open` loads the model again.
         """
 
 
 class LogitsProcessor(Protocol):
-    """What a watermark does to the logits of the next token, for many texts at once.
+    """A change of the logits of the next token, for many texts at once.
 
-    It runs on the model's device, and inside a recorded graph where there is one: it works on
-    tensors alone, and decides nothing by their values in Python.
+    It runs on the model's device, and inside a recorded graph if there is one. So it uses tensor
+    operations only, and its Python code does not branch on their values.
     """
 
     @property
     def stage(self) -> Literal["logits", "distribution"]:
-        """Where it works.
+        """The input it works on.
 
-        On the ``logits``, all V of them, before the temperature; or on the ``distribution`` that
-        is drawn from, after temperature, top-k, top-p and min-p: the k likeliest tokens, sorted.
+        ``logits``: all V logits, before the temperature. ``distribution``: the distribution that is
+        sampled, after temperature, top-k, top-p and min-p: the k likeliest tokens, sorted.
         """
 
     @property
     def width(self) -> int:
-        """How many tokens before the next one it looks at."""
+        """The number of tokens before the next one that it uses."""
 
     @property
     def condition_size(self) -> int:
-        """s, how many numbers each request tells it, such as what its text is about; or 0."""
+        """s, the size of a request's condition, such as the meaning of its text; 0 for none."""
 
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
         """The new logits.
 
         Args:
-            scores: logits of the next token, (B, k), float32; -inf for what cannot be drawn.
-            step: which tokens they are of, and what stands before them.
+            scores: logits of the next token, (B, k), float32; -inf for tokens that cannot be drawn.
+            step: the tokens of the logits, and those before them.
 
         Returns:
             (B, k).
@@ -191,48 +191,48 @@ class LogitsProcessor(Protocol):
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Text to tokens, as a model reads it."""
+    """Text to the tokens of a model."""
 
     @property
     def name(self) -> str:
-        """What a user types to get it."""
+        """The name by which a user selects this tokenizer."""
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of everything that decides a token."""
+        """SHA-256, in hex, of everything that determines a token."""
 
     @property
     def size(self) -> int:
         """V, the number of logits: tokens are 0 ... V - 1."""
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text, without any that only begin or end one."""
+        """The tokens of a text, without special tokens for its beginning and end."""
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """What each token adds to the text; together they make it."""
+        """The part of the text that each token adds; joined, they are the text."""
 
 
 class NullDistribution(Protocol):
-    """How a statistic is distributed over keys that a text does not know."""
+    """The distribution of a statistic over keys independent of the text."""
 
     @property
     def description(self) -> str:
-        """How it is known, such as ``exact over reference keys``."""
+        """How the distribution is known, such as ``exact over reference keys``."""
 
     @property
     def computed(self) -> ComputedNull | None:
-        """Itself where it computes its tails; None where draws must be counted."""
+        """The distribution itself if it computes tail probabilities; None if draws are counted."""
 
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
-        """Block after block of draws, each chunk by chunk along the text: increments (c, k)."""
+        """Blocks of draws without end, each in chunks along the text: increments (c, k)."""
 
 
 class ComputedNull(NullDistribution, Protocol):
-    """A null distribution that computes its tails itself, to any depth."""
+    """A null distribution that computes its tail probabilities, however small."""
 
     @property
     def draws(self) -> int:
-        """How many draws that takes; 0 for a closed form."""
+        """The number of draws that the computation uses; 0 for a closed form."""
 
     @property
     def attainable(self) -> float:
@@ -245,34 +245,31 @@ class ComputedNull(NullDistribution, Protocol):
         """The probability that any window of increments has a sum as large as this one."""
 
     def power(self, level: float) -> float | None:
-        """How often a marked text would reach a level; None where the increments are no ratios."""
+        """The probability that a marked text reaches a level; None if that is not known."""
 
 
 class SignificanceTest(Protocol):
-    """One text and one statistic, ready to be compared with the null distribution.
+    """The test of one text by one statistic against the null distribution.
 
-    The increments under the secret key and under the draws of the null distribution come from one
-    function, and are exchangeable when the text does not know the secret key.
-
-    Attributes:
-        own: what each of the u units adds to the statistic under the secret key, (u,).
-        best: the most that any key could give each unit, (u,); 0 where it does not count.
-        centre: what to take off each increment before windows are compared, (u,).
-        is_ratio: whether the increments are log-likelihood ratios.
-        null: the null distribution.
+    The increments under the secret key and under the draws of the null distribution are computed
+    by one function, and are exchangeable if the text is independent of the secret key.
     """
 
     @property
     def own(self) -> DoubleArray:
-        """(u,)."""
+        """What each of the u units adds to the statistic under the secret key, (u,)."""
 
     @property
     def best(self) -> DoubleArray:
-        """(u,)."""
+        """The largest increment that any key could give each unit, (u,); 0 if it does not count.
+
+        With edit hypotheses it bounds cumulative sums, not each increment: under any key the first
+        t increments add up to at most the first t of these.
+        """
 
     @property
     def centre(self) -> DoubleArray:
-        """(u,)."""
+        """What is subtracted from each increment before windows are compared, (u,)."""
 
     @property
     def is_ratio(self) -> bool:
@@ -284,20 +281,21 @@ class SignificanceTest(Protocol):
 
 
 class ScoredText(Protocol):
-    """One text under one key."""
+    """One text scored under one key."""
 
     @property
     def evidence(self) -> Evidence:
-        """What it says as it stands."""
+        """The evidence of the text, without any edit hypothesis."""
 
     def test(self, statistic: str) -> SignificanceTest:
-        """The test of at least one unit by one of the method's statistics."""
+        """The test by one of the method's statistics; the text has at least one unit."""
 
     @property
     def test_given_topic(self) -> Callable[[str], SignificanceTest] | None:
-        """The test among keys that see what the text's sentences have in common as its own does.
+        """The test conditioned on the topic of the text, by the name of a statistic.
 
-        None where the method cannot be conditioned on it.
+        Its null distribution is over keys that project the mean of the sentences as the secret key
+        does. None if the method cannot be conditioned on the topic.
         """
 
 
@@ -305,24 +303,23 @@ class ScoredText(Protocol):
 class Capabilities:
     """What a method marks, and what it can do beyond marking and reading a text.
 
-    A field holds the method itself, one of its functions or a value; None or False says that the
-    method cannot. `testing.method_checks` runs all that a method declares.
+    A field holds the method itself, one of its functions or a value; None or False means that the
+    method cannot. `testing.method_checks` runs everything that a method declares.
 
     Attributes:
         sentences: the method, if it marks by the choice of sentences.
-        tokens: the method, if it marks by the choice of tokens. It is one or the other.
-        keyless: whether it rests on no secret, so that anybody can compute it.
-        trials: candidates per sentence at most, by the method's paper, where nobody says otherwise.
+        tokens: the method, if it marks by the choice of tokens. Exactly one of the two is set.
+        keyless: whether the method uses no secret, so that anybody can compute its scores.
+        trials: the budget of candidates per sentence in the method's paper, used by default.
         staging_threshold: the deviate from which a sentence is accepted, if scores are standard
-            normal deviates over keys. The score of a sentence's beginning then foretells that of
-            the whole, and candidates can be drawn in stages.
-        at: gives what is asked of the sentence with a number, counted from 0, if that is not the
-            same for all.
-        read_edited: scores a text by the embeddings (N, d) of all that its sentences may have been,
-            if they may have been joined, split or inserted.
-        samples: what compares sentences with those that the model could have put there.
-        ranking: what looks at a text under very many keys at once.
-        context: what decides a token's bias by the meaning of the text before it.
+            normal deviates over keys. The score of a sentence's beginning then predicts that of the
+            sentence, and candidates can be drawn in stages.
+        at: gives the rule of a sentence by its number, counted from 0, if the rule depends on it.
+        read_edited: scores a text by the embeddings (N, d) of its edit hypotheses: sentences may
+            have been joined, split or inserted.
+        samples: compares sentences with samples of the model.
+        ranking: ranks very many keys for a text at once.
+        context: makes a token's bias depend on the meaning of the text before it.
     """
 
     sentences: SentenceWatermark | None = None
@@ -338,26 +335,26 @@ class Capabilities:
 
     @property
     def supports_staging(self) -> bool:
-        """Whether a sentence's beginning foretells its score."""
+        """Whether the score of a sentence's beginning predicts that of the sentence."""
         return self.staging_threshold is not None
 
     @property
     def position_dependent(self) -> bool:
-        """Whether something else is asked of every sentence of a text."""
+        """Whether the rule of a sentence depends on its number."""
         return self.at is not None
 
     def rule_at(self, place: int) -> SentenceWatermark:
-        """What a method that marks sentences asks of the one with this number."""
+        """The rule of the sentence with this number, of a method that marks sentences."""
         rule = self.at(place) if self.at else self.sentences
         assert rule is not None, "it marks no sentences"
         return rule
 
 
 class Watermark(Protocol):
-    """A method under one key. Its class is what is registered: it is made of a key alone.
+    """A method under one key. The registered class is constructed from a key alone.
 
-    A class attribute ``Config`` names its configuration (`method_config.MethodConfig`), and a
-    class method ``examples`` gives configurations by name, on which the contract suite runs it.
+    Its class attribute ``Config`` is the class of its configuration (`keys.config.MethodConfig`),
+    and its class method ``examples`` returns named configurations for the contract suite.
     """
 
     @property
@@ -374,7 +371,7 @@ class Watermark(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it marks, and what else it can do."""
+        """What it marks, and what it can do beyond marking and reading a text."""
 
     def read(self, values: NDArray[Any]) -> ScoredText:
         """Score a text: the embeddings (n, d) of its sentences, or its tokens (n,)."""
@@ -385,87 +382,89 @@ class SentenceWatermark(Watermark, Protocol):
 
     @property
     def pool(self) -> int:
-        """How many candidates it judges at a time: 1 accepts or refuses, N takes the best of N."""
+        """The number of candidates judged together: 1 accepts or rejects, N takes the best of N."""
 
     @property
     def judges_beginnings(self) -> bool:
-        """Whether a text's first sentence is judged too, or is free where nothing is before it."""
+        """Whether the first sentence of a text is judged, although no sentence precedes it."""
 
     def choose(self, previous: FloatArray | None, candidates: FloatArray) -> Choice:
-        """Judge candidates (c, d), in drawing order, after the embedding ``previous`` (d,).
+        """Judge candidates (c, d), in the order of drawing, after the embedding ``previous`` (d,).
 
-        What it accepts, detection counts. A method with a parameter ``margin`` may refuse more:
-        what lies nearer than that to the edge of its rule.
+        Detection counts every sentence that it accepts. A method with a parameter ``margin`` may
+        reject more: candidates nearer than that to the edge of its rule.
         """
 
 
 class SampleScorer(Protocol):
-    """A sentence watermark that compares sentences with what the model could have put there.
+    """A sentence watermark that compares sentences with samples of the model.
 
-    It cannot ``read`` a text without, and says so. Nothing is asked of a first sentence, whatever
-    the prompt: what it followed is not known at detection.
+    Without samples it cannot ``read`` a text, and raises an error. A first sentence is never
+    subject to the rule, because the prompt before it is not known at detection.
     """
 
     @property
     def samples(self) -> int:
-        """How many sentences to draw for each."""
+        """The number of samples for each sentence."""
 
     def read_sampled(self, values: FloatArray, samples: Sequence[FloatArray]) -> ScoredText:
         """Score a text.
 
         Args:
             values: the embeddings (n, d) of its sentences.
-            samples: for each sentence but the first, those of what a model drew in its place,
-                (k, d) each.
+            samples: for each sentence but the first, the embeddings of the samples that a model
+                drew in its place, (k, d) each.
         """
 
 
 class KeyRanker(Protocol):
-    """A watermark that can look at a text under very many keys of its kind at once."""
+    """A watermark that can rank very many keys for a text at once."""
 
     def rank(
         self, keys: Sequence[WatermarkKey], texts: Sequence[NDArray[Any]], *, statistic: str
     ) -> list[list[int]]:
-        """For each text, the numbers of the few keys under which it, or a part of it, does best.
+        """For each text, the numbers of the few keys that score highest on it or a passage of it.
 
-        Which keys are tested may depend on nothing but this: the correction is for all of them.
+        The p-value is corrected for all keys, so only their scores may decide which are tested.
         """
 
     def like(self, key: WatermarkKey) -> Watermark:
-        """The same method under another key of its kind, sharing the draws of the null."""
+        """The same method under another key; both share the draws of the null distribution."""
 
 
 class TokenWatermark(Watermark, LogitsProcessor, Protocol):
-    """A mark in the choice of tokens, made by what it does to logits."""
+    """A mark in the choice of tokens, made by changing logits."""
 
 
 class ContextRule(Protocol):
-    """The context of a token, for a mark that depends on what the text before it means.
+    """The context of a token, for a mark that depends on the meaning of the text before it.
 
-    The context of a token is a part of the text before it, the prompt left out: it depends on the
-    beginning of the text alone, and stays the same for many tokens. Each token's bias is decided
-    by the embedding of its context. ``read`` takes tokens with these (`text.context_tokens`).
+    The context of a token is a part of the text before it, without the prompt: it depends only on
+    the beginning of the text, and stays the same for many tokens. The embedding of its context
+    decides the bias of a token. ``read`` takes tokens with embeddings (`text.context_tokens`).
     """
 
     def context(self, text: str) -> str:
-        """The context of what follows a text; empty if nothing is done there."""
+        """The context of the token after a text; empty if that token gets no bias."""
 
     def contexts(self, text: str, places: Sequence[int]) -> tuple[list[str], NDArray[np.int64]]:
-        """The contexts of a text, and the number of that of each place, -1 for none.
+        """The contexts of a text, and for each offset the number of its context, -1 for none.
 
-        A place is the number of characters before it; they rise.
+        Args:
+            text: the text.
+            places: offsets in characters, ascending.
         """
 
     def context_changes(self, text: str) -> Callable[[str], bool]:
-        """A function that says whether the context after a text and some more is another."""
+        """A function that tells whether a continuation of the text has another context."""
 
     def condition(self, embeddings: FloatArray) -> FloatArray:
-        """What the processor is told of contexts: their embeddings (n, d) to (n, s)."""
+        """The conditions of the processor, (n, s), from the embeddings of contexts (n, d)."""
 
 
 @runtime_checkable
 class Attack(Protocol):
-    """A change to a text that tries to hurt the mark and keep the meaning."""
+    """An edit of a text that tries to remove the mark and keep the meaning."""
 
     @property
     def name(self) -> str:
@@ -473,7 +472,7 @@ class Attack(Protocol):
 
     @property
     def min_similarity(self) -> float:
-        """The least similarity at which its outcome still counts as the same text."""
+        """The least similarity at which the attacked text counts as the same text."""
 
     def apply(self, texts: Sequence[str], *, rng: np.random.Generator) -> list[str]:
         """Attack each text, with all randomness from ``rng``."""

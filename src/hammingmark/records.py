@@ -1,4 +1,4 @@
-"""Data classes that pass between modules: frozen, typed, no behaviour beyond what can be derived.
+"""Frozen data classes that modules exchange; their properties are derived from the fields.
 
 The letters are fixed here: n sentences, d dimensions, m bits, T bits required, K reference keys.
 """
@@ -26,13 +26,13 @@ TOPICS: tuple[TopicName, ...] = get_args(TopicName)
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One piece of a text: a sentence, or something that stands between sentences.
+    """A unit of a text: a sentence, or text that carries no mark.
 
     Attributes:
-        text: the normalised piece, without white space around it.
+        text: the normalised text of the unit, without white space around it.
         gap: the white space that follows it: nothing, a space, a line break or a blank line.
-        carries: whether the piece is prose that can carry the mark. Code, tables, headings and
-            bare addresses do not; generation leaves them free and detection skips them.
+        carries: whether the unit is prose that can carry the mark. Code, tables, headings and
+            bare addresses cannot; generation does not constrain them and detection skips them.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    """A text split into units; putting the units together again gives the normalised text."""
+    """A text split into units; joining the units gives the normalised text."""
 
     units: tuple[Unit, ...] = field(repr=False)
 
@@ -62,13 +62,13 @@ class Sentences:
 
 @dataclass(frozen=True, slots=True)
 class EditHypotheses:
-    """Sentences, and what they may have been before they were joined or split.
+    """Sentences and their edit hypotheses: what they may have been before an edit of the text.
 
     Attributes:
-        texts: N texts, of which the first n are the sentences as they stand.
-        begins: joint at which each begins. Sentence i lies between the joints i and i + 1; joints
-            above n lie within a sentence.
-        ends: joint at which each ends.
+        texts: N texts, of which the first n are the sentences of the text.
+        begins: number of the boundary at which each begins. Sentence i lies between the boundaries
+            i and i + 1; boundaries above n lie within a sentence.
+        ends: number of the boundary at which each ends.
         sentences: n.
     """
 
@@ -83,8 +83,8 @@ class Message:
     """One turn of a chat.
 
     Attributes:
-        role: who speaks: ``system``, ``user`` or ``assistant``.
-        content: what is said.
+        role: the speaker: ``system``, ``user`` or ``assistant``.
+        content: the text of the message.
     """
 
     role: str
@@ -93,7 +93,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a language model is asked to continue: a text, or a chat.
+    """The input of a language model: a text to continue, or a chat to answer.
 
     Attributes:
         text: the text to continue; empty for a chat.
@@ -111,13 +111,13 @@ class Sampling:
     Attributes:
         temperature: 1 is the model's own distribution.
         top_k: only the k likeliest tokens; 0 for all.
-        top_p: only the likeliest tokens of this total probability.
+        top_p: only the likeliest tokens with this total probability.
         min_p: only tokens at least this fraction as likely as the likeliest; 0 for all.
-        further: what else a backend is told that knows more than these, such as penalties: names
-            and values, these as JSON.
+        further: parameters that only some backends have, such as penalties: names and values, the
+            values as JSON.
 
     Raises:
-        InputError: a value is out of its range.
+        InputError: a value is out of range.
     """
 
     temperature: float = 1.0
@@ -147,19 +147,19 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One candidate to be drawn.
+    """A request for one candidate.
 
     Attributes:
-        number: by which the caller knows it again.
-        prompt: what was asked.
-        written: what has been written since; the candidate continues it.
-        seed: decides the draw.
-        max_tokens: at most so many tokens.
-        stop_condition: told the candidate's text so far, says whether it need not go on.
+        number: identifies the request to the caller.
+        prompt: the prompt.
+        written: the text written so far, which the candidate continues.
+        seed: the seed of the draw.
+        max_tokens: the largest number of tokens.
+        stop_condition: whether drawing may stop, given the candidate's text so far.
         sampling: how its tokens are drawn.
-        logits: what is done to the logits of each step, where the backend can
+        logits: the processor of the logits of each step, for backends that can apply one
             (`protocols.BackendCapabilities`).
-        condition: what that is told about this text, (s,), if it wants to know anything.
+        condition: the processor's condition for this text, (s,), if it has one.
     """
 
     number: int
@@ -175,14 +175,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class DecodingStep:
-    """What a processor of logits is told of a step: B texts, each about to get a token.
+    """The input of a logits processor at one step, in which B texts get a token each.
 
     Attributes:
-        tokens: which tokens the logits are of, (1, k) where they are the same for all texts,
+        tokens: the tokens that the logits belong to, (1, k) if they are the same for all texts,
             otherwise (B, k).
-        contexts: the tokens before the next one, oldest first, (B, width); -1 where a text has
-            not begun. The prompt's tokens are among them.
-        conditions: what each request says, (B, s); zeros where it says nothing.
+        contexts: the tokens before the next one, oldest first, (B, width); -1 before the beginning
+            of a text. They include the tokens of the prompt.
+        conditions: the condition of each request, (B, s); zeros for a request without one.
     """
 
     tokens: torch.Tensor
@@ -192,17 +192,17 @@ class DecodingStep:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One continuation a language model proposed.
+    """A continuation that a language model proposed.
 
     Attributes:
-        number: the request's.
-        pieces: what it wrote, token by token as far as the model tells; empty for one whose text
-            comes with the next.
+        number: the number of its request.
+        pieces: its text, token by token if the backend reports tokens; a token whose text comes
+            with the next one is an empty string.
         finished: whether the model ended its text here.
-        truncated: whether it reached its limit of tokens.
+        truncated: whether it reached the limit of tokens.
         failure: why the model could not go on; None if it could have.
-        read_tokens: tokens that the model read before: of the prompt, and of what was written
-            since; None where it does not tell.
+        read_tokens: the number of tokens that the model read, those of the prompt and of the text
+            written so far; None if the backend does not report it.
     """
 
     number: int
@@ -214,14 +214,14 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """What it wrote."""
+        """The text of the candidate."""
         return "".join(self.pieces)
 
     def require_text(self) -> None:
-        """Refuse a candidate that the model could not begin.
+        """Refuse a candidate that failed without any text.
 
         Raises:
-            BackendError: saying why.
+            BackendError: with the failure of the candidate.
         """
         if self.failure and not self.pieces:
             raise self.failure.error()
@@ -229,12 +229,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a watermark says of candidates that were judged in drawing order.
+    """A watermark's choice among candidates, which it judges in the order of drawing.
 
     Attributes:
         index: the candidate to keep: the first accepted one, otherwise the best.
         accepted: whether it satisfies the rule.
-        scores: how far each candidate satisfies it, in drawing order; more is better.
+        scores: the score of each candidate, in the order of drawing; more is better.
     """
 
     index: int
@@ -244,13 +244,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class UnitScore:
-    """What one unit of a text says under the secret key.
+    """The score of one unit under the secret key.
 
     Attributes:
-        score: what the method's rule looks at.
-        valid: whether it satisfies the rule.
-        details: further figures of the method, by name; bits are a string of 0 and 1.
-        counted: whether it counts; one that came before, in the same context, may not.
+        score: the number that the method's rule compares with its threshold.
+        valid: whether the unit satisfies the rule.
+        details: further numbers of the method, by name; bits are a string of 0 and 1.
+        counted: whether the unit counts; one that is repeated in the same context may not.
     """
 
     score: float
@@ -261,20 +261,20 @@ class UnitScore:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one text says under the secret key.
+    """The evidence of one text under the secret key.
 
     Attributes:
         unit: what is scored, such as ``transition`` or ``token``.
-        scores: one for each unit. There may be fewer than the text has pieces, because the first
-            pieces have nothing before them: n - 1 transitions for n sentences.
-        max_score: the largest score; None where scores are standard normal deviates.
+        scores: the score of each unit. There may be fewer units than pieces, because the first
+            pieces have nothing before them: n sentences have n - 1 transitions.
+        max_score: the largest possible score; None if scores are standard normal deviates.
         threshold: the score from which a unit is valid.
         means: statistics that are averaged over the units, by name; empty without any unit.
-        sums: statistics that are summed over them, log-likelihood ratios.
-        context_units: how many pieces before its own a unit rests on; by default as many as the
-            first pieces that have no score.
-        z: how many standard deviations statistics lie above what the method's paper expects of
-            unmarked text, by name, for comparison with it; no p-value comes from them.
+        sums: statistics that are summed over the units, log-likelihood ratios.
+        context_units: the number of preceding pieces that the score of a unit depends on; by
+            default the number of first pieces without a score.
+        z: statistics in standard deviations above the mean that the method's paper states for
+            unmarked text, by name. They are for comparison with the paper; no p-value uses them.
     """
 
     unit: str
@@ -288,21 +288,21 @@ class Evidence:
 
     @property
     def valid(self) -> int:
-        """How many of the units that count satisfy the rule."""
-        return sum(each.valid and each.counted for each in self.scores)
+        """The number of counted units that satisfy the rule."""
+        return sum(score.valid and score.counted for score in self.scores)
 
     @property
     def repeated(self) -> int:
-        """How many units are repeated and not counted."""
-        return sum(not each.counted for each in self.scores)
+        """The number of units that are repeated and not counted."""
+        return sum(not score.counted for score in self.scores)
 
     def counting(self, counted: Sequence[bool]) -> Evidence:
-        """The same by a statistic for which other units count."""
+        """The same evidence for a statistic that counts these units."""
         return replace(
             self,
             scores=tuple(
-                replace(each, counted=bool(counts))
-                for each, counts in zip(self.scores, counted, strict=True)
+                replace(score, counted=bool(counts))
+                for score, counts in zip(self.scores, counted, strict=True)
             ),
         )
 
@@ -314,14 +314,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A run of pieces of a text, its sentences or tokens, that carries the mark.
+    """A passage: consecutive pieces of a text, sentences or tokens, that carry the mark.
 
     Attributes:
         begin: index of its first piece.
         end: index after its last piece.
         p_value: probability that any window of an unmarked text of this kind scores as high.
-        key_id: the key under which it carries the mark.
-        label: by which that key was derived, if it was.
+        key_id: id of the key under which it carries the mark.
+        label: the label of that key, if it is a derived one.
     """
 
     begin: int
@@ -336,29 +336,28 @@ class Verdict:
     """Result of the test on one text.
 
     Attributes:
-        watermarked: True if the p-value is at most the level (or a threshold asked for is
-            exceeded), False if not, None if this text is too short to tell.
+        watermarked: True if the p-value is at most the level (or the statistic exceeds the
+            threshold, if there is one), False if not, None if the text is too short to tell.
         p_value: exact p-value, corrected for the number of keys searched; None if the text has no
-            unit at all.
-        reason: the verdict in words.
-        level: the false-positive rate the verdict keeps.
+            unit.
+        reason: the verdict as a sentence.
+        level: the false-positive rate of the verdict.
         statistic: name of the statistic that decided.
-        evidence: what the text says under the key, as it stands.
-        pieces: what was judged: the sentences, or the tokens.
-        key_id: the key; of several, the one with the smallest p-value, or, where the whole text is
-            not watermarked but a passage is, that of the passage; None if there was nothing to
-            compare.
-        label: the label by which that key was derived, if it was.
+        evidence: the evidence of the text under the key, without any edit hypothesis.
+        pieces: the pieces of the text: its sentences, or its tokens.
+        key_id: id of the key. Of several keys, it is the one with the smallest p-value, or that of
+            the best passage if only a passage is watermarked; None if nothing could be compared.
+        label: the label of that key, if it is a derived one.
         method: the method of that key.
-        keys: how many keys were searched.
-        null: how the null distribution is known, in words.
-        references: how many draws of it, such as reference keys, were looked at.
+        keys: the number of keys searched.
+        null: a description of the null distribution.
+        references: the number of draws of the null distribution, such as reference keys.
         attainable: the smallest p-value that a marked text like this one can have, or nearly.
-        power: how often a marked text like this one would be found, an estimate; None where there
-            is none.
-        tail_estimate: an estimate of p-values too small for the reference keys to show; no test.
-        passages: runs of pieces that carry the mark at the level, best first.
-        threshold: the threshold that decided, if one was asked for instead of the p-value.
+        power: an estimate of the probability that a marked text like this one is detected; None if
+            there is no estimate.
+        tail_estimate: an estimate of a p-value too small for the reference keys to show; no test.
+        passages: passages that carry the mark at the level, best first.
+        threshold: the threshold that decided, if one was used instead of the p-value.
         edits: whether the p-value allows for sentences that were joined, split or inserted.
     """
 
@@ -397,20 +396,20 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class GenerationStep:
-    """One step of writing: a sentence, with whatever stood before it that cannot carry a mark.
+    """One step of generation: a sentence, and the text before it that cannot carry a mark.
 
     Attributes:
-        document: number of the prompt it answers.
-        text: exactly what was added, white space before it included.
-        sentence: the sentence, normalised; empty if only unmarkable text was added.
-        accepted: whether it satisfies the rule; None if nothing was asked of it.
-        score: how far it satisfies the rule, such as the number of matching bits; None if
-            nothing was asked of it.
-        candidates: how many candidates were judged for it.
-        tokens: tokens of the text that was added.
-        drawn_tokens: tokens of all candidates that were drawn for it.
-        lead: white space that the model put between the prompt and the text, which is not part of
-            it; the first step tells.
+        document: number of the prompt.
+        text: exactly the text that was added, with the white space before it.
+        sentence: the sentence, normalised; empty if the added text cannot carry a mark.
+        accepted: whether it satisfies the rule; None if it was not subject to the rule.
+        score: its score, such as the number of matching bits; None if it was not subject to the
+            rule.
+        candidates: number of candidates judged.
+        tokens: tokens of the added text.
+        drawn_tokens: tokens of all candidates drawn.
+        lead: white space that the model wrote between the prompt and the text, which is not part
+            of the text; only the first step has it.
     """
 
     document: int
@@ -426,23 +425,23 @@ class GenerationStep:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one text cost.
+    """The cost of generating one text.
 
     Attributes:
         candidates: candidates judged.
-        tokens: tokens emitted.
-        drawn_tokens: tokens drawn, in all candidates.
+        tokens: tokens of the text.
+        drawn_tokens: tokens of all candidates.
         fallbacks: sentences for which no candidate of the budget was accepted.
         constrained: sentences that were subject to the rule.
         tried: candidates that were judged by the rule.
-        passed: those that satisfied it.
+        passed: candidates that satisfied it.
         repeats: candidates rejected as near-copies of the text so far.
         misfits: candidates rejected because the text would not split into the same sentences.
-        spare: candidates drawn ahead, side by side with others, and never needed.
-        spare_tokens: tokens drawn in these, as far as the backend tells.
+        spare: candidates drawn ahead, in parallel with others, and never needed.
+        spare_tokens: tokens of these, if the backend reports them.
         seconds: wall time from the first request to the end of the run.
-        encoder_seconds: of these, its share of embedding.
-        model_seconds: of these, its share of waiting for the language model.
+        encoder_seconds: the part of it that this text spent on embedding.
+        model_seconds: the part of it that this text spent waiting for the language model.
     """
 
     candidates: int = 0
@@ -466,14 +465,15 @@ class Generation:
     """A finished text and how it was generated.
 
     Attributes:
-        text: what was written after the prompt.
-        sentences: those of its sentences that can carry a mark.
-        steps: one for each sentence, or for each part where that is how a method writes; a single
-            one for unmarked text.
-        cost: what it took.
+        text: the text after the prompt.
+        sentences: its sentences that can carry a mark.
+        steps: the steps of generation: one for each sentence, or for each part of the text if the
+            method does not judge sentences; a single one for unmarked text.
+        cost: the cost of generation.
         stopped: ``end`` (the model ended), ``tokens``, ``sentences`` or ``error``.
-        failure: what went wrong, if something did; the text is what had been accepted by then.
-        prompt_tokens: tokens of the prompt; None where the model does not tell.
+        failure: the failure that ended generation, if any; the text is then what had been accepted
+            so far.
+        prompt_tokens: tokens of the prompt; None if the backend does not report it.
     """
 
     text: str
@@ -486,32 +486,32 @@ class Generation:
 
     @property
     def error(self) -> str | None:
-        """What went wrong, as sentences; None if nothing did."""
+        """The message of the failure; None if there was none."""
         return self.failure.message if self.failure else None
 
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
-        shown = self.text if len(self.text) <= 40 else f"{self.text[:39]}…"
+        excerpt = self.text if len(self.text) <= 40 else f"{self.text[:39]}…"
         return (
-            f"Generation({shown!r}, sentences={len(self.sentences)}, tokens={self.cost.tokens}, "
+            f"Generation({excerpt!r}, sentences={len(self.sentences)}, tokens={self.cost.tokens}, "
             f"stopped={self.stopped!r})"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Attacked:
-    """One text after an attack, and how far it is still the same.
+    """A text after an attack, and its similarity to the original.
 
     Attributes:
-        text: what it became.
-        words_changed: words inserted, deleted or replaced, over those of the longer text.
-        sentences_touched: share of the original sentences that are not there word for word.
-        similarity: mean over the original sentences of the cosine to what became of them; None
-            if nobody judged it or there was none to compare.
-        min_similarity: least similarity at which the attack's outcome counts as the same text.
-        kept: whether the similarity is at least that; None if nobody judged it.
+        text: the attacked text.
+        words_changed: words inserted, deleted or replaced, as a share of those of the longer text.
+        sentences_touched: share of the original sentences that are no longer there word for word.
+        similarity: mean over the original sentences of the cosine to their attacked form; None if
+            it was not measured or there was nothing to compare.
+        min_similarity: least similarity at which the attacked text counts as the same text.
+        kept: whether the similarity is at least that; None if it was not measured.
     """
 
     text: str

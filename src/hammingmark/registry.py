@@ -1,7 +1,7 @@
-"""Names to parts, looked up late.
+"""Component names and their classes, which are imported on lookup.
 
-Each room lists its parts as ``"module:attribute"`` strings, so that naming a part costs no
-import. An installed package adds one through the entry-point group ``hammingmark.<room>``.
+Each table lists components as ``"module:attribute"`` strings, so listing them imports nothing. An
+installed package adds components through the entry-point group ``hammingmark.<table>``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hammingmark.errors import (
     nearest_name,
 )
 
-ROOMS: Mapping[str, Mapping[str, str]] = {
+TABLES: Mapping[str, Mapping[str, str]] = {
     "splitters": {
         "sentencex": "hammingmark.text.sentencex:SentencexSplitter",
         "punkt": "hammingmark.text.punkt:PunktSplitter",
@@ -86,31 +86,31 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def names(room: str) -> list[str]:
-    """Every name known in a room, ours and those of installed packages, sorted."""
-    outside = {point.name for point in entry_points(group=f"hammingmark.{room}")}
-    return sorted(set(ROOMS[room]) | outside)
+def names(table: str) -> list[str]:
+    """All names of a table, ours and those of installed packages, sorted."""
+    external = {point.name for point in entry_points(group=f"hammingmark.{table}")}
+    return sorted(set(TABLES[table]) | external)
 
 
-def find(room: str, name: str) -> Any:
-    """The part called ``name`` in ``room``, imported now.
+def find(table: str, name: str) -> Any:
+    """Import the component with this name in a table.
 
     Raises:
-        UnknownName: with the nearest known name, if there is one.
+        UnknownName: no component has this name; the error suggests the nearest one, if any is near.
     """
-    if name in ROOMS[room]:
-        module, _, attribute = ROOMS[room][name].partition(":")
+    if name in TABLES[table]:
+        module, _, attribute = TABLES[table][name].partition(":")
         return getattr(import_module(module), attribute)
-    for point in entry_points(group=f"hammingmark.{room}"):
+    for point in entry_points(group=f"hammingmark.{table}"):
         if point.name == name:
             return point.load()
-    known = names(room)
-    listed = ", ".join(known) or "none"
-    kind = room.replace("_", " ").removesuffix("s")
+    available = names(table)
+    listing = ", ".join(available) or "none"
     raise UnknownName(
-        f"No {kind} called {name!r}.{did_you_mean(name, known)} Known: {listed}.",
+        f"Unknown {table.removesuffix('s')} {name!r}.{did_you_mean(name, available)} "
+        f"Available: {listing}.",
         name=name,
-        suggestion=nearest_name(name, known),
+        suggestion=nearest_name(name, available),
     )
 
 
@@ -121,26 +121,23 @@ def require_libraries(
     get: str,
     error: type[HammingMarkError] = BackendError,
 ) -> None:
-    """Refuse a part whose libraries are not installed; nothing is imported.
+    """Refuse a component whose libraries are not installed, without importing them.
 
     Args:
-        names: what is imported, by its top-level name.
+        names: top-level names of the libraries.
         part: what needs them, as the beginning of a sentence.
-        get: what to give to ``pip install``; empty for the libraries themselves.
-        error: what is raised.
+        get: the argument of ``pip install``; empty for the libraries themselves.
+        error: the class of the error.
 
     Raises:
-        HammingMarkError: one of them is missing.
+        HammingMarkError: a library is missing.
     """
     missing = [name.replace("_", "-") for name in names if find_spec(name) is None]
     if missing:
-        wanted = f"'{get}'" if get else " ".join(missing)
-        raise error(
-            f"{part} needs {_listed(missing)}, which cannot be found. Install with: "
-            f"pip install {wanted}"
-        )
+        requirement = f"'{get}'" if get else " ".join(missing)
+        raise error(f"{part} needs {_enumerate(missing)}. Install with: pip install {requirement}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _enumerate(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

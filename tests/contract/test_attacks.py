@@ -44,7 +44,7 @@ TEXTS = [
     "word " * 300,
 ]
 
-NAMES = list(registry.ROOMS["attacks"])
+NAMES = list(registry.TABLES["attacks"])
 # Those that treat a text by itself; the others work on all texts of a batch at once.
 EACH = [name for name in NAMES if issubclass(registry.find("attacks", name), TextAttack)]
 TOGETHER = [name for name in NAMES if name not in EACH]

@@ -96,7 +96,7 @@ def examples() -> Iterator[tuple[str, str, Any, Any]]:
         EncoderId.of(ENCODER),
         TokenizerId(TOKENIZER.name, TOKENIZER.fingerprint, TOKENIZER.size),
     )
-    for name in sorted(registry.ROOMS["methods"]):
+    for name in sorted(registry.TABLES["methods"]):
         method = registry.find("methods", name)
         wanted: tuple[Any, ...] = parts[1:]
         if issubclass(method.Config, SentenceConfig):

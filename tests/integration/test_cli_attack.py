@@ -231,7 +231,7 @@ def test_settings_from_files(run: Run, tmp_path: Path) -> None:
         (["typos", "--in", "t.txt", "--set", "share"], "KEY=VALUE"),
         (["typos", "--in", "t.txt", "--share", "1", "--set", "share=1"], "given twice"),
         (["typos", "--in", "t.txt", "--share", "2"], "between 0 and 1"),
-        (["typos", "--in", "t.txt", "--set", "share=much"], "share takes a number, not much"),
+        (["typos", "--in", "t.txt", "--set", "share=much"], "share must be a number, not much"),
         (["case", "--in", "t.txt", "--set", "style=loud"], "lower or upper or title or flip"),
         (["prompt", "--in", "t.txt", "--share", "1"], "no parameter 'share'"),
         (["copy-paste", "--in", "t.txt"], "needs the parameter 'pool'"),

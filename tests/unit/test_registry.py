@@ -14,7 +14,7 @@ from hammingmark.errors import UnknownName
 
 PRESENT = [
     (room, name)
-    for room, parts in registry.ROOMS.items()
+    for room, parts in registry.TABLES.items()
     for name in parts
     if room != "backends"  # each of these needs a library that may not be installed
 ]
@@ -26,7 +26,7 @@ def test_every_name_leads_to_a_part() -> None:
 
 
 def test_every_row_names_a_module_and_an_attribute() -> None:
-    for parts in registry.ROOMS.values():
+    for parts in registry.TABLES.values():
         for name, where in parts.items():
             assert re.fullmatch(r"hammingmark(\.\w+)+:[A-Z]\w+", where), name
 
@@ -45,8 +45,8 @@ def test_what_is_promised_is_listed(room: str, parts: set[str]) -> None:
 
 
 def test_naming_parts_imports_none_of_them() -> None:
-    assert all(isinstance(where, str) for where in registry.ROOMS["encoders"].values())
-    for where in registry.ROOMS["methods"].values():
+    assert all(isinstance(where, str) for where in registry.TABLES["encoders"].values())
+    for where in registry.TABLES["methods"].values():
         assert find_spec(where.partition(":")[0]) is not None
 
 

@@ -177,7 +177,7 @@ def resolve_backend(text: str) -> Resolved:
     if resolved := resolve_name("backends", text):
         return resolved
     models = [name for name, model in CATALOGUE.items() if model.role == "generator"]
-    installed = [n for n in registry.names("backends") if n not in registry.ROOMS["backends"]]
+    installed = [n for n in registry.names("backends") if n not in registry.TABLES["backends"]]
     raise InputError(
         f"There is no language model {text!r}. Name one of {', '.join([*models, *installed])}, a "
         ".gguf file, openai:MODEL@URL or transformers:MODEL."

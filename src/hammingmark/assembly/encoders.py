@@ -88,7 +88,7 @@ def resolve_encoder(text: str) -> Resolved:
     if ":" in text or os.sep in text:
         raise InputError(f"{text!r} is neither a folder nor a kind of encoder.")
     models = [name for name, model in CATALOGUE.items() if model.role == "encoder"]
-    installed = [n for n in registry.names("encoders") if n not in registry.ROOMS["encoders"]]
+    installed = [n for n in registry.names("encoders") if n not in registry.TABLES["encoders"]]
     raise InputError(
         f"There is no encoder {text!r}. Name one of {', '.join([*models, *installed])}, a folder, "
         "sbert:NAME or openai:MODEL@URL."

@@ -139,7 +139,7 @@ class TransformersBackend(Closing):
         loaded = load(
             "AutoModelForCausalLM",
             self._model_name,
-            words=self._tokenizer.loaded,
+            loaded_tokenizer=self._tokenizer.loaded,
             device=self.device,
             dtype=self._dtype,
         )

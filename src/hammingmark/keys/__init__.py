@@ -1,5 +1,5 @@
-"""The secret, the configuration of a key, and key files.
+"""Secrets, configurations of methods, and key files.
 
-Only this room turns a secret into numbers or reads and writes files that hold one. What a method
-does with those numbers belongs to the method.
+Only this room derives random numbers from a secret, and reads and writes files that contain one.
+What a method does with those numbers belongs to ``watermarks/``.
 """

@@ -1,7 +1,7 @@
-"""What a key fixes besides its secret: a method, its parameters, and the parts it is tied to.
+"""The configuration of a key: its method, its parameters and the components it is tied to.
 
-Each method has a configuration class of its own. Generation and detection read the same one, and
-it refuses what it does not know.
+Each method has its own configuration class. Generation and detection read the same configuration,
+and unknown fields are refused.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MOST_DIMENSIONS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class EncoderId:
-    """The encoder that a key was made for.
+    """The encoder of a key.
 
     Attributes:
-        name: what a user types to get it.
-        fingerprint: what decides whether another one is the same.
+        name: the name by which a user selects it.
+        fingerprint: identifies it; an encoder with another fingerprint is another encoder.
         dimension: d, the length of its embeddings.
     """
 
@@ -34,19 +34,19 @@ class EncoderId:
     def __post_init__(self) -> None:
         if not 1 <= self.dimension <= MOST_DIMENSIONS:
             raise InputError(
-                f"An embedding has between 1 and {MOST_DIMENSIONS:,} dimensions, not "
+                f"An embedding must have between 1 and {MOST_DIMENSIONS:,} dimensions, not "
                 f"{self.dimension:,}."
             )
 
     @classmethod
     def of(cls, encoder: Encoder) -> EncoderId:
-        """That of an encoder."""
+        """The record of an encoder."""
         return cls(encoder.name, encoder.fingerprint, encoder.dimension)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitterId:
-    """The splitter, and the language of the texts."""
+    """The splitter of a key, and the language of its texts."""
 
     name: str
     language: str
@@ -54,11 +54,11 @@ class SplitterId:
 
 @dataclass(frozen=True, slots=True)
 class TokenizerId:
-    """The tokenizer that a key was made for.
+    """The tokenizer of a key.
 
     Attributes:
-        name: what a user types to get it.
-        fingerprint: what decides whether another one is the same.
+        name: the name by which a user selects it.
+        fingerprint: identifies it; a tokenizer with another fingerprint is another tokenizer.
         size: V, the number of logits of its model.
     """
 
@@ -68,7 +68,7 @@ class TokenizerId:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise InputError(f"A vocabulary has at least one token, not {self.size}.")
+            raise InputError(f"A vocabulary must have at least one token, not {self.size}.")
 
 
 PARTS: Mapping[str, type[Any]] = {
@@ -76,7 +76,7 @@ PARTS: Mapping[str, type[Any]] = {
     "splitter": SplitterId,
     "tokenizer": TokenizerId,
 }
-"""The fields of a configuration that name a part; all others are parameters of the method."""
+"""The fields of a configuration that name a component; all others are parameters of the method."""
 
 Config = TypeVar("Config", bound="MethodConfig")
 Record = TypeVar("Record")
@@ -84,48 +84,48 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, kw_only=True)
 class MethodConfig:
-    """What all configurations have in common.
+    """The base class of all configurations.
 
-    A method's own adds a field for each of its parameters: a number, a text, a truth value, or
-    one of a few words (``Literal``).
+    A method's configuration adds a field for each parameter: a number, a text, a truth value, or
+    one of a few names (``Literal``).
     """
 
     method: ClassVar[str]
     presets: ClassVar[tuple[str, ...]] = ("default",)
 
     @classmethod
-    def from_preset(cls: type[Config], preset: str, **given: Any) -> Config:
-        """A named choice of parameters, with what is given in its place.
+    def from_preset(cls: type[Config], preset: str, **values: Any) -> Config:
+        """A configuration with the parameters of a preset, except for the values passed here.
 
         Raises:
-            InputError: there is no such preset, or the parameters do not go together.
+            InputError: there is no such preset, or the parameters contradict each other.
         """
         cls.require_preset(preset)
-        return cls(**given)
+        return cls(**values)
 
     @classmethod
     def require_preset(cls, preset: str) -> None:
         """Refuse a preset that this method does not have."""
         if preset not in cls.presets:
-            known = ", ".join(cls.presets)
             raise InputError(
-                f"The method {cls.method!r} has no preset {preset!r}; it has: {known}."
+                f"The method {cls.method!r} has no preset {preset!r}. "
+                f"Its presets: {', '.join(cls.presets)}."
             )
 
     @property
     def summary(self) -> str:
-        """The rule in a few words, for people."""
-        given = parameters_of_config(type(self))
-        return ", ".join(f"{name} {getattr(self, name)}" for name in given) or "no parameters"
+        """The parameters in a few words."""
+        names = parameters_of_config(type(self))
+        return ", ".join(f"{name} {getattr(self, name)}" for name in names) or "no parameters"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceConfig(MethodConfig):
-    """Of a method that marks by the choice of sentences.
+    """The configuration of a method that marks sentences.
 
     Attributes:
-        encoder: embeds them.
-        splitter: finds them; None in keys from before it was recorded.
+        encoder: the encoder of sentences.
+        splitter: the splitter; None in keys of versions that did not record it.
     """
 
     encoder: EncoderId
@@ -134,10 +134,10 @@ class SentenceConfig(MethodConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenConfig(MethodConfig):
-    """Of a method that marks by the choice of tokens.
+    """The configuration of a method that marks tokens.
 
     Attributes:
-        tokenizer: makes them of a text.
+        tokenizer: the tokenizer.
     """
 
     tokenizer: TokenizerId
@@ -145,22 +145,24 @@ class TokenConfig(MethodConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ContextConfig(TokenConfig):
-    """Of a method that marks tokens by the meaning of the text before them.
+    """The configuration of a method that marks tokens depending on the meaning of preceding text.
 
     Attributes:
-        encoder: embeds that text.
+        encoder: the encoder of that text.
     """
 
     encoder: EncoderId
 
 
 EMBEDDING = (SentenceConfig, ContextConfig)
-"""The kinds of configurations that have an encoder."""
+"""The configuration classes that have an encoder."""
 
 
 def parameters_of_config(config: type[MethodConfig]) -> dict[str, Parameter]:
-    """What a key of this method can be told."""
-    return {name: each for name, each in parameters_of(config).items() if name not in PARTS}
+    """The parameters of a method, by name."""
+    return {
+        name: parameter for name, parameter in parameters_of(config).items() if name not in PARTS
+    }
 
 
 def to_json(config: MethodConfig) -> dict[str, Any]:
@@ -176,37 +178,42 @@ def to_json(config: MethodConfig) -> dict[str, Any]:
 
 
 def from_json(config: type[Config], data: Mapping[str, Any]) -> Config:
-    """What `to_json` wrote.
+    """The configuration that `to_json` wrote.
 
     Raises:
-        InputError: a parameter is unknown or of another kind; no message quotes a value.
-        LookupError, TypeError, ValueError: something is missing or of another kind.
+        InputError: a parameter is unknown or of the wrong type; no message quotes a value.
+        LookupError, TypeError, ValueError: a field is missing or of the wrong type.
     """
-    given = data["parameters"]
-    if not isinstance(given, Mapping):
+    values = data["parameters"]
+    if not isinstance(values, Mapping):
         raise TypeError
-    known = parameters_of_config(config)
-    for name in given:
-        if name not in known:
-            listed = ", ".join(known) or "none"
-            shown = repr(name) if len(name) <= 32 else "of such a name"  # it may be anything
+    parameters = parameters_of_config(config)
+    for name, value in values.items():
+        if name not in parameters:
+            listing = ", ".join(parameters) or "none"
+            # A long name may be anything, even a secret.
+            quoted = repr(name) if len(name) <= 32 else "of this name"
             raise InputError(
-                f"The method {config.method!r} has no parameter {shown}. It has: {listed}."
+                f"The method {config.method!r} has no parameter {quoted}. Its parameters: "
+                f"{listing}."
             )
-        if isinstance(given[name], str) and not known[name].choices and not known[name].wants(str):
-            raise InputError(f"{name} takes {known[name].description}.")
-    chosen: dict[str, Any] = read_parameters(known, given, of=f"the method {config.method!r}")
+        parameter = parameters[name]
+        if isinstance(value, str) and not parameter.choices and not parameter.wants(str):
+            raise InputError(f"{name} must be {parameter.description}.")
+    arguments: dict[str, Any] = read_parameters(
+        parameters, values, of=f"the method {config.method!r}"
+    )
     for field in fields(config):
         if field.name in PARTS and data.get(field.name) is not None:
-            chosen[field.name] = record_from_json(PARTS[field.name], data[field.name])
-    return config(**chosen)
+            arguments[field.name] = record_from_json(PARTS[field.name], data[field.name])
+    return config(**arguments)
 
 
 def record_from_json(kind: type[Record], data: Mapping[str, Any]) -> Record:
-    """A frozen record whose fields are texts and numbers; what else the data has is left out.
+    """A frozen record whose fields are texts and numbers; other items of the data are ignored.
 
     Raises:
-        LookupError, TypeError: a field is missing or of another kind; no message quotes a value.
+        LookupError, TypeError: a field is missing or of the wrong type; no message quotes a value.
     """
     hints = get_type_hints(kind)
     values = {name: data[name] for name in hints}

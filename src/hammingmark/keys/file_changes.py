@@ -1,4 +1,4 @@
-"""Whether files have changed since they were read."""
+"""Detecting whether files have changed since they were read."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from pathlib import Path
 
 FileState = tuple[tuple[int, ...], ...]
 
-# A file that changes twice within one tick of its clock looks unchanged. Ticks are shorter.
+# A file that changes twice within one tick of the file system's clock looks unchanged. Ticks are
+# shorter than this.
 _TICK = 2_000_000_000  # nanoseconds
 
 
 def state_of(*paths: Path) -> FileState | None:
-    """By which files and folders are known again; None if a change might not show yet.
+    """The state of files and folders; None if the next change of one might not alter it.
 
-    Take it before you read them. They need not be read again while it is the same, and not None.
+    Take it before reading them. They need not be read again while the state is equal and not None.
     """
-    states = tuple(map(_identity, paths))
-    latest = max((changed for state in states for changed in state[-2:]), default=0)
+    states = tuple(map(_state, paths))
+    latest = max((timestamp for state in states for timestamp in state[-2:]), default=0)
     return states if time.time_ns() - latest > _TICK else None
 
 
-def _identity(path: Path) -> tuple[int, ...]:
-    """What identifies the file of a path, and last the times of its changes; () for none."""
+def _state(path: Path) -> tuple[int, ...]:
+    """Device, inode, mode and size of a file, and two times of change; () for a missing file."""
     try:
-        state = path.stat()
+        status = path.stat()
     except OSError:
         return ()
-    kind = (state.st_dev, state.st_ino, state.st_mode, state.st_size)
-    return (*kind, state.st_mtime_ns, state.st_ctime_ns)
+    identity = (status.st_dev, status.st_ino, status.st_mode, status.st_size)
+    return (*identity, status.st_mtime_ns, status.st_ctime_ns)

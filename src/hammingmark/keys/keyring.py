@@ -1,7 +1,7 @@
-"""Key files, and the folder that holds many of them.
+"""Key files and keyrings, which are folders of key files.
 
-A key file is JSON of mode 0600; anything laxer is refused. The secret leaves this module only
-inside a `WatermarkKey`: no message, log line or exception carries it.
+A key file is JSON of mode 0600 or stricter; others are refused. The secret leaves this module only
+inside a `WatermarkKey`: no message, log line or exception contains it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ _FIELDS = (
     "method", "parameters", "encoder", "splitter", "tokenizer",
     "name", "language", "fingerprint", "dimension", "size",
 )  # fmt: skip
-_BEFORE_METHODS = {"bits": "bits", "threshold": "threshold", "softness": "softness",
-                   "fresh": "residual"}  # fmt: skip
-_LONGEST_VALUE = 40  # characters of a value under a name that is not known: no secret is so short
+_SCHEME_1 = {"bits": "bits", "threshold": "threshold", "softness": "softness",
+             "fresh": "residual"}  # fmt: skip
+"""The fields of scheme 1 that are parameters, and their names now."""
+_LONGEST_VALUE = 40  # characters of the value of an unknown field: every secret is longer
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def to_json(key: WatermarkKey, *, with_secret: bool) -> dict[str, Any]:
-    """The key as plain data; with the secret only for its own file."""
+    """The key as plain data; the secret is included only to write the key file."""
     data: dict[str, Any] = {
         "format": FORMAT,
         "scheme": SCHEME,
@@ -57,21 +58,21 @@ def from_json(data: object) -> WatermarkKey:
     """The key that `to_json` wrote, now or in version 0.1.
 
     Raises:
-        KeyFileError: a field is missing, unknown or of the wrong kind, its method is not installed,
-            or the id does not fit.
+        KeyFileError: a field is missing, unknown or of the wrong type, the method is not installed,
+            or the id does not match the secret.
     """
     if not isinstance(data, Mapping):
-        del data  # a traceback may show what a function holds
-        raise KeyFileError("This is not a key file: it holds no JSON object.")
+        del data  # a traceback may show the variables of a function
+        raise KeyFileError("Not a key file: it is not a JSON object.")
     secret = _secret_of(data)
-    data = _known_fields({name: value for name, value in data.items() if name != "secret"})
+    data = _safe_fields({name: value for name, value in data.items() if name != "secret"})
     if data.get("format") != FORMAT:
-        raise KeyFileError(f"This is not a key file: its format is not {FORMAT!r}.")
+        raise KeyFileError(f"Not a key file: its format is not {FORMAT!r}.")
     if data.get("scheme") == 1 and type(data["scheme"]) is int:
-        data = _with_method(data)
+        data = _convert_scheme_1(data)
     elif data.get("scheme") != SCHEME:
         raise KeyFileError(
-            f"This key is of another scheme; this version reads scheme {SCHEME} and older. "
+            f"This key has another scheme; this version reads scheme {SCHEME} and older. "
             "Use the version of hammingmark that made the key."
         )
     try:
@@ -100,32 +101,30 @@ def from_json(data: object) -> WatermarkKey:
         ) from None
     if key.id != data.get("id"):
         raise KeyFileError(
-            "The key file is damaged: its id does not fit its secret. Restore it from a copy."
+            "The key file is damaged: its id does not match its secret. Restore it from a copy."
         )
     return key
 
 
-def _with_method(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a key from before it named its method."""
-    parameters = {
-        new: data[old] for old, new in _BEFORE_METHODS.items() if data.get(old) is not None
-    }
-    kept = {name: value for name, value in data.items() if name not in _BEFORE_METHODS}
+def _convert_scheme_1(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a key of scheme 1, which did not name its method, as those of scheme 2."""
+    parameters = {new: data[old] for old, new in _SCHEME_1.items() if data.get(old) is not None}
+    others = {name: value for name, value in data.items() if name not in _SCHEME_1}
     missing = {"bits", "threshold"} - parameters.keys()
-    return kept if missing else {**kept, "method": "hamming", "parameters": parameters}
+    return others if missing else {**others, "method": "hamming", "parameters": parameters}
 
 
 def load(path: Path) -> WatermarkKey:
     """Read one key file.
 
     Raises:
-        KeyFileError: it is absent, others may read it, or it is no key.
+        KeyFileError: it is absent, other users may read it, or it is not a key file.
     """
-    # What is raised below comes from a function that has never seen the secret: tracebacks may
-    # show what each function holds.
-    data, problem = _read(path)
-    if problem:
-        raise KeyFileError(problem)
+    # Tracebacks may show the variables of every function, so errors are raised only here, where
+    # the file's content has never been.
+    data, message = _read(path)
+    if message:
+        raise KeyFileError(message)
     try:
         return from_json(data)
     except KeyFileError as error:
@@ -133,32 +132,32 @@ def load(path: Path) -> WatermarkKey:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str]:
-    """The fields of a key file, its secret out of sight; or what is wrong. Raises nothing."""
+    """The fields of a key file with its secret hidden, or an error message. Does not raise."""
     try:
         content = read_private(path, largest=_LARGEST_FILE, kind="the key")
-        data = json.loads(content, object_hook=_known_fields)
+        data = json.loads(content, object_hook=_safe_fields)
     except InputError as error:
         return {}, str(error)
     except (ValueError, RecursionError):
         return {}, f"{path} is not a key file: it is not JSON."
     if not isinstance(data, dict):
-        return {}, f"{path} is not a key file: it holds no JSON object."
+        return {}, f"{path} is not a key file: it is not a JSON object."
     return data, ""
 
 
-def _known_fields(data: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a JSON object that a key may have, with a `Secret` in place of its digits.
+def _safe_fields(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a JSON object of a key file, with a `Secret` in place of its digits.
 
-    What a method's parameters are called is its own affair, so that numbers, truth values, short
-    words and matrices pass under any name. Anything else under a name that is not known is blotted
-    out.
+    Methods name their parameters freely, so numbers, truth values, short texts and matrices are
+    allowed in any field. Any other value of an unknown field could be a secret in the wrong place,
+    and is replaced by None.
     """
-    kept = {
+    fields = {
         name: value if name in _FIELDS or _is_parameter(value) else None
         for name, value in data.items()
         if name != "secret"
     }
-    return {**kept, "secret": _secret_of(data)} if "secret" in data else kept
+    return {**fields, "secret": _secret_of(data)} if "secret" in data else fields
 
 
 def _is_parameter(value: object) -> bool:
@@ -168,7 +167,7 @@ def _is_parameter(value: object) -> bool:
 
 
 def _secret_of(data: Mapping[str, Any]) -> Secret | None:
-    """The secret among a key's fields; None if there is no whole one."""
+    """The secret among the fields of a key; None if it is missing or invalid."""
     try:
         secret = data["secret"]
         return secret if isinstance(secret, Secret) else Secret(bytes.fromhex(secret))
@@ -177,7 +176,7 @@ def _secret_of(data: Mapping[str, Any]) -> Secret | None:
 
 
 def save(key: WatermarkKey, path: Path, *, replace: bool = False) -> None:
-    """Write one key file of mode 0600, whole or not at all.
+    """Write one key file of mode 0600 atomically.
 
     Raises:
         KeyFileError: the file exists and ``replace`` is off, or it cannot be written.
@@ -196,13 +195,14 @@ def save(key: WatermarkKey, path: Path, *, replace: bool = False) -> None:
         )
     except FileExistsError:
         raise KeyFileError(
-            f"{path} exists; choose another name, since a lost key cannot be made again."
+            f"{path} exists and is not overwritten, because a lost key cannot be recreated. Choose "
+            "another name."
         ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key of a keyring and where it lies."""
+    """One key of a keyring, its name and its file."""
 
     name: str
     path: Path
@@ -220,24 +220,24 @@ class Keyring:
         name = name or key.id
         if not _NAME.fullmatch(name):
             raise KeyFileError(
-                f"{name!r} cannot name a key: use letters, digits, '.', '_' and '-'."
+                f"{name!r} is not a valid key name. Use letters, digits, '.', '_' and '-'."
             )
         path = self.folder / f"{name}.json"
         save(key, path)
         return Entry(name, path, key)
 
     def entries(self) -> list[Entry]:
-        """Every readable key of the folder, oldest first."""
+        """All readable keys of the folder, oldest first."""
         return self.survey()[0]
 
     def survey(self) -> tuple[list[Entry], list[KeyFileError]]:
-        """Every readable key of the folder, oldest first, and what is wrong with the others.
+        """All readable keys of the folder, oldest first, and the errors of the other files.
 
         Raises:
             KeyFileError: the folder itself cannot be read.
         """
-        found: list[Entry] = []
-        wrong: list[KeyFileError] = []
+        entries: list[Entry] = []
+        errors: list[KeyFileError] = []
         try:
             paths = sorted(self.folder.iterdir())
         except FileNotFoundError:
@@ -250,16 +250,16 @@ class Keyring:
             if path.suffix != ".json" or path.name.startswith("."):
                 continue
             try:
-                found.append(Entry(path.stem, path, load(path)))
+                entries.append(Entry(path.stem, path, load(path)))
             except KeyFileError as error:
-                wrong.append(error)
-        return sorted(found, key=lambda entry: (entry.key.created, entry.name)), wrong
+                errors.append(error)
+        return sorted(entries, key=lambda entry: (entry.key.created, entry.name)), errors
 
     def find(self, reference: str) -> Entry:
-        """The key meant by a path, a name, an id, or the beginning of an id.
+        """The key with this path, name, id, or beginning of an id.
 
         Raises:
-            KeyFileError: there is none, or more than one.
+            KeyFileError: there is no such key, or more than one.
         """
         if not reference.strip():
             raise KeyFileError("The key's name is empty; give a file, a name or an id.")
@@ -269,28 +269,28 @@ class Keyring:
         named = self.folder / f"{reference}.json"
         if _NAME.fullmatch(reference) and _is_file(named):
             return Entry(reference, named, load(named))
-        found = [entry for entry in self.entries() if entry.key.id.startswith(reference)]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        matches = [entry for entry in self.entries() if entry.key.id.startswith(reference)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
             raise KeyFileError(
-                f"{reference!r} fits {len(found)} keys: "
-                f"{', '.join(entry.key.id for entry in found)}. Give more of the id."
+                f"{reference!r} matches {len(matches)} keys: "
+                f"{', '.join(entry.key.id for entry in matches)}. Give more digits of the id."
             )
         raise KeyFileError(
-            f"No key {reference!r} in {self.folder}. `hammingmark keys list` shows the keys there; "
-            f"`hammingmark keys new --name {reference}` makes one."
+            f"No key {reference!r} in {self.folder}. List keys with `hammingmark keys list`, or "
+            f"make one with `hammingmark keys new --name {reference}`."
         )
 
     def rotate(self, reference: str, *, name: str | None = None) -> tuple[Entry, Entry]:
-        """Retire a key and make one like it, which takes over its name.
+        """Retire a key and make a new one with the same configuration and name.
 
-        The retired key is kept as NAME-ID and still detects. A key that is only
-        known by its id keeps it, and so does one whose successor is given a name of its own.
+        The retired key is renamed to NAME-ID and still detects. It keeps its name if that is its
+        id, or if the new key gets another name.
 
         Args:
             reference: the key.
-            name: of the new key; by default that of the old one.
+            name: the name of the new key; by default that of the old one.
         """
         old = self.find(reference)
         if old.key.retired:
@@ -300,24 +300,24 @@ class Keyring:
             )
         if old.key.parent:
             raise KeyFileError(
-                f"{old.key.id} is the key that {old.key.parent} has for the label "
-                f"{old.key.label!r}; rotate that key, or derive one by another label."
+                f"{old.key.id} is derived from {old.key.parent} by the label {old.key.label!r}. "
+                f"Rotate {old.key.parent}, or derive a key by another label."
             )
-        retired, fresh = old.key.rotate()
-        beside = Keyring(old.path.parent)
+        retired, successor = old.key.rotate()
+        keyring = Keyring(old.path.parent)
         if name is not None or old.name == old.key.id:
-            new = beside.add(fresh, name=name)
+            new = keyring.add(successor, name=name)
             save(retired, old.path, replace=True)
             return Entry(old.name, old.path, retired), new
-        kept = beside.add(retired, name=f"{old.name[:40]}-{retired.id.removeprefix('hm-')}")
-        save(fresh, old.path, replace=True)
-        return kept, Entry(old.name, old.path, fresh)
+        renamed = keyring.add(retired, name=f"{old.name[:40]}-{retired.id.removeprefix('hm-')}")
+        save(successor, old.path, replace=True)
+        return renamed, Entry(old.name, old.path, successor)
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name too long to be one
+    except OSError:  # a name that is too long for a file
         return False
 
 
@@ -328,7 +328,7 @@ def _text(value: object) -> str:
 
 
 def _short(value: object) -> str:
-    """A text that is too short to be a secret, and may be quoted."""
+    """A text that is too short to be a secret, so it may be quoted."""
     text = _text(value)
     if len(text) > _LONGEST_VALUE:
         raise ValueError

@@ -1,6 +1,6 @@
-"""What a part can be told: read off its constructor, typed, and refused when unknown.
+"""Parameters of components: read from the constructor, typed; unknown names are refused.
 
-Attacks, backends, encoders, splitters and the configurations of methods are all read this way.
+It serves attacks, backends, encoders, splitters and the configurations of methods.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SECRET = "api_key"
 """A parameter of this name is never recorded, shown or sent."""
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-_SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_WORDS: Mapping[object, str] = {
+_TRUTH_VALUES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_TYPE_NAMES: Mapping[object, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
@@ -38,13 +38,13 @@ _WORDS: Mapping[object, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One thing a part can be told.
+    """A parameter of a component.
 
     Attributes:
-        name: what to call it.
-        kinds: what it may be; ``tuple`` for a list of texts.
-        choices: the words it may be, where it is one of a few.
-        default: what it is otherwise; ``REQUIRED`` if it must be given.
+        name: its name.
+        kinds: the types of its values; ``tuple`` for a list of texts.
+        choices: the values of a ``Literal``, as texts.
+        default: its default; ``REQUIRED`` if there is none.
     """
 
     name: str
@@ -54,41 +54,44 @@ class Parameter:
 
     @property
     def typed(self) -> bool:
-        """Whether a user can type it."""
-        return bool(self.choices) or any(kind in _WORDS for kind in self.kinds)
+        """Whether it can be set on the command line."""
+        return bool(self.choices) or any(kind in _TYPE_NAMES for kind in self.kinds)
 
     def wants(self, kind: object) -> bool:
-        """Whether it may be of this kind."""
+        """Whether its values may have this type."""
         return kind in self.kinds
 
     def read(self, value: object) -> object:
-        """The value as the constructor wants it, from what a user typed or a program gave.
+        """The argument of the constructor, from a text of a user or a value of a program.
 
         Raises:
-            InputError: it is of another kind.
+            InputError: the value has the wrong type.
         """
         try:
             return self._parse(value) if isinstance(value, str) else self._check(value)
         except ValueError:
-            shown = value if isinstance(value, str) else repr(value)
-            raise InputError(f"{self.name} takes {self.description}, not {shown!s:.60}.") from None
+            quoted = value if isinstance(value, str) else repr(value)
+            raise InputError(
+                f"{self.name} must be {self.description}, not {quoted!s:.60}."
+            ) from None
 
     @property
     def description(self) -> str:
-        """What it takes, in words."""
-        found = [*self.choices, *(_WORDS[kind] for kind in self.kinds if kind in _WORDS)]
-        return " or ".join(dict.fromkeys(found)) or "nothing that can be typed"
+        """The values that it may have, in words."""
+        types = [_TYPE_NAMES[kind] for kind in self.kinds if kind in _TYPE_NAMES]
+        alternatives = dict.fromkeys([*self.choices, *types])
+        return " or ".join(alternatives) or "an object that only a program can pass"
 
     def _parse(self, text: str) -> object:
         if text in self.choices:
             return text
         if self.wants(NoneType) and text.lower() == "none":
             return None
-        if self.wants(bool) and text.lower() in _SWITCH:
-            return _SWITCH[text.lower()]
-        for kind, make in ((int, int), (float, float)):
-            if self.wants(kind) and _succeeds(make, text):
-                return make(text)
+        if self.wants(bool) and text.lower() in _TRUTH_VALUES:
+            return _TRUTH_VALUES[text.lower()]
+        for kind in (int, float):
+            if self.wants(kind) and _succeeds(kind, text):
+                return kind(text)
         if self.wants(tuple):
             return (text,)
         if any(self.wants(kind) for kind in (str, Path, Backend, Encoder, Attack)):
@@ -97,7 +100,7 @@ class Parameter:
 
     def _check(self, value: object) -> object:
         if isinstance(value, (list, tuple)) and self.wants(tuple):
-            if all(isinstance(each, str) for each in value):
+            if all(isinstance(item, str) for item in value):
                 return tuple(value)
             raise ValueError
         if isinstance(value, int) and not isinstance(value, bool) and self.wants(float):
@@ -109,82 +112,84 @@ class Parameter:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a parameter, perhaps one of a part behind dots, is a secret."""
+    """Whether a parameter is a secret; dots may separate the names of nested components."""
     return name.rpartition(".")[2] == SECRET
 
 
 def without_login(text: str) -> str:
-    """What a user typed, without the name and password that a URL in it may have."""
+    """A text without the user name and password of a URL in it."""
     return _LOGIN.sub("", text)
 
 
-def parameters_of(part: Callable[..., object]) -> dict[str, Parameter]:
-    """What the constructor of a part takes, in its order, besides a splitter.
+def parameters_of(component: Callable[..., object]) -> dict[str, Parameter]:
+    """The parameters of a component's constructor, in order, except for a splitter.
 
-    A part that needs a model of the catalogue names it in ``needs``, under the parameter that
-    takes the model's folder.
+    A component that needs a model of the catalogue names it in ``needs``, under the parameter for
+    the model's folder.
     """
-    # The fields of a dataclass may be hinted in another module than its constructor is made in.
-    made = "__dataclass_fields__" in vars(part)
-    hints = get_type_hints(part.__init__ if inspect.isclass(part) and not made else part)
-    needs: Mapping[str, str] = getattr(part, "needs", {})
-    found = {}
-    for name, parameter in inspect.signature(part).parameters.items():
+    # The hints of a dataclass belong to the modules of its fields, not to that of its constructor.
+    is_dataclass = "__dataclass_fields__" in vars(component)
+    hinted = component.__init__ if inspect.isclass(component) and not is_dataclass else component
+    hints = get_type_hints(hinted)
+    needs: Mapping[str, str] = getattr(component, "needs", {})
+    parameters = {}
+    for name, parameter in inspect.signature(component).parameters.items():
         kinds = list(kinds_of(hints.get(name, str)))
         if Splitter not in kinds:
-            words = [
-                word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)
+            choices = [
+                value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)
             ]
-            found[name] = Parameter(
+            parameters[name] = Parameter(
                 name,
                 kinds=tuple(
                     tuple if get_origin(kind) is tuple else kind
                     for kind in kinds
                     if get_origin(kind) is not Literal
                 ),
-                choices=tuple(map(str, words)),
+                choices=tuple(map(str, choices)),
                 default=needs.get(name, parameter.default),
             )
-    return found
+    return parameters
 
 
-def takes_splitter(part: Callable[..., object]) -> bool:
-    """Whether the constructor of a part takes a ``splitter``."""
-    return "splitter" in inspect.signature(part).parameters
+def takes_splitter(component: Callable[..., object]) -> bool:
+    """Whether the constructor of a component has a parameter ``splitter``."""
+    return "splitter" in inspect.signature(component).parameters
 
 
 def read_parameters(
-    known: Mapping[str, Parameter], given: Mapping[str, object], *, of: str
+    parameters: Mapping[str, Parameter], values: Mapping[str, object], *, of: str
 ) -> dict[str, object]:
-    """What was given, typed.
+    """The arguments of a component's constructor.
 
     Args:
-        known: what the part can be told.
-        given: values, or what a user typed.
-        of: what to call the part in an error, such as ``the attack 'typos'``.
+        parameters: the parameters of the component.
+        values: texts of a user or values of a program, by the name of the parameter.
+        of: the name of the component in errors, such as ``the attack 'typos'``.
 
     Raises:
-        InputError: a parameter is unknown, or of another kind.
+        InputError: a parameter is unknown, or a value has the wrong type.
     """
-    chosen = {}
-    for name, value in given.items():
-        if name not in known:
-            hint = did_you_mean(name, known)
-            listed = ", ".join(known) or "none"
+    arguments = {}
+    for name, value in values.items():
+        if name not in parameters:
+            hint = did_you_mean(name, parameters)
+            listing = ", ".join(parameters) or "none"
             raise InputError(
-                f"{of[0].upper()}{of[1:]} has no parameter {name!r}.{hint} It has: {listed}."
+                f"{of[0].upper()}{of[1:]} has no parameter {name!r}.{hint} Its parameters: "
+                f"{listing}."
             )
-        chosen[name] = known[name].read(value)
-    return chosen
+        arguments[name] = parameters[name].read(value)
+    return arguments
 
 
 def kinds_of(hint: Any) -> Iterator[Any]:
-    """The types of a hint, through unions and annotations; a ``Literal`` or a tuple as it is."""
+    """The types of a hint, unwrapped from unions and ``Annotated``."""
     if get_origin(hint) is Annotated:
         yield from kinds_of(get_args(hint)[0])
     elif get_origin(hint) in (Union, UnionType):
-        for each in get_args(hint):
-            yield from kinds_of(each)
+        for alternative in get_args(hint):
+            yield from kinds_of(alternative)
     else:
         yield hint
 
@@ -193,9 +198,9 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, (str, int, float))
 
 
-def _succeeds(make: Callable[[str], object], text: str) -> bool:
+def _succeeds(convert: Callable[[str], object], text: str) -> bool:
     try:
-        make(text)
+        convert(text)
     except ValueError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Files that only their owner may read."""
+"""Reading and writing files that only their owner may read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hammingmark.errors import HammingMarkError, InputError
 
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+_NONBLOCKING = getattr(os, "O_NONBLOCK", 0)
 
 
 def read_private(
@@ -24,31 +24,33 @@ def read_private(
 
     Args:
         path: the file.
-        largest: bytes that it may have.
-        kind: what it is, for messages, such as ``the key``.
-        error: what is raised. No variable holds the content then: a traceback may show it.
+        largest: the largest size, in bytes.
+        kind: what the file is, for messages, such as ``the key``.
+        error: the class of the error. When it is raised no variable has the content, because a
+            traceback may show variables.
 
     Raises:
-        HammingMarkError: it is absent, too large, no file, or others may read it.
+        HammingMarkError: it is absent, too large, not a regular file, or other users may read it.
     """
     try:
-        # A pipe is not waited for.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
-            state = os.fstat(file.fileno())
-            if not stat.S_ISREG(state.st_mode):
+        # Opening a pipe does not wait for its writer.
+        with open(
+            path, "rb", opener=lambda name, flags: os.open(name, flags | _NONBLOCKING)
+        ) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise error(f"{path} is not a file.")
-            mode = stat.S_IMODE(state.st_mode)
+            mode = stat.S_IMODE(status.st_mode)
             if os.name == "posix" and mode & 0o077:
                 raise error(
-                    f"{path} can be read by others (mode {mode:04o}); "
-                    f"close it with: chmod 600 {path}"
+                    f"Other users can read {path} (mode {mode:04o}). Fix it with: chmod 600 {path}"
                 )
             content = file.read(largest + 1)
     except OSError as failure:
         raise error(f"Cannot read {_named(kind, path)}: {failure.strerror}.") from None
     if len(content) > largest:
         del content
-        raise error(f"{path} has more than {largest:,} bytes; name another file.")
+        raise error(f"{path} is larger than {largest:,} bytes. Choose another file.")
     return content
 
 
@@ -60,21 +62,21 @@ def write_private(
     kind: str = "",
     error: type[HammingMarkError] = InputError,
 ) -> None:
-    """Write a file of mode 0600, whole or not at all; an owner that it has already stays.
+    """Write a file of mode 0600 atomically; a file that is replaced keeps its owner.
 
     Args:
         path: the file.
-        content: gives what is written. No variable holds it: a traceback may show it.
-        replace: whether it may exist already.
-        kind: what it is, for messages, such as ``the key``.
-        error: what is raised if it cannot be written.
+        content: returns the content. No variable has it, because a traceback may show variables.
+        replace: whether an existing file is replaced.
+        kind: what the file is, for messages, such as ``the key``.
+        error: the class of the error.
 
     Raises:
-        FileExistsError: it exists, and must not be replaced.
+        FileExistsError: it exists and ``replace`` is off.
         HammingMarkError: it cannot be written.
     """
     if replace:
-        path = path.resolve()  # the file behind a link is replaced, not the link
+        path = path.resolve()  # replaces the target of a link, not the link
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
         try:
@@ -98,10 +100,10 @@ def write_private(
 
 
 def sync_folder(folder: Path) -> None:
-    """See to the disk which files a folder has.
+    """Flush the entries of a folder to disk.
 
     Raises:
-        OSError: the disk does not take it.
+        OSError: the disk failed.
     """
     if os.name != "posix":
         return
@@ -116,8 +118,8 @@ def _named(kind: str, path: Path) -> str:
     return f"{kind} {path}" if kind else str(path)
 
 
-def _keep_owner(handle: int, before: os.stat_result) -> None:
-    """An administrator's change must not shut out the account under which the service runs."""
-    now = os.fstat(handle)
-    if os.name == "posix" and (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        os.fchown(handle, before.st_uid, before.st_gid)
+def _keep_owner(handle: int, old: os.stat_result) -> None:
+    """Give a file the owner of the old one, so that the account of a service can still read it."""
+    new = os.fstat(handle)
+    if os.name == "posix" and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        os.fchown(handle, old.st_uid, old.st_gid)

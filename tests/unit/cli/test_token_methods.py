@@ -83,7 +83,7 @@ def run(monkeypatch: pytest.MonkeyPatch, command: Run, fetched: list[str]) -> Ru
         (("kgw", "--backend", "transformers:"), "Write transformers:MODEL, where MODEL is"),
         (("kgw", "--set", "gamma=2"), "gamma lies between"),
         (("kgw", "--set", "gama=2"), "Did you mean 'gamma'?"),
-        (("kgw", "--set", "prefix_length=many"), "takes a whole number"),
+        (("kgw", "--set", "prefix_length=many"), "a whole number"),
         (("kgw", "--preset", "cheap"), "no preset 'cheap'"),
         (("sir", "--preset", "cheap"), "no preset 'cheap'"),
         (("kgw", "--name", "green"), "green.json exists"),

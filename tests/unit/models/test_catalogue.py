@@ -52,7 +52,7 @@ def test_a_card_fits_the_role() -> None:
     for model in CATALOGUE.values():
         if model.role == "encoder":
             assert isinstance(model.card, EncoderCard), model.name
-            assert model.card.runtime in registry.ROOMS["encoders"]
+            assert model.card.runtime in registry.TABLES["encoders"]
         elif model.role == "generator":
             assert isinstance(model.card, GeneratorCard), model.name
             assert model.card.file in {file.name for file in model.files}
