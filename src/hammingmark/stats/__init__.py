@@ -1,5 +1,5 @@
-"""Null distributions, tests, p-values and passages: functions of arrays.
+"""Null distributions, tests, p-values and passages, computed from arrays.
 
-Nothing here knows a method or a model, or does input or output. Arithmetic that serves a single
-method belongs to that method.
+Code here knows no method and no model, and does no input or output. Arithmetic that only one method
+uses belongs to that method.
 """

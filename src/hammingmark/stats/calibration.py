@@ -1,8 +1,8 @@
-"""Thresholds fitted on text known to be unmarked, as in the paper, for each length.
+"""Thresholds fitted on unmarked text for each length, as in the paper.
 
-A calibration holds for texts like those it was fitted on and for no others; the p-value over
-reference keys needs none. It is here for comparison, and for users who must keep a rate on one
-kind of text that they have plenty of.
+A calibration is valid only for texts like those it was fitted on; the p-value over reference keys
+needs none. It serves for comparison, and for users who must keep a rate on one kind of text of
+which they have many examples.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 def counted_increments(test: SignificanceTest) -> NDArray[np.float64]:
-    """What the units that count add to a statistic, (c,): its mean is compared with a threshold.
+    """The increments of counted units, (c,), whose mean is compared with a threshold.
 
-    One that came before, or says nothing under any key, does not count.
+    A unit that is repeated, or whose increment is 0 under every key, does not count.
     """
-    counted: NDArray[np.float64] = test.own[test.best != 0.0]
-    return counted
+    increments: NDArray[np.float64] = test.own[test.best != 0.0]
+    return increments
 
 
 @dataclass
 class Calibration:
-    """Per-length thresholds for the mean of a statistic over a text's transitions.
+    """Thresholds by length for the mean of a statistic over the transitions of a text.
 
     Attributes:
-        statistic: which one.
-        level: false-positive rate to keep on text like that of the fit.
-        key_id: the key it was fitted under; thresholds do not carry to another.
-        fingerprint: the encoder's fingerprint.
-        provenance: where the texts came from, for the record.
-        lengths_: transitions for which a threshold was learned, ascending.
-        thresholds_: one for each length.
-        windows_: on how many unmarked texts each rests.
+        statistic: name of the statistic.
+        level: false-positive rate on text like that of the fit.
+        key_id: id of the key of the fit; the thresholds are not valid for another key.
+        fingerprint: fingerprint of the encoder.
+        provenance: where the texts came from.
+        lengths_: numbers of transitions that have a threshold, ascending.
+        thresholds_: the threshold of each length.
+        windows_: the number of unmarked texts behind each threshold.
     """
 
     statistic: str
@@ -57,10 +57,10 @@ class Calibration:
     windows_: list[int] = field(default_factory=list)
 
     def fit(self, texts: Sequence[NDArray[np.float64]]) -> Calibration:
-        """Learn from the counted increments (c_i,) of unmarked texts.
+        """Fit the thresholds on the counted increments (c_i,) of unmarked texts.
 
-        For each length, every text that is long enough gives one window, its first: windows of
-        one text are too much alike to count as several.
+        For each length, every text that is long enough contributes its first window only, because
+        windows of one text are not independent.
 
         Raises:
             CalibrationError: too few texts for any threshold at this level.
@@ -79,24 +79,24 @@ class Calibration:
             self.windows_.append(len(means))
         if not self.lengths_:
             raise CalibrationError(
-                f"A threshold at {self.level:g} needs at least {needed} unmarked texts of three "
-                f"sentences or more; these are too few. Add texts or raise the level."
+                f"A threshold at level {self.level:g} needs at least {needed} unmarked texts of "
+                "three or more sentences. Add texts or raise the level."
             )
         return self
 
     def threshold(self, transitions: int) -> float:
-        """The threshold for a text of so many transitions: that of the next shorter length.
+        """The threshold for this number of transitions: that of the next shorter length.
 
-        Shorter texts vary more, so this errs on the side of no false alarm; below the shortest
-        length nothing is high enough.
+        Shorter texts vary more, so the threshold is rather too high than too low. Below the
+        shortest length it is infinite.
         """
         if not self.lengths_:
-            raise CalibrationError("This calibration was never fitted; call fit first.")
-        at = bisect_right(self.lengths_, transitions) - 1
-        return self.thresholds_[at] if at >= 0 else math.inf
+            raise CalibrationError("This calibration is not fitted; call fit first.")
+        index = bisect_right(self.lengths_, transitions) - 1
+        return self.thresholds_[index] if index >= 0 else math.inf
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for a file."""
+        """The calibration as plain data for a file."""
         return {
             "format": FORMAT,
             "statistic": self.statistic,
@@ -114,10 +114,10 @@ class Calibration:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Calibration:
-        """What `to_json` wrote.
+        """The calibration that `to_json` wrote.
 
         Raises:
-            CalibrationError: it is something else.
+            CalibrationError: the data is not a calibration.
         """
         try:
             if data["format"] != FORMAT:

@@ -1,4 +1,4 @@
-"""One text under its secret key, compared with the null distribution."""
+"""Comparing one text under the secret key with the null distribution."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from hammingmark.stats import references
 from hammingmark.stats.passages import best_windows, scan_along
 from hammingmark.stats.references import SequentialTest
 
-# Rounding may blur a tie by this much a transition. Where every reference key ties with the secret
-# one (a sentence said over and over), a blurred tie would pass for the smallest p-value there is.
-_BLUR = 1e-6
+# Rounding may change a tied score by this much per transition. If all reference keys tie with the
+# secret key (one sentence repeated), a tie that is missed would give the smallest possible p-value.
+_ROUNDING = 1e-6
 
-_ORDINARY = 0.5  # the p-value above which a window is not worth naming
-_ORDINARY_ONES = 16  # so many such windows, and the rest is not looked at
+_ORDINARY = 0.5  # p-value above which a window is not listed
+_MOST_ORDINARY = 16  # number of such windows after which the rest is skipped
 
 
 @dataclass(frozen=True)
 class TextTest:
-    """One text and one statistic, ready to be compared: a `SignificanceTest`.
+    """The test of one text by one statistic: a `SignificanceTest`.
 
     Attributes:
         own: what each of the u units adds to the statistic under the secret key, (u,).
-        best: the most that any key could give each unit, (u,).
-        centre: what to take off each increment before windows are compared, (u,).
+        best: the largest increments that any key could give, or bounds on their cumulative sums,
+            (u,).
+        centre: what is subtracted from each increment before windows are compared, (u,).
         null: the null distribution.
         is_ratio: whether the increments are log-likelihood ratios.
     """
@@ -43,15 +44,15 @@ class TextTest:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How one text does under one secret key, next to the null distribution.
+    """The result of comparing one text under one secret key with the null distribution.
 
     Attributes:
-        p_value: of the whole text.
-        references: how many draws of the null distribution that took.
-        attainable: the smallest p-value any key could have had on this text.
-        power: how often a marked text like this one would be found, an estimate; None where
-            there is none.
-        tail_estimate: an estimate where no draw reached the score, otherwise None.
+        p_value: p-value of the whole text.
+        references: the number of draws of the null distribution.
+        attainable: the smallest p-value that any key could have on this text.
+        power: an estimate of the probability that a marked text like this one is detected; None if
+            there is no estimate.
+        tail_estimate: an estimate of the p-value if no draw reached the score, otherwise None.
         windows: every maximal window of increments with its p-value over all windows, best first.
     """
 
@@ -75,42 +76,42 @@ def compare(
 
     Args:
         test: the text under the secret key and under the null distribution.
-        limit: K, the most draws of it to look at.
+        limit: K, the largest number of draws of the null distribution.
         level: the p-value to reach, for the estimate of power.
-        stop_after: how many of them may reach a score before its test stops; 0 never stops.
-        pause: called now and then; what it raises ends the test.
+        stop_after: the number of draws that reach a score after which its test stops; 0 for never.
+        pause: called between blocks of draws; an error that it raises ends the test.
     """
     if computed := test.null.computed:
         return _compare_by_tails(test, computed, level=level, pause=pause)
     windows = best_windows(test.own - test.centre)
-    blur = _BLUR * len(test.own)
-    total, best = float(test.own.sum()) - blur, float(test.best.sum()) - blur
-    whole = SequentialTest(total, limit, stop_after)
-    window = SequentialTest(windows[0][2] - blur if windows else 0.0, limit, stop_after)
-    wholes: list[NDArray[np.float64]] = []
-    scans: list[NDArray[np.float64]] = []
+    rounding = _ROUNDING * len(test.own)
+    total, best = float(test.own.sum()) - rounding, float(test.best.sum()) - rounding
+    text_test = SequentialTest(total, limit, stop_after)
+    window_test = SequentialTest(windows[0][2] - rounding if windows else 0.0, limit, stop_after)
+    sum_blocks: list[NDArray[np.float64]] = []
+    maximum_blocks: list[NDArray[np.float64]] = []
     blocks = test.null.blocks()
-    while not (whole.stopped and window.stopped):
+    while not (text_test.stopped and window_test.stopped):
         pause()
-        sums, bests = scan_along(next(blocks), test.centre)
-        wholes.append(sums)
-        scans.append(bests)
-        whole.update(sums)
-        window.update(bests)
-    every_whole = np.concatenate(wholes)[:limit]
-    every_scan = np.concatenate(scans)[:limit]
-    # A test that stopped early has drawn too few keys to show a small p-value; what it could have
-    # reached by going on is told by the share of keys that reach the best.
-    as_good = float(references.reaches(every_whole, best).mean())
-    reachable = (1 + round(limit * as_good)) / (limit + 1)
+        sums, maxima = scan_along(next(blocks), test.centre)
+        sum_blocks.append(sums)
+        maximum_blocks.append(maxima)
+        text_test.update(sums)
+        window_test.update(maxima)
+    sums = np.concatenate(sum_blocks)[:limit]
+    maxima = np.concatenate(maximum_blocks)[:limit]
+    # A test that stopped early has drawn too few keys to show a small p-value. The share of keys
+    # that reach the best possible score tells what all draws could have shown.
+    share = float(references.reaches(sums, best).mean())
+    reachable = (1 + round(limit * share)) / (limit + 1)
     return Comparison(
-        p_value=whole.p_value,
-        references=whole.drawn,
-        attainable=min(whole.p_value, reachable),
-        power=references.power(every_whole, level=level) if test.is_ratio else None,
-        tail_estimate=references.tail_estimate(every_whole, total) if not whole.reached else None,
+        p_value=text_test.p_value,
+        references=text_test.drawn,
+        attainable=min(text_test.p_value, reachable),
+        power=references.power(sums, level=level) if test.is_ratio else None,
+        tail_estimate=references.tail_estimate(sums, total) if not text_test.reached else None,
         windows=tuple(
-            Passage(begin, end, sequential_p_value(every_scan, score - blur, limit, stop_after))
+            Passage(begin, end, sequential_p_value(maxima, score - rounding, limit, stop_after))
             for begin, end, score in windows
         ),
     )
@@ -119,7 +120,7 @@ def compare(
 def _compare_by_tails(
     test: SignificanceTest, null: ComputedNull, *, level: float, pause: Callable[[], None]
 ) -> Comparison:
-    """The same where the null knows its tails; windows as long as they are out of the way."""
+    """The same for a null distribution that computes tails; ordinary windows are not listed."""
     windows: list[Passage] = []
     ordinary = 0
     for begin, end, _ in best_windows(test.own - test.centre):
@@ -128,9 +129,10 @@ def _compare_by_tails(
         if p_value <= _ORDINARY:
             windows.append(Passage(begin, end, p_value))
             continue
-        # Those that follow have smaller sums, which in another section may still be remarkable.
+        # The windows that follow have smaller sums, but in another section of the text these may
+        # have small p-values.
         ordinary += 1
-        if ordinary == _ORDINARY_ONES:
+        if ordinary == _MOST_ORDINARY:
             break
     windows.sort(key=lambda window: window.p_value)
     p_value = null.p_value(test.own)
@@ -147,10 +149,10 @@ def _compare_by_tails(
 def sequential_p_value(
     scores: NDArray[np.float64], score: float, limit: int, stop_after: int
 ) -> float:
-    """What a test of its own would have said of a score, on draws that went on for another's sake.
+    """The p-value of a score's own sequential test, on draws that were made for several scores.
 
-    A lower score is reached at least as often, so that its test has stopped when the best one's
-    has; what was drawn later must not count.
+    The test of a lower score stops no later than that of the best score, because as many draws or
+    more reach it. Draws after its stop must not count.
     """
     test = SequentialTest(score, limit, stop_after)
     test.update(scores)
