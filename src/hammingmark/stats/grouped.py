@@ -1,11 +1,11 @@
-"""Units in groups: those of one group share their draw, and the sum of all is still exact.
+"""The exact null distribution of a sum over groups of units that share a draw.
 
 A key draws one outcome for each group, such as whether an n-gram is green, independently of the
-other groups. It decides what every unit of the group adds: a token that comes again adds the same
-again, or, where something else is asked at its place, what that outcome is worth there. Increments
-are whole numbers, so that the probability mass function of a group's sum is a short array, and that
-of the text's is their convolution. All terms are positive: a tail keeps its relative precision
-however small it is.
+other groups. The outcome decides the increment of every unit of the group: a repeated token adds
+the same again, or, if its kind is another, the increment of that kind. Increments are whole
+numbers, so the probability mass function of a group's sum is a short array, and that of the text's
+sum is their convolution. All terms are positive, so a tail keeps its relative precision however
+small it is.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from hammingmark.stats.sums import SMALLEST
 DoubleArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_BLOCK = 1000  # draws at a time
-_DRAWS = (100, 400, 1500)  # in which windows are looked at, as far as that is needed
-_ENOUGH = 10  # of them reach a window before its test stops
-_CHUNK = 256  # units at a time, so that memory does not grow with the text
-_BLUR = 1e-6  # of a sum that is a whole number but for rounding
+_BLOCK = 1000  # draws in a block
+_DRAWS = (100, 400, 1500)  # draws for windows, in stages: a later one only if it is needed
+_STOP_AFTER = 10  # draws that reach a window before its test stops
+_CHUNK = 256  # units in a chunk, so that memory does not grow with the text
+_ROUNDING = 1e-6  # largest rounding error of a sum of whole numbers
 
 
 class GroupedNull:
@@ -41,13 +41,13 @@ class GroupedNull:
 
     Args:
         groups: the group of each unit, any numbers, (u,).
-        increments: r kinds of unit, and what each adds under each outcome, whole numbers, (r, o).
-        probabilities: of the outcomes, (o,).
-        centre: what to take off each increment before windows are compared.
+        increments: the increments of r kinds of unit under each outcome, whole numbers, (r, o).
+        probabilities: the probabilities of the outcomes, (o,).
+        centre: what is subtracted from each increment before windows are compared.
         kinds: the kind of each unit, a row of ``increments``, (u,); by default the first.
-        secret: of the key, for draws.
-        tilt: in marked text the odds of an outcome are e^(tilt x) as large for x that a unit adds,
-            by which the power of the test is estimated; 0 where that is not known.
+        secret: the secret of the key, for draws.
+        tilt: in marked text, the odds of an outcome grow by e^(tilt x) for each unit with the
+            increment x. It serves to estimate the power of the test; 0 if it is not known.
     """
 
     description = "exact over keys"
@@ -66,12 +66,12 @@ class GroupedNull:
     ) -> None:
         self._tilt = tilt
         self.centre = np.full(len(groups), centre)
-        self._scanned: dict[int, DoubleArray] = {}
+        self._window_maxima: dict[int, DoubleArray] = {}
         self._groups = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.int64)
         self._kinds = np.zeros(len(groups), np.int64) if kinds is None else kinds
         self._probabilities = np.asarray(probabilities, np.float64)
         self._secret = secret
-        # Whole numbers of steps above the least, so that signs of -1 and 1 are 0 and 1.
+        # Increments as numbers of steps above the least one: signs of -1 and 1 become 0 and 1.
         self._least = int(increments.min()) if increments.size else 0
         above = increments.astype(np.int64) - self._least
         self._step = max(1, int(np.gcd.reduce(above, axis=None)))
@@ -82,76 +82,76 @@ class GroupedNull:
 
     @property
     def computed(self) -> ComputedNull:
-        """Itself."""
+        """This distribution."""
         return self
 
     @cached_property
     def best(self) -> DoubleArray:
-        """The most that any key could give each unit, (u,)."""
-        most = self._steps.max(axis=1, initial=0)[self._kinds]
-        values: DoubleArray = (self._least + self._step * most).astype(np.float64)
+        """The largest increment that any key could give each unit, (u,)."""
+        steps = self._steps.max(axis=1, initial=0)[self._kinds]
+        values: DoubleArray = (self._least + self._step * steps).astype(np.float64)
         return values
 
     @cached_property
     def mean(self) -> float:
-        """Of the sum."""
+        """The mean of the sum."""
         return self._value(float((self._sums() @ self._probabilities).sum()))
 
     @cached_property
     def variance(self) -> float:
-        """Of the sum."""
+        """The variance of the sum."""
         sums = self._sums().astype(np.float64)
         means = sums @ self._probabilities
         spread = (sums - means[:, None]) ** 2 @ self._probabilities
         return float(self._step**2 * spread.sum())
 
     def z(self, own: DoubleArray) -> float:
-        """How many standard deviations the sum of increments (u,) lies above its mean.
+        """The sum of increments (u,) in standard deviations above its mean.
 
-        0 if all keys give the same.
+        It is 0 if all keys give the same sum.
         """
         excess = float(own.sum()) - self.mean
         return excess / math.sqrt(self.variance) if self.variance > 0.0 else 0.0
 
     @cached_property
     def attainable(self) -> float:
-        """The p-value of the best sum that a key can have, with one outcome for each group."""
-        return self._tail(self._whole, self._value(float(self._sums().max(axis=1).sum())))
+        """The p-value of the largest sum that a key can give, with one outcome for each group."""
+        return self._tail(self._masses, self._value(float(self._sums().max(axis=1).sum())))
 
     def p_value(self, own: DoubleArray) -> float:
         """The probability of a sum as large as that of these increments, (u,)."""
-        return self._tail(self._whole, float(own.sum()))
+        return self._tail(self._masses, float(own.sum()))
 
     def window_p_value(self, own: DoubleArray, window: slice) -> float:
         """The probability that any window has a sum as large as this one.
 
-        By draws of all groups as far as these tell, and where none of them has such a window, by
-        Bonferroni's correction of this one's own tail. So it is valid at every level: at those
-        that draws can show, draws decide alone.
+        It is counted in draws of all groups. If no draw has such a window, it is the tail of this
+        window's own sum with Bonferroni's correction, if that is smaller. The p-value is valid at
+        every level, because at levels that the draws can show, the draws alone decide.
         """
-        score = float((own - self.centre)[window].sum()) - _BLUR * len(own)
-        test = SequentialTest(score, limit=sum(_DRAWS), stop_after=_ENOUGH)
-        for part in range(len(_DRAWS)):
+        score = float((own - self.centre)[window].sum()) - _ROUNDING * len(own)
+        test = SequentialTest(score, limit=sum(_DRAWS), stop_after=_STOP_AFTER)
+        for stage in range(len(_DRAWS)):
             if not test.stopped:
-                test.update(self._best_windows(part))
+                test.update(self._maxima_of_windows(stage))
         if test.reached:
             return test.p_value
         units = len(self._groups)
-        inside = self._distribution(self._sums(window))
-        tail = self._tail(inside, float(own[window].sum()), units=len(own[window]))
+        masses = self._distribution(self._sums(window))
+        tail = self._tail(masses, float(own[window].sum()), units=len(own[window]))
         return min(test.p_value, units * (units + 1) / 2 * tail)
 
     def power(self, level: float) -> float | None:
-        """How often marked text would reach a level, as if its sums were normal.
+        """The probability that marked text reaches a level, with a normal approximation of sums.
 
         Given a text, the probability that a key marked it is proportional to its likelihood ratio,
-        to which a group adds once for each of its units.
+        in which a group has one factor for each of its units.
         """
         if not self._tilt or self.variance == 0.0:
             return None
-        beyond = np.cumsum(self._whole[::-1])[::-1]
-        critical = int(np.count_nonzero(beyond > level))  # steps from which the level is reached
-        if critical == len(beyond):
+        tails = np.cumsum(self._masses[::-1])[::-1]
+        critical = int(np.count_nonzero(tails > level))  # steps from which the level is reached
+        if critical == len(tails):
             return 0.0
         sums = self._sums().astype(np.float64)
         ratios = self._tilt * self._step * (sums - sums.max(axis=1)[:, None])
@@ -163,38 +163,39 @@ class GroupedNull:
         return NormalDist().cdf(excess / spread) if spread > 0.0 else float(excess >= 0.0)
 
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
-        """Independent draws of all groups, whose numbers come from the secret."""
+        """Independent draws of all groups, with random numbers from the secret."""
         return (self._draw(block, "null", _BLOCK) for block in count())
 
-    def _best_windows(self, part: int) -> DoubleArray:
-        """The best window of each of some draws, (k,)."""
-        if part not in self._scanned:
-            chunks = self._draw(part, "windows", _DRAWS[part])
-            self._scanned[part] = scan_along(chunks, self.centre)[1]
-        return self._scanned[part]
+    def _maxima_of_windows(self, stage: int) -> DoubleArray:
+        """The sum of the best window of each draw of a stage, (k,)."""
+        if stage not in self._window_maxima:
+            chunks = self._draw(stage, "windows", _DRAWS[stage])
+            self._window_maxima[stage] = scan_along(chunks, self.centre)[1]
+        return self._window_maxima[stage]
 
     @property
     def _count(self) -> int:
         return int(self._groups.max(initial=-1)) + 1
 
     @cached_property
-    def _whole(self) -> DoubleArray:
+    def _masses(self) -> DoubleArray:
+        """The probability of each sum of the text, in steps above the least."""
         return self._distribution(self._sums())
 
     def _value(self, steps: float) -> float:
-        """The sum of all units that lies this many steps above the least."""
+        """The sum of the text that is this many steps above the least."""
         return self._least * len(self._groups) + self._step * steps
 
     def _tail(self, masses: DoubleArray, score: float, *, units: int | None = None) -> float:
         """P(sum >= score), from the probability of each number of steps above the least."""
         count = len(self._groups) if units is None else units
-        steps = math.ceil((score - self._least * count) / self._step - _BLUR)
+        steps = math.ceil((score - self._least * count) / self._step - _ROUNDING)
         if steps <= 0:
             return 1.0
         return min(1.0, max(SMALLEST, float(masses[steps:].sum())))
 
     def _sums(self, window: slice = slice(None)) -> IntArray:
-        """What each group in a window adds under each outcome, in steps, (g, o)."""
+        """The sum of each group in a window under each outcome, in steps, (g, o)."""
         groups, kinds = self._groups[window], self._kinds[window]
         if not len(groups):
             return np.zeros((0, len(self._probabilities)), np.int64)
@@ -204,11 +205,11 @@ class GroupedNull:
         return sums
 
     def _distribution(self, sums: IntArray) -> DoubleArray:
-        """The probability of each number of steps, from what groups add, (g, o)."""
-        alike = Counter(_masses(each, self._probabilities).tobytes() for each in sums)
-        masses = [_power(np.frombuffer(each), times) for each, times in alike.items()]
+        """The probability of each number of steps, from the sums of groups (g, o)."""
+        counts = Counter(_group_masses(group, self._probabilities).tobytes() for group in sums)
+        masses = [_power(np.frombuffer(content), times) for content, times in counts.items()]
         while len(masses) > 1:
-            # Short ones first, two at a time: most products are then between short arrays.
+            # Pairs of the shortest first: most convolutions are then of short arrays.
             masses.sort(key=len)
             pairs = zip(masses[::2], masses[1::2], strict=False)
             masses = [np.convolve(*pair) for pair in pairs] + masses[len(masses) // 2 * 2 :]
@@ -217,23 +218,23 @@ class GroupedNull:
     def _draw(self, block: int, label: str, size: int) -> Iterator[DoubleArray]:
         edges = np.cumsum(self._probabilities)[:-1]
         for first in range(0, len(self._groups), _CHUNK):
-            here, places = np.unique(self._groups[first : first + _CHUNK], return_inverse=True)
+            groups, inverse = np.unique(self._groups[first : first + _CHUNK], return_inverse=True)
             uniforms = np.stack(
-                [self._secret.uniforms(label, size, index=(block << 32) | int(g)) for g in here]
+                [self._secret.uniforms(label, size, index=(block << 32) | int(g)) for g in groups]
             )
-            outcomes = np.searchsorted(edges, uniforms, side="right")[places.reshape(-1)]
+            outcomes = np.searchsorted(edges, uniforms, side="right")[inverse.reshape(-1)]
             kinds = self._kinds[first : first + _CHUNK, None]
             steps = self._steps[kinds, outcomes]
             yield (self._least + self._step * steps).astype(np.float64)
 
 
-def _masses(sums: IntArray, probabilities: DoubleArray) -> DoubleArray:
-    """The probability of each number of steps of one group, from the sum of each outcome, (o,)."""
+def _group_masses(sums: IntArray, probabilities: DoubleArray) -> DoubleArray:
+    """The probability of each number of steps of one group, from its sum per outcome, (o,)."""
     return np.bincount(sums, weights=probabilities).astype(np.float64)
 
 
 def _power(mass: DoubleArray, times: int) -> DoubleArray:
-    """The mass function of a sum of as many, by squaring."""
+    """The mass function of the sum of this many copies, by squaring."""
     result = np.ones(1)
     while times:
         if times % 2:

@@ -1,4 +1,4 @@
-"""Units whose increments are independent and alike over keys, with values on a lattice."""
+"""The null distribution of sums of independent, identically distributed lattice increments."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hammingmark.stats.sums import SMALLEST, Increments
 
 DoubleArray = NDArray[np.float64]
 
-_BLOCK = 1000
-_CHUNK = 256  # units at a time, so that memory does not grow with the text
-_EXACT = 1e-6  # down to here the p-value of a window is exact, below it an upper bound
+_BLOCK = 1000  # draws in a block
+_CHUNK = 256  # units in a chunk, so that memory does not grow with the text
+_EXACT = 1e-6  # the p-value of a window is exact down to here, below it is an upper bound
 _LARGEST = 1e9  # a score that no window has
-_ENOUGH = 200  # units of which power is computed first: it only grows
-_CERTAIN = 0.99  # from which it need not be computed of more
-_MOST = 5000  # units of which it is computed at all
+_FIRST_UNITS = 200  # units for which power is computed first, because it only grows with them
+_CERTAIN = 0.99  # power from which it is not computed for more units
+_MOST_UNITS = 5000  # units for which power is computed at most
 
 
 class LatticeNull:
@@ -29,12 +29,12 @@ class LatticeNull:
 
     Args:
         counted: which units count, (u,); the increments of the others are 0.
-        increments: of a unit that counts.
-        centre: what to take off each of them before windows are compared, on the lattice.
-        secret: of the key, for draws.
-        words: how the distribution is known.
-        ratios: of the log-likelihood ratio of a unit, marked against not, by which the power of
-            the test is estimated; None where it is not known.
+        increments: the distribution of the increment of a counted unit.
+        centre: what is subtracted from each before windows are compared, a value on the lattice.
+        secret: the secret of the key, for draws.
+        description: how the distribution is known.
+        ratios: the distribution of the log-likelihood ratio of a unit, marked against unmarked, to
+            estimate the power of the test; None if it is not known.
     """
 
     draws = 0
@@ -59,22 +59,22 @@ class LatticeNull:
 
     @cached_property
     def centre(self) -> DoubleArray:
-        """What to take off each increment before windows are compared, (u,)."""
+        """What is subtracted from each increment before windows are compared, (u,)."""
         return np.where(self.counted, self._centre, 0.0)
 
     @cached_property
     def best(self) -> DoubleArray:
-        """The most that any key could give each unit, (u,)."""
+        """The largest increment that any key could give each unit, (u,)."""
         return np.where(self.counted, self._increments.best, 0.0)
 
     @property
     def computed(self) -> ComputedNull:
-        """Itself."""
+        """This distribution."""
         return self
 
     @property
     def attainable(self) -> float:
-        """The p-value of the best."""
+        """The p-value of the largest sum that a key can give."""
         return self.p_value(self.best)
 
     def p_value(self, own: DoubleArray) -> float:
@@ -84,8 +84,8 @@ class LatticeNull:
     def window_p_value(self, own: DoubleArray, window: slice) -> float:
         """The probability that any window has a sum as large as this one, or a bound on it.
 
-        Exact down to 1e-6. Below, where exactness would take the longer the smaller it is, it is
-        a bound that lies above it by a constant factor.
+        It is exact down to 1e-6. Smaller probabilities would take ever longer to compute, so they
+        are replaced by an upper bound, which is larger by a constant factor.
         """
         score = float((own - self.centre)[window].sum())
         bound = self._increments.scan_bound(self._units, score, centre=self._centre)
@@ -95,29 +95,29 @@ class LatticeNull:
         return max(SMALLEST, min(bound, exact))
 
     def power(self, level: float) -> float | None:
-        """How often a marked text would reach a level by the likelihood ratio, the best test."""
+        """The probability that a marked text reaches a level by the best test, the ratio's."""
         if self._ratios is None:
             return None
-        power = self._ratios.power(min(self._units, _ENOUGH), level)
-        if self._units <= _ENOUGH or power >= _CERTAIN:
+        power = self._ratios.power(min(self._units, _FIRST_UNITS), level)
+        if self._units <= _FIRST_UNITS or power >= _CERTAIN:
             return power
-        return self._ratios.power(min(self._units, _MOST), level)
+        return self._ratios.power(min(self._units, _MOST_UNITS), level)
 
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
-        """Independent draws, whose numbers come from the secret."""
+        """Independent draws, with random numbers from the secret."""
         return (self._draw(block) for block in count())
 
     def _draw(self, block: int) -> Iterator[DoubleArray]:
-        for part, first in enumerate(range(0, max(1, len(self.counted)), _CHUNK)):
+        for chunk, first in enumerate(range(0, max(1, len(self.counted)), _CHUNK)):
             counted = self.counted[first : first + _CHUNK, None]
-            index = (block << 32) | part
+            index = (block << 32) | chunk
             uniforms = self._secret.uniforms("null", len(counted) * _BLOCK, index=index)
-            drawn = self._increments.quantiles(uniforms.reshape(-1, _BLOCK))
-            yield np.where(counted, drawn, 0.0)
+            increments = self._increments.quantiles(uniforms.reshape(-1, _BLOCK))
+            yield np.where(counted, increments, 0.0)
 
     @cached_property
     def _farthest(self) -> float:
-        """The score from which the bound is small enough."""
+        """The score from which the bound replaces the exact probability."""
         low, high = 0.0, 1.0
         while self._bound(high) > _EXACT and high < _LARGEST:
             low, high = high, 2.0 * high

@@ -1,7 +1,7 @@
-"""Null distributions: how a statistic behaves over keys that a text does not know.
+"""Null distributions: the distribution of a statistic over keys independent of the text.
 
-A method says for each of its tests which of them holds. A threshold that was fitted on unmarked
-text (``calibration.py``) is the third way, for methods or users that must do without either.
+A method chooses one for each of its tests. A threshold fitted on unmarked text (``calibration.py``)
+serves methods and users that can use none of them.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _PARTS = 16
 
 @dataclass(frozen=True, slots=True)
 class KeyRandomization:
-    """The same statistic under reference keys, drawn like the secret one and counted.
+    """The distribution over reference keys, which are drawn like the secret key and counted.
 
     Attributes:
-        draws: begins block after block of increments, each chunk by chunk along the text: (c, k).
+        draws: returns blocks of increments without end, each in chunks along the text: (c, k).
     """
 
     draws: Callable[[], Iterator[Iterator[NDArray[np.float64]]]]
 
     @property
     def description(self) -> str:
-        """How it is known."""
+        """How the distribution is known."""
         return "exact over reference keys"
 
     @property
@@ -49,17 +49,17 @@ class KeyRandomization:
 
 
 class BinomialNull(LatticeNull):
-    """Units that are valid independently of each other with one probability, as green tokens are.
+    """The distribution of the number of valid units, each valid independently with one probability.
 
-    The increments are 1 for a valid unit and 0 for any other. A unit that comes again is valid
-    again, and so counts once.
+    The increments are 1 for a valid unit, such as a green token, and 0 for any other. A repeated
+    unit is valid whenever the first one is, and so counts once.
 
     Args:
         counted: which units count, (u,); the increments of the others are 0.
-        probability: of a valid unit.
-        secret: of the key, for draws.
-        marked: probability of a valid unit in marked text, by which the power of the test is
-            estimated; None where it is not known.
+        probability: the probability of a valid unit.
+        secret: the secret of the key, for draws.
+        marked: the probability of a valid unit in marked text, to estimate the power of the test;
+            None if it is not known.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class BinomialNull(LatticeNull):
         *,
         marked: float | None = None,
     ) -> None:
-        # The middle between the mean of unmarked text and 1, to a sixteenth, or so that there is
-        # room on both sides.
+        # The middle between the mean of unmarked text and 1, rounded to a sixteenth, or to a
+        # smaller fraction that lies strictly between the two.
         parts = max(_PARTS, math.ceil(2.0 / (1.0 - probability)))
         centre = Fraction(round((1.0 + probability) / 2.0 * parts), parts)
         super().__init__(
@@ -85,7 +85,7 @@ class BinomialNull(LatticeNull):
         self._marked = marked
 
     def power(self, level: float) -> float | None:
-        """How often so many units of marked text would reach a level."""
+        """The probability that this many units of marked text reach a level."""
         if self._marked is None:
             return None
         critical = _votes(self._natural, 1).critical_steps(self._units, level)
@@ -93,16 +93,16 @@ class BinomialNull(LatticeNull):
 
 
 class NormalApproximation:
-    """The z-test with a known mean, for methods that rest on no secret.
+    """The z-test with a known mean, for methods without a secret.
 
-    There is no key to compare with others, so that nothing here is exact: the test holds for texts
-    whose units count γ on average, independently of each other. Human text of another genre than
-    that on which γ was measured may count more.
+    There is no key to compare with others, so the test is not exact: it holds for texts whose units
+    have counts with mean γ, independently of each other. Human text of another genre than that on
+    which γ was measured may have larger counts.
 
     Args:
-        units: u, how many.
+        units: u, the number of units.
         expected: γ, the mean count of a unit in unmarked text; a count lies between 0 and 1.
-        secret: of the key, for draws.
+        secret: the secret of the key, for draws.
     """
 
     description = "z-test with γ of human text, not exact"
@@ -115,38 +115,38 @@ class NormalApproximation:
 
     @property
     def computed(self) -> ComputedNull:
-        """Itself."""
+        """This distribution."""
         return self
 
     @property
     def attainable(self) -> float:
-        """The p-value of a text whose units all count."""
+        """The p-value of a text whose units all have the count 1."""
         return self.p_value(np.ones(self._units))
 
     def p_value(self, own: NDArray[np.float64]) -> float:
         """P(Z >= z) for the sum of these counts, (u,).
 
-        No less than γ^u, the probability that all u units count: of a few units the normal
-        distribution would promise more than that.
+        It is at least γ^u, the probability that all u counts are 1. For few units the normal
+        approximation could be smaller than that.
         """
         return max(SMALLEST, self._normal_tail(own), self._expected ** len(own))
 
     def window_p_value(self, own: NDArray[np.float64], window: slice) -> float:
-        """The same for one window of all that there are, by Bonferroni's correction.
+        """The same for one window, with Bonferroni's correction for all windows.
 
-        A window may have a few units only, where the normal distribution says little. So
-        Hoeffding's bound on the tail, exp(-n KL(h/n ‖ γ)), must be as small, too.
+        A window may have few units, for which the normal approximation is poor. So the p-value is
+        at least Hoeffding's bound on the tail, exp(-n KL(h/n ‖ γ)).
         """
-        some = own[window]
-        tail = max(self._normal_tail(some), self._bound(some))
+        counts = own[window]
+        tail = max(self._normal_tail(counts), self._bound(counts))
         return min(1.0, max(SMALLEST, self._units * (self._units + 1) / 2 * tail))
 
     def power(self, level: float) -> float | None:
-        """None: counts are no likelihood ratios."""
+        """None, because counts are not likelihood ratios."""
         return None
 
     def blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
-        """Votes that are valid with probability γ, whose numbers come from the secret."""
+        """Votes that are valid with probability γ, with random numbers from the secret."""
         return BinomialNull(np.ones(self._units, np.bool_), self._expected, self._secret).blocks()
 
     def _normal_tail(self, own: NDArray[np.float64]) -> float:
@@ -158,15 +158,15 @@ class NormalApproximation:
         mean, expected = min(1.0, float(own.mean())), self._expected
         if mean <= expected:
             return 1.0
-        apart = mean * math.log(mean / expected)
+        divergence = mean * math.log(mean / expected)
         if mean < 1.0:
-            apart += (1.0 - mean) * math.log((1.0 - mean) / (1.0 - expected))
-        return math.exp(-len(own) * apart)
+            divergence += (1.0 - mean) * math.log((1.0 - mean) / (1.0 - expected))
+        return math.exp(-len(own) * divergence)
 
 
 @lru_cache(maxsize=64)
 def _votes(probability: float, steps: int) -> Increments:
-    """A vote is so many steps of the lattice."""
+    """Votes of 0 or 1 on a lattice with this many steps between them."""
     mass = np.zeros(steps + 1)
     mass[0], mass[-1] = 1.0 - probability, probability
     return Increments(0, mass, step=1.0 / steps)

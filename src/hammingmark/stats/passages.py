@@ -1,4 +1,4 @@
-"""Where in a longer text the mark is: the best windows of a sequence of increments."""
+"""Marked passages: the best windows of a sequence of increments."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 
 class WindowScan:
-    """The largest sum over any window, for many keys at once, chunk by chunk along the text.
+    """The largest sum over any window, under many keys at once, chunk by chunk along the text.
 
     Attributes:
-        best: best sum of any window so far, (k,); zero for the empty one.
+        best: largest sum over any window so far, (k,); that of the empty window is zero.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class WindowScan:
         self._running: NDArray[np.float64] = np.zeros(())
 
     def update(self, increments: NDArray[np.float64]) -> None:
-        """Go on along the transitions (c, k)."""
+        """Continue with the increments of the next units, (c, k)."""
         for row in increments:
             self._running = np.maximum(self._running + row, 0.0)
             self.best = np.maximum(self.best, self._running)
@@ -33,7 +33,7 @@ def scan_along(
 
     Args:
         chunks: increments chunk by chunk along the text, (c, k).
-        centre: what to take off each before windows are compared, (u,).
+        centre: what is subtracted from each before windows are compared, (u,).
     """
     total: NDArray[np.float64] = np.zeros(())
     scan = WindowScan()
@@ -48,12 +48,12 @@ def scan_along(
 def best_windows(increments: NDArray[np.float64]) -> list[tuple[int, int, float]]:
     """All maximal scoring windows of one sequence (n,), best first: begin, end (exclusive), sum.
 
-    Ruzzo and Tompa's algorithm, in linear time: the windows are disjoint, none can be made better
-    by growing or shrinking, and the first is the largest sum over any window.
+    They are found by Ruzzo and Tompa's algorithm in linear time. They are disjoint, none can be
+    improved by extending or shortening it, and the first has the largest sum over any window.
     """
     begins: list[int] = []
     ends: list[int] = []
-    before: list[float] = []  # cumulative sum left of the window
+    before: list[float] = []  # cumulative sum at the begin of each window
     after: list[float] = []  # cumulative sum at its end
     lower: list[int] = []  # nearest earlier window with a smaller `before`
     total = 0.0
@@ -76,8 +76,8 @@ def best_windows(increments: NDArray[np.float64]) -> list[tuple[int, int, float]
                 break
             begin, left = begins[j], before[j]
             del begins[j:], ends[j:], before[j:], after[j:], lower[j:]
-    found = [
+    windows = [
         (begin, end, high - low)
         for begin, end, low, high in zip(begins, ends, before, after, strict=True)
     ]
-    return sorted(found, key=lambda window: (-window[2], window[0]))
+    return sorted(windows, key=lambda window: (-window[2], window[0]))

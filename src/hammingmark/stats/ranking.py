@@ -1,4 +1,4 @@
-"""The best of very many keys, some at a time."""
+"""The best of very many keys, in blocks."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from hammingmark.stats.passages import scan_along
 
 
 class BestKeys:
-    """The keys, of very many, under which a text and a passage of it do best.
+    """The keys with the largest sum over a text, and over a window of it.
 
     Args:
-        wholes: how many to keep for the whole of the text.
-        windows: how many for a passage.
+        wholes: the number of keys to return for the whole text.
+        windows: the number of keys to return for a window.
     """
 
     def __init__(self, *, wholes: int = 3, windows: int = 1) -> None:
-        self._most = wholes, windows
+        self._limits = wholes, windows
         self._wholes: list[tuple[float, int]] = []
         self._windows: list[tuple[float, int]] = []
 
     @property
     def keys(self) -> list[int]:
-        """Their numbers; the first for a text without any unit."""
-        return list(dict.fromkeys(-place for _, place in self._wholes + self._windows)) or [0]
+        """The numbers of the keys; for a text without any unit, that of the first key."""
+        return list(dict.fromkeys(-number for _, number in self._wholes + self._windows)) or [0]
 
     def update(
         self,
@@ -36,30 +36,30 @@ class BestKeys:
         *,
         centre: NDArray[np.float64],
     ) -> None:
-        """Look at more keys.
+        """Add a block of keys.
 
         Args:
-            chunks: the increments of the text under them, chunk by chunk along it, (c, k).
-            first: the number of the first of these keys.
-            centre: what to take off each increment before windows are compared, (u,).
+            chunks: the increments of the text under these keys, chunk by chunk, (c, k).
+            first: the number of the first key.
+            centre: what is subtracted from each increment before windows are compared, (u,).
         """
         if not len(centre):
             return
         wholes, windows = scan_along(chunks, centre)
-        self._wholes = keep_best(self._wholes, wholes, first, most=self._most[0])
-        self._windows = keep_best(self._windows, windows, first, most=self._most[1])
+        self._wholes = _best(self._wholes, wholes, first, limit=self._limits[0])
+        self._windows = _best(self._windows, windows, first, limit=self._limits[1])
 
 
-def keep_best(
-    known: list[tuple[float, int]], scores: NDArray[np.float64], first: int, *, most: int
+def _best(
+    best: list[tuple[float, int]], scores: NDArray[np.float64], first: int, *, limit: int
 ) -> list[tuple[float, int]]:
-    """The best scores of those known and those new, with the numbers of their keys, negated.
+    """The largest of the best scores so far and those of new keys, with negated key numbers.
 
     Args:
-        known: what an earlier call gave.
-        scores: of new keys, (k,), numbered from ``first``.
-        first: the number of the first of them.
-        most: how many to keep; of equal ones the earlier.
+        best: the best scores so far, each with the negated number of its key.
+        scores: scores of new keys, (k,), numbered from ``first``.
+        first: the number of the first new key.
+        limit: how many are returned; of equal scores, those of the first keys.
     """
-    places = np.argsort(-scores, kind="stable")[:most]
-    return nlargest(most, [*known, *((float(scores[i]), -first - int(i)) for i in places)])
+    order = np.argsort(-scores, kind="stable")[:limit]
+    return nlargest(limit, [*best, *((float(scores[i]), -first - int(i)) for i in order)])

@@ -1,7 +1,7 @@
 """The exact test over keys.
 
-A text that does not know the secret key is independent of it. Under K other keys drawn like it
-the same statistic takes values S_1 ... S_K, exchangeable with the secret key's S, so that
+An unmarked text is independent of the secret key. Under K reference keys drawn like it the same
+statistic takes values S_1 ... S_K, exchangeable with the secret key's S, so that
 
     p = (1 + #{k : S_k >= S}) / (K + 1)
 
@@ -17,23 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 _TIE = 1e-9
-_FEWEST_ABOVE = 10  # scores above a critical one that is read off the scores themselves
-_DEPENDENT = 1e-6  # what is left of a sentence that others span already is rounding
+_FEWEST_ABOVE = 10  # scores above a critical score that is read off the scores themselves
+_DEPENDENT = 1e-6  # a sentence's component outside the span of others that is mere rounding
 
 
 def coordinates(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The same sentences in as few dimensions as they span: (n, d) to (n, min(n, d)).
+    """The coordinates of sentences in the space that they span: (n, d) to (n, min(n, d)).
 
     E = L Q with orthonormal rows in Q. A Gaussian matrix times Q' is again Gaussian, so the
     projections of L under reference planes of width min(n, d) have exactly the distribution of the
     projections of E under planes of width d, at a fraction of the cost. L is lower triangular
-    with a diagonal that is not negative, which makes it unique.
+    with a non-negative diagonal, which makes it unique.
     """
     n, d = embeddings.shape
     if n >= d:
         return embeddings
-    # Gram and Schmidt by hand: LAPACK's QR wakes threads, which on a busy machine takes up to a
-    # thousand times as long as the arithmetic.
+    # The Gram-Schmidt process instead of LAPACK's QR, which starts threads: on a busy machine that
+    # takes up to a thousand times as long as the arithmetic.
     rest = embeddings.astype(np.float64)
     lower = np.zeros((n, n))
     for j in range(n):
@@ -50,12 +50,12 @@ def coordinates(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What the sentences of a text have in common, and the rest.
+    """The topic of a text, which is the direction of its mean sentence, and the residuals.
 
     Attributes:
-        direction: unit vector of their mean, (d,).
+        direction: unit vector of the mean of the sentences, (d,).
         along: component of each sentence along it, (n,).
-        rest: what remains, (n, d).
+        rest: each sentence without that component, (n, d).
     """
 
     direction: NDArray[np.float32]
@@ -64,13 +64,13 @@ class Topic:
 
 
 def split_topic(embeddings: NDArray[np.float32]) -> Topic:
-    """Take the direction of the mean sentence apart: (n, d).
+    """Separate the direction of the mean sentence from the rest of each sentence (n, d).
 
-    A key's projection of that direction, R mu, says much about how often all texts on this topic
-    match under this key. Reference keys that share it with the secret key and are independent of
-    it at right angles to that direction are still exchangeable with it, so the test stays exact,
-    now for keys like this one rather than on average over keys. A mark moves R mu a little too,
-    and that part of the evidence is given away.
+    A key's projection of that direction, R mu, largely decides how often texts on this topic match
+    under the key. Reference keys that share it with the secret key, and are independent of it at
+    right angles to that direction, are still exchangeable with it. So the test stays exact, now for
+    keys like this one rather than on average over keys. A mark changes R mu a little, too, and this
+    part of the evidence is lost.
     """
     mean = embeddings.mean(axis=0, dtype=np.float64)
     length = float(np.linalg.norm(mean))
@@ -80,16 +80,16 @@ def split_topic(embeddings: NDArray[np.float32]) -> Topic:
 
 
 def without_topic(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The sentences without what they have in common, at length one: (n, d)."""
+    """The sentences with their mean direction removed, at length one: (n, d)."""
     rest = split_topic(embeddings).rest.astype(np.float64)
     length = np.sqrt((rest * rest).sum(axis=1, keepdims=True))
-    bare: NDArray[np.float32] = (rest / np.maximum(length, _DEPENDENT)).astype(np.float32)
-    return bare
+    units: NDArray[np.float32] = (rest / np.maximum(length, _DEPENDENT)).astype(np.float32)
+    return units
 
 
 def reaches(scores: NDArray[np.float64], score: float) -> NDArray[np.bool_]:
-    """Which scores are at least ``score``; a tie counts, also one blurred by rounding."""
-    # Asked the other way round, so that what is not a number counts against us as well.
+    """Which scores are at least ``score``; a tie counts, even if rounding makes it smaller."""
+    # The negation makes scores that are not a number count as reaching it.
     return ~(scores < score - _TIE * max(1.0, abs(score)))
 
 
@@ -101,14 +101,14 @@ def p_value(scores: NDArray[np.float64], score: float) -> float:
 def tail_estimate(scores: NDArray[np.float64], score: float, *, share: float = 0.025) -> float:
     """An estimate, not a test, of a p-value too small for K reference keys to show.
 
-    The largest reference scores are continued by an exponential tail. The tail of a sum of many
-    unlike terms falls faster than that, so the estimate then errs upwards; where the same
-    sentences come again and again it may err either way. It never goes below 1 / (K + 1)^2.
+    The largest reference scores are extrapolated by an exponential tail. The tail of a sum of many
+    different terms falls faster than that, so the estimate is then too large; if the same sentences
+    are repeated many times, it may be too large or too small. It is at least 1 / (K + 1)^2.
 
     Args:
         scores: reference scores, (K,).
-        score: the secret key's.
-        share: how much of the reference counts as tail.
+        score: the score of the secret key.
+        share: the share of the reference scores that counts as tail.
     """
     if len(scores) <= max(10, round(share * len(scores))):
         return p_value(scores, score)
@@ -120,16 +120,16 @@ def tail_estimate(scores: NDArray[np.float64], score: float, *, share: float = 0
 
 
 def power(scores: NDArray[np.float64], *, level: float) -> float:
-    """How often a marked text with these similarities would reach the level: an estimate.
+    """An estimate of the power: the probability that a marked text like this one reaches the level.
 
-    Given a text, its author's key is the more likely the larger its likelihood ratio. So if the
-    scores are log-likelihood ratios, reference keys weighed by exp(S_k) stand for the keys under
-    which the text would be marked, and the share of that weight above the critical score is the
-    power: the probability that the mark is found.
+    Given a marked text, the probability that a key marked it is proportional to the key's
+    likelihood ratio. So if the scores are log-likelihood ratios, reference keys weighted by
+    exp(S_k) represent the keys of marked texts, and the share of that weight above the critical
+    score is the power.
 
-    Where too few reference keys were drawn to show the level, the critical score is moved along the
-    tail of `tail_estimate`, and the scores of marked texts are taken to be normal with the spread
-    of the others.
+    If too few reference keys were drawn to show the level, the critical score is extrapolated along
+    the tail of `tail_estimate`, and the scores of marked texts are assumed to be normal with the
+    standard deviation of the reference scores.
 
     Args:
         scores: log-likelihood ratios under reference keys, (K,).
@@ -146,20 +146,20 @@ def power(scores: NDArray[np.float64], *, level: float) -> float:
 
 
 def _power_beyond(scores: NDArray[np.float64], level: float) -> float:
-    """The power at a smaller level than the scores show, from that at the smallest they do."""
-    shown = _FEWEST_ABOVE / (len(scores) + 1)
-    spread = float(scores.std())
-    if len(scores) <= 2 * _FEWEST_ABOVE or spread == 0.0:
+    """The power extrapolated below the smallest level that the scores can show."""
+    smallest = _FEWEST_ABOVE / (len(scores) + 1)
+    deviation = float(scores.std())
+    if len(scores) <= 2 * _FEWEST_ABOVE or deviation == 0.0:
         return 0.0
     _, scale, _ = _tail(scores, share=0.025)
-    farther = scale * float(np.log(shown / level))  # how much higher the critical score lies
+    shift = scale * float(np.log(smallest / level))  # how much higher the critical score lies
     normal = NormalDist()
-    anchor = min(max(power(scores, level=shown), 0.001), 0.999)
-    return normal.cdf(normal.inv_cdf(anchor) - farther / spread)
+    anchor = min(max(power(scores, level=smallest), 0.001), 0.999)
+    return normal.cdf(normal.inv_cdf(anchor) - shift / deviation)
 
 
 def _tail(scores: NDArray[np.float64], *, share: float) -> tuple[float, float, int]:
-    """Where the tail of the largest scores begins, its mean length, and how many they are."""
+    """Where the tail of the largest scores begins, their mean excess over it, and their number."""
     ordered = np.sort(scores)
     count = max(10, round(share * len(scores)))
     start = float(ordered[-count - 1])
@@ -170,15 +170,15 @@ def _tail(scores: NDArray[np.float64], *, share: float) -> tuple[float, float, i
 class SequentialTest:
     """Besag and Clifford's rule: draw until h reference scores reach S, or K_max are drawn.
 
-    Stopping at the L-th draw, p = h / L; running to the end with g < h, p = (1 + g)/(K_max + 1).
-    Either is a valid p-value, so an easy text may stop early and a hard one go on without a peek.
+    If it stops at the L-th draw, p = h / L; if it ends with g < h, p = (1 + g)/(K_max + 1). Both
+    are valid p-values, so a clear case may stop early without invalidating the test.
 
     Attributes:
         score: S.
         stop_after: h; 0 never stops early.
         limit: K_max.
-        drawn: reference keys looked at so far.
-        reached: how many of them reached S.
+        drawn: the number of reference scores so far.
+        reached: the number of them that reached S.
     """
 
     score: float
@@ -193,15 +193,15 @@ class SequentialTest:
         return self.drawn >= self.limit or (0 < self.stop_after <= self.reached)
 
     def update(self, scores: NDArray[np.float64]) -> None:
-        """Look at more reference scores, in their order."""
+        """Add reference scores, in order."""
         if self.stopped:
             return
         hits = reaches(scores[: self.limit - self.drawn], self.score)
         if self.stop_after:
-            wanted = self.stop_after - self.reached
-            where = np.flatnonzero(hits)
-            if len(where) >= wanted:
-                self.drawn += int(where[wanted - 1]) + 1
+            remaining = self.stop_after - self.reached
+            positions = np.flatnonzero(hits)
+            if len(positions) >= remaining:
+                self.drawn += int(positions[remaining - 1]) + 1
                 self.reached = self.stop_after
                 return
         self.drawn += len(hits)
