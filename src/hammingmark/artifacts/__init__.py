@@ -1,5 +1,5 @@
-"""Fitted arrays in files, in one format: profiles of natural text and small networks.
+"""Fitted arrays in files of one format: profiles of natural text and small networks.
 
-The files that are shipped lie here too. Code that fits the arrays is in ``research/`` or behind a
-command; encoder weights belong to ``models``.
+The files that the package ships are here, too. Code that fits the arrays belongs to ``assembly/``
+or ``research/``, and encoder weights to ``models/``.
 """

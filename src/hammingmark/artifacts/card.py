@@ -1,4 +1,4 @@
-"""Cards: fitted arrays and where they come from, in one safetensors file."""
+"""Cards: fitted arrays and their provenance in one safetensors file."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ Arrays = Mapping[str, NDArray[Any]]
 def write_card(
     arrays: Arrays, about: Mapping[str, Any], *, kind: str, dtype: DTypeLike = np.float16
 ) -> bytes:
-    """A file of numbers, by default of 16 bits, and all else as its metadata."""
-    # In the order of C: the library writes the memory of an array as it lies.
-    tensors = {name: each.astype(dtype, order="C") for name, each in arrays.items()}
-    # One entry: the library writes several in no fixed order, and the same card is one file.
+    """A safetensors file: arrays, by default of 16-bit numbers, and everything else as metadata."""
+    # In C order, because the library writes the memory of an array as it is.
+    tensors = {name: array.astype(dtype, order="C") for name, array in arrays.items()}
+    # One entry, because the library writes several in no fixed order, and equal cards must be equal
+    # files.
     content: bytes = save_tensors(tensors, {kind: json.dumps({"format": kind, **about})})
     return content
 
 
 def read_card(content: bytes, *, kind: str) -> tuple[dict[str, NDArray[np.float32]], Any]:
-    """The arrays of a file, and what it says of them.
+    """The arrays and the metadata of a file.
 
     Raises:
-        ValueError: it is no such card, or a damaged one.
+        ValueError: it is not a card of this kind, or it is damaged.
     """
     try:
         tensors = load_tensors(content)
-        # The library's reader leaves out what stands beside the tensors.
+        # The library's reader does not return the metadata.
         size = int.from_bytes(content[:8], "little")
         about = json.loads(json.loads(content[8 : 8 + size])["__metadata__"][kind])
     except (SafetensorError, LookupError, TypeError) as error:
@@ -49,11 +50,11 @@ def read_card(content: bytes, *, kind: str) -> tuple[dict[str, NDArray[np.float3
     if not isinstance(about, dict):
         raise ValueError(kind)
     about.pop("format", None)
-    return {name: each.astype(np.float32) for name, each in tensors.items()}, about
+    return {name: array.astype(np.float32) for name, array in tensors.items()}, about
 
 
 def card_content(path: Path, *, what: str) -> bytes:
-    """What a file holds, up to what any card has.
+    """The content of a file, up to the largest size of a card.
 
     Raises:
         InputError: it cannot be read.
@@ -66,7 +67,7 @@ def card_content(path: Path, *, what: str) -> bytes:
 
 
 def shipped_card(folder: str, name: str) -> bytes | None:
-    """The content of a card of this name that comes with the package, if there is one."""
+    """The content of the card with this name that the package ships, if any."""
     for entry in (resources("hammingmark.artifacts") / folder).iterdir():
         if entry.name == f"{name}{SUFFIX}":
             return entry.read_bytes()
@@ -74,5 +75,5 @@ def shipped_card(folder: str, name: str) -> bytes | None:
 
 
 def content_hash(content: bytes) -> str:
-    """By which a key knows a card again: the beginning of its SHA-256, in hex."""
+    """The prefix of the SHA-256, in hex, by which a key identifies a card."""
     return hashlib.sha256(content).hexdigest()[:32]

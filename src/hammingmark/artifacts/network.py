@@ -1,8 +1,8 @@
-"""Networks that make of an embedding the numbers whose signs bias tokens.
+"""Networks that map an embedding to the numbers whose signs bias tokens.
 
-They keep likeness: texts that mean the same get nearly the same signs, others unrelated ones. One
-is trained for an encoder by ``python -m research.training.transform``; that of the default encoder
-comes with the package.
+They preserve similarity: texts with the same meaning get nearly the same signs, other texts get
+unrelated ones. ``python -m research.training.transform`` trains a network for an encoder; the
+package ships that of the default encoder.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _FOLDER = "networks"
 
 @dataclass(frozen=True, slots=True)
 class TransformProvenance:
-    """Where a network comes from.
+    """The provenance of a network.
 
     Attributes:
-        contexts: how many texts it was trained on.
-        sha256: of these, in hex.
-        seed: of the random generator.
-        steps: of training.
-        loss: at its end.
-        version: of this package.
+        contexts: number of texts it was trained on.
+        sha256: SHA-256 of these texts, in hex.
+        seed: seed of the random generator.
+        steps: number of training steps.
+        loss: loss at the end of training.
+        version: version of this package.
         torch: version of the library.
     """
 
@@ -55,14 +55,14 @@ class TransformProvenance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransformNetwork:
-    """A network of one encoder.
+    """A network for the embeddings of one encoder.
 
     Attributes:
-        encoder: whose embeddings it takes.
-        layers: matrices (out, in) and what is added, (out,): one to the inner width, residual
-            blocks, and one to the numbers whose signs are taken.
-        provenance: where it comes from.
-        digest: by which a key knows it again; empty before it is written.
+        encoder: the encoder.
+        layers: weights (out, in) and biases (out,): a layer to the inner width, residual blocks,
+            and a layer to the numbers whose signs are taken.
+        provenance: its provenance.
+        digest: the hash by which a key identifies it; empty before it is written.
     """
 
     encoder: EncoderId
@@ -73,28 +73,28 @@ class TransformNetwork:
     def __post_init__(self) -> None:
         sizes = [self.encoder.dimension]
         for weights, bias in self.layers:
-            fits = weights.ndim == 2 and weights.shape[1] == sizes[-1]
-            fits = fits and bias.shape == weights.shape[:1] and min(weights.shape) > 0
-            if not fits or not (np.isfinite(weights).all() and np.isfinite(bias).all()):
+            valid = weights.ndim == 2 and weights.shape[1] == sizes[-1]
+            valid = valid and bias.shape == weights.shape[:1] and min(weights.shape) > 0
+            if not valid or not (np.isfinite(weights).all() and np.isfinite(bias).all()):
                 raise InputError(
-                    "The layers of this network do not fit each other; train it again."
+                    "The layers of this network do not match each other. Train it again."
                 )
             sizes.append(len(bias))
         if len(self.layers) < 2 or len(set(sizes[1:-1])) > 1:
-            raise InputError("The inner layers of this network differ in size; train it again.")
+            raise InputError("The inner layers of this network differ in size. Train it again.")
 
     @property
     def size(self) -> int:
-        """How many numbers it makes of an embedding."""
+        """The dimension of its output."""
         return len(self.layers[-1][1])
 
 
 def save_transform(network: TransformNetwork) -> bytes:
-    """A network as a safetensors file of numbers of 16 bits."""
+    """A network as a safetensors file of 16-bit numbers."""
     arrays = {
-        f"{kind}{number}": each
+        f"{kind}{number}": array
         for number, layer in enumerate(network.layers)
-        for kind, each in zip(("weights", "bias"), layer, strict=True)
+        for kind, array in zip(("weights", "bias"), layer, strict=True)
     }
     about = {"encoder": asdict(network.encoder), **asdict(network.provenance)}
     return write_card(arrays, about, kind=FORMAT)
@@ -104,7 +104,7 @@ def read_transform(content: bytes) -> TransformNetwork:
     """The network that `save_transform` wrote.
 
     Raises:
-        InputError: it is none, or damaged.
+        InputError: it is not a network, or it is damaged.
     """
     try:
         arrays, about = read_card(content, kind=FORMAT)
@@ -116,13 +116,13 @@ def read_transform(content: bytes) -> TransformNetwork:
         encoder = record_from_json(EncoderId, about["encoder"])
     except (LookupError, TypeError, ValueError):
         raise InputError(
-            f"This is no network for a method, or a damaged one; train one with: {MAKE}"
+            f"This is not a network file, or it is damaged. Train a network with: {MAKE}"
         ) from None
     return TransformNetwork(encoder, layers, provenance, content_hash(content))
 
 
 def shipped_transform(encoder: EncoderId) -> TransformNetwork | None:
-    """The network of this encoder that comes with the package, if there is one."""
+    """The network for this encoder that the package ships, if any."""
     content = shipped_card(_FOLDER, encoder.name)
     network = read_transform(content) if content else None
     return network if network and network.encoder.fingerprint == encoder.fingerprint else None
@@ -132,41 +132,41 @@ def transform_for(encoder: EncoderId, file: str = "", *, digest: str = "") -> Tr
     """The network for a key of this encoder: that of a file, or the shipped one.
 
     Args:
-        encoder: the key's.
-        file: where it is; by default with the package.
-        digest: which one it must be; by default any.
+        encoder: the encoder of the key.
+        file: the file; by default the one that the package ships.
+        digest: the digest that it must have; by default any.
 
     Raises:
-        InputError: it is another one, or there is none; says what to do.
+        InputError: the network is another one, or there is none; the message says what to do.
     """
     if file:
         network = read_transform(card_content(Path(file).expanduser(), what="network"))
         if network.encoder.fingerprint != encoder.fingerprint:
             raise InputError(
                 f"The network {file} is for the encoder {network.encoder.name!r} (fingerprint "
-                f"{network.encoder.fingerprint[:12]}), and this key for {encoder.name!r} "
+                f"{network.encoder.fingerprint[:12]}), and this key is for {encoder.name!r} "
                 f"({encoder.fingerprint[:12]}). Train one with: {MAKE}"
             )
     else:
         shipped = shipped_transform(encoder)
         if shipped is None:
             raise InputError(
-                f"No network for the encoder {encoder.name!r} comes with the package. Train one "
-                f"with `{MAKE}` and give it to the key with --set network=FILE; or do without, "
-                "with --set network=projection."
+                f"The package ships no network for the encoder {encoder.name!r}. Train one with "
+                f"`{MAKE}` and name it with --set network=FILE, or use none with "
+                "--set network=projection."
             )
         network = shipped
     if digest and network.digest != digest:
         raise InputError(
-            f"The key was made with another network than {file or 'the one of this version'}: its "
-            f"digest is {digest[:12]}, and that of this one {network.digest[:12]}. Use the file "
-            "that the key was made with."
+            f"The key was made with another network than {file or 'the one of this version'}. The "
+            f"digest of its network is {digest[:12]}, and that of this one {network.digest[:12]}. "
+            "Use the file that the key was made with."
         )
     return network
 
 
 Layer = tuple[FloatArray, FloatArray]
-"""A matrix (out, in) and what is added, (out,)."""
+"""Weights (out, in) and biases (out,)."""
 
 
 def apply_network(rows: FloatArray, layers: Sequence[Layer]) -> NDArray[np.float64]:
@@ -180,6 +180,6 @@ def apply_network(rows: FloatArray, layers: Sequence[Layer]) -> NDArray[np.float
 
 
 def balanced_signs(values: NDArray[np.floating]) -> FloatArray:
-    """1 where a number is above the mean of its row, otherwise -1: (n, o) to the same."""
+    """1 for a number above the mean of its row, otherwise -1: (n, o) to the same shape."""
     means = values.mean(axis=1, keepdims=True) if values.size else 0.0
     return np.where(values > means, 1.0, -1.0).astype(np.float32)

@@ -1,9 +1,9 @@
-"""Profiles: what natural text looks like to an encoder.
+"""Profiles: statistics of natural text under an encoder.
 
-Some methods must know it: where the texts of a language lie (K-SemStamp's centres), along which
-directions sentences differ (SimMark's components), how alike neighbouring sentences are. A profile
-is fitted once on texts of one's own (``hammingmark profile``); one for the default encoder comes
-with the package. A key takes out of it what it needs, and does not need it again.
+Some methods need them: centres of clusters of texts (K-SemStamp), principal components of sentences
+(SimMark), similarities of neighbouring sentences. A profile is fitted once on the user's own texts
+(``hammingmark profile``); the package ships one for the default encoder. A key contains a copy of
+what it needs from the profile.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _LONGEST_NAME = 40
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a profile comes from.
+    """The provenance of a profile.
 
     Attributes:
-        texts: how many.
-        sentences: how many they have.
-        sha256: of the texts, in hex.
-        seed: of the random generator.
-        splitter: what found the sentences, and in which language.
-        version: of this package.
+        texts: number of texts.
+        sentences: number of their sentences.
+        sha256: SHA-256 of the texts, in hex.
+        seed: seed of the random generator.
+        splitter: the splitter and its language.
+        version: version of this package.
         scikit_learn: version of the library.
     """
 
@@ -55,17 +55,18 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncoderProfile:
-    """What natural text looks like to one encoder.
+    """Statistics of natural text under one encoder.
 
     Attributes:
-        encoder: whose it is.
-        centres: of clusters of texts, each the mean of its sentences: unit rows, (k, d).
-        components: principal components of sentences, the strongest first, (c, d).
-        mean: of sentences, (d,).
-        cosines: of neighbouring sentences, an even sample, rising, (s,).
-        distances: of neighbouring sentences after ``components``, likewise, (s,).
-        provenance: where it comes from.
-        name: what a key calls it: a shipped one's name, otherwise the beginning of the SHA-256 of
+        encoder: the encoder.
+        centres: centres of clusters of texts, a text being the mean of its sentences: unit rows,
+            (k, d).
+        components: principal components of sentences, the largest first, (c, d).
+        mean: mean of sentences, (d,).
+        cosines: cosines of neighbouring sentences, an even sample, ascending, (s,).
+        distances: distances of neighbouring sentences projected on ``components``, likewise, (s,).
+        provenance: its provenance.
+        name: the name in keys: that of a shipped profile, otherwise the prefix of the SHA-256 of
             its file.
     """
 
@@ -80,7 +81,7 @@ class EncoderProfile:
 
     def __post_init__(self) -> None:
         d = self.encoder.dimension
-        fits = (
+        valid = (
             self.centres.ndim == self.components.ndim == 2
             and self.centres.shape[1] == self.components.shape[1] == d
             and self.mean.shape == (d,)
@@ -88,21 +89,21 @@ class EncoderProfile:
             and min(len(self.cosines), len(self.distances)) > 0
             and all(np.isfinite(getattr(self, name)).all() for name in _TENSORS)
         )
-        if not fits:
-            raise InputError("The arrays of this profile do not fit each other; fit it again.")
+        if not valid:
+            raise InputError("The arrays of this profile do not match each other. Fit it again.")
 
 
 def save_profile(profile: EncoderProfile) -> bytes:
-    """A profile as a safetensors file: numbers of 16 bits, and all else as its metadata."""
+    """A profile as a safetensors file: 16-bit numbers, and everything else as metadata."""
     about = {"encoder": asdict(profile.encoder), **asdict(profile.provenance)}
     return write_card({name: getattr(profile, name) for name in _TENSORS}, about, kind=FORMAT)
 
 
 def load_profile(path: Path) -> EncoderProfile:
-    """A profile of a file.
+    """The profile in a file.
 
     Raises:
-        InputError: it cannot be read, or is none.
+        InputError: the file cannot be read, or is not a profile.
     """
     content = card_content(path, what="profile")
     try:
@@ -115,27 +116,27 @@ def read_profile(content: bytes, *, name: str = "") -> EncoderProfile:
     """The profile that `save_profile` wrote.
 
     Args:
-        content: of the file.
-        name: what a key shall call it; by default the beginning of the content's SHA-256.
+        content: the content of the file.
+        name: its name in keys; by default the prefix of the content's SHA-256.
 
     Raises:
-        InputError: it is none, or damaged.
+        InputError: it is not a profile, or it is damaged.
     """
     try:
         tensors, about = read_card(content, kind=FORMAT)
-        arrays = {each: tensors[each] for each in _TENSORS}
+        arrays = {tensor: tensors[tensor] for tensor in _TENSORS}
         provenance = record_from_json(Provenance, about)
         encoder = record_from_json(EncoderId, about["encoder"])
     except (LookupError, TypeError, ValueError):
         raise InputError(
-            "This is no profile of an encoder, or a damaged one; `hammingmark profile` makes one."
+            "This is not a profile, or it is damaged. Make one with `hammingmark profile`."
         ) from None
-    short = name or content_hash(content)
-    return EncoderProfile(encoder, provenance=provenance, name=short, **arrays)
+    name = name or content_hash(content)
+    return EncoderProfile(encoder, provenance=provenance, name=name, **arrays)
 
 
 def shipped_profile(encoder: EncoderId) -> EncoderProfile | None:
-    """The profile of this encoder that comes with the package, if there is one."""
+    """The profile for this encoder that the package ships, if any."""
     content = shipped_card(_FOLDER, encoder.name)
     profile = read_profile(content, name=encoder.name) if content else None
     return profile if profile and profile.encoder.fingerprint == encoder.fingerprint else None
@@ -145,34 +146,34 @@ def profile_for(encoder: EncoderId, file: str = "", *, method: str) -> EncoderPr
     """The profile for a key of this encoder: that of a file, or the shipped one.
 
     Raises:
-        InputError: it is another encoder's, or there is none; says what to do.
+        InputError: it belongs to another encoder, or there is none; the message says what to do.
     """
     make = f"hammingmark profile TEXTS --encoder {encoder.name} --out FILE"
     if file:
         profile = load_profile(Path(file).expanduser())
         if profile.encoder.fingerprint != encoder.fingerprint:
-            theirs = profile.encoder
+            other = profile.encoder
             raise InputError(
-                f"The profile {file} is of the encoder {theirs.name!r} (fingerprint "
-                f"{theirs.fingerprint[:12]}), and this key is for {encoder.name!r} "
+                f"The profile {file} is for the encoder {other.name!r} (fingerprint "
+                f"{other.fingerprint[:12]}), and this key is for {encoder.name!r} "
                 f"({encoder.fingerprint[:12]}). Make one with: {make}"
             )
         return profile
     shipped = shipped_profile(encoder)
     if shipped is None:
         raise InputError(
-            f"The method {method!r} needs a profile of the encoder {encoder.name!r}, and none "
-            f"comes with the package. Make one with `{make}`, then give it to the key with "
-            f"`hammingmark keys new --method {method} --encoder {encoder.name} --set profile=FILE`."
+            f"The method {method!r} needs a profile of the encoder {encoder.name!r}, and the "
+            f"package ships none. Make one with `{make}`, then make the key with `hammingmark keys "
+            f"new --method {method} --encoder {encoder.name} --set profile=FILE`."
         )
     return shipped
 
 
 def check_profile_name(name: str) -> None:
-    """Refuse what a key cannot call a profile, such as the path of its file.
+    """Refuse an invalid name of a profile, such as the path of its file.
 
     Raises:
         InputError: it is too long.
     """
     if len(name) > _LONGEST_NAME:
-        raise InputError(f"The name of a profile has {_LONGEST_NAME} characters at most.")
+        raise InputError(f"The name of a profile may have at most {_LONGEST_NAME} characters.")

@@ -95,7 +95,7 @@ class LatticeNull:
         return max(SMALLEST, min(bound, exact))
 
     def power(self, level: float) -> float | None:
-        """The probability that a marked text reaches a level by the best test, the ratio's."""
+        """The probability that a marked text reaches a level by the likelihood-ratio test."""
         if self._ratios is None:
             return None
         power = self._ratios.power(min(self._units, _FIRST_UNITS), level)

@@ -144,7 +144,7 @@ class Increments:
         return min(1.0, reached)
 
     def _tilted(self, theta: float) -> tuple[DoubleArray, float]:
-        """The mass of each value v times e^(theta v), normalised, and the log of the norm."""
+        """The mass of each value v times e^(theta v), normalised, and the log of their sum."""
         values = np.arange(self._first, self._last + 1)
         with np.errstate(divide="ignore"):
             logs = np.log(self._mass) + theta * values

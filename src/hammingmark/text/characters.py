@@ -1,7 +1,7 @@
-"""One spelling for each character, so that a text hashes alike however it travelled.
+"""Normalisation of characters, so that a copied text splits and embeds identically.
 
-Every set below is spelled out rather than asked of :mod:`unicodedata`: the answer must not depend
-on the Unicode version of the Python that runs.
+The sets of characters below are written out instead of being looked up in :mod:`unicodedata`,
+because the result must not depend on the Unicode version of Python.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import unicodedata
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x85\u2028]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
-# No ink of their own: soft hyphen, zero-width characters, bidi controls, BOM, variation
-# selectors, tags, and control characters other than tab and newline.
-_INKLESS = re.compile(
+# Invisible characters: soft hyphen, zero-width characters, bidi controls, BOM, variation selectors,
+# tags, and control characters other than tab and newline.
+_INVISIBLE = re.compile(
     "["
     "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
     "\xad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
@@ -22,22 +22,22 @@ _INKLESS = re.compile(
     "]+"
 )
 _OTHER_SPACES = "\t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
-# All runs of spaces but a single plain one, which is what nearly all are.
+# All runs of spaces except a single plain space, as nearly all are.
 _SPACES = re.compile(f"[{_OTHER_SPACES}][ {_OTHER_SPACES}]*| [ {_OTHER_SPACES}]+")
 _SPACE_AT_EDGE = re.compile("(?:^ | $)", re.MULTILINE)
 _SINGLE_QUOTES = re.compile("[\u2018-\u201b]")
 _DOUBLE_QUOTES = re.compile("[\u201c-\u201f]")
 
 # Python sorts a run of combining marks in quadratic time. Unicode's stream-safe format allows
-# thirty of them in a row, and no language comes near; what exceeds it is dropped.
+# thirty of them in a row, more than any language uses; further ones are removed.
 LONGEST_MARKS = 30
 _MAYBE_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{LONGEST_MARKS + 1},}}")
 
 
 def even_line_ends(text: str) -> str:
-    r"""Leave ``\n`` as the only line end, and no character that cannot be encoded.
+    r"""Make ``\n`` the only line end, and replace characters that cannot be encoded.
 
-    A paragraph separator becomes a blank line; half a surrogate pair becomes U+FFFD.
+    A paragraph separator becomes a blank line; a lone surrogate becomes U+FFFD.
     """
     text = _SURROGATES.sub("\ufffd", text)
     return _LINE_ENDS.sub("\n", text).replace("\u2029", "\n\n")
@@ -51,31 +51,31 @@ def well_formed(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    r"""Respell the characters of a text whose line ends are even, line by line.
+    r"""Normalise the characters of a text whose only line end is ``\n``.
 
-    NFC; inkless characters removed; runs of any space become one space, and none at either end
-    of a line; curly quotes become straight. The number of lines stays the same, and
-    ``clean(clean(text)) == clean(text)``.
+    The text is in the form NFC, without invisible characters. A run of any spaces becomes one
+    space, and is removed at both ends of a line; curly quotes become straight. The number of lines
+    stays the same, and ``clean(clean(text)) == clean(text)``.
     """
     if not text.isascii():
-        text = _shorten_marks(_INKLESS.sub("", text))
+        text = _shorten_marks(_INVISIBLE.sub("", text))
         text = _shorten_marks(unicodedata.normalize("NFC", text))
         text = _DOUBLE_QUOTES.sub('"', _SINGLE_QUOTES.sub("'", text))
     else:
-        text = _INKLESS.sub("", text)
+        text = _INVISIBLE.sub("", text)
     return _SPACE_AT_EDGE.sub("", _SPACES.sub(" ", text))
 
 
 def _shorten_marks(text: str) -> str:
-    """Keep the first thirty of each run of combining marks."""
+    """Keep the first thirty combining marks of each run."""
     return _MAYBE_MARKS.sub(_keep_first_marks, text)
 
 
 def _keep_first_marks(match: re.Match[str]) -> str:
-    kept: list[str] = []
+    characters: list[str] = []
     marks = 0
     for character in match.group():
         marks = marks + 1 if unicodedata.combining(character) else 0
         if marks <= LONGEST_MARKS:
-            kept.append(character)
-    return "".join(kept)
+            characters.append(character)
+    return "".join(characters)

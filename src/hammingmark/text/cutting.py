@@ -1,4 +1,4 @@
-"""Blocks to units: what every splitter shares, whatever library finds its sentences."""
+"""From blocks to units, shared by all splitters."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from hammingmark.records import Sentences, Unit
 from hammingmark.text.structure import Kind, blocks
 
 Cut = Callable[[str], list[str]]
-"""One line of prose to its sentences, in order; white space around them is free."""
+"""Finds the sentences of one line of prose, in order, with or without white space around them."""
 
 Forgets = Callable[[str, int], bool]
-"""Whether what stands before a place in a line has no say in how the line is cut behind it."""
+"""Whether the sentences of a line after an offset are independent of the text before it."""
 
-# sentencex needs quadratic time on some texts (unbalanced quotes). It is shown at most this many
-# characters at once, which also bounds the length of a sentence.
+# sentencex needs quadratic time on some texts (unbalanced quotes). It gets at most this many
+# characters at once, which also limits the length of a sentence.
 WINDOW = 8192
-SETTLED = 3  # sentences behind a boundary, so that nothing further on can move it
+SETTLED = 3  # sentences after a boundary, so that no later text can move it
 
 _CHECKBOX = re.compile(r"\[[ xX]\](?: |$)")
 _ADDRESS = re.compile(r"[<(]?(?:(?:https?|ftp)://|www\.|mailto:)\S+", re.IGNORECASE)
 
 
 def never(line: str, place: int) -> bool:
-    """Nothing is known of how a line is cut."""
+    """False: for libraries of which nothing is known."""
     return False
 
 
 def split_with(cut: Cut, text: str, *, forgets: Forgets = never) -> Sentences:
-    """Normalise a text and cut it into units, with ``cut`` finding the sentences of prose.
+    """Normalise a text and cut it into units; ``cut`` finds the sentences of prose.
 
-    The texts and gaps of the units, joined, are ``normalise(text)``; splitting that again gives
+    The texts and gaps of the units, joined, are ``normalise(text)``, and splitting that again gives
     the same units.
     """
     return Sentences(tuple(_units(cut, text, forgets)))
 
 
 def carries(sentence: str) -> bool:
-    """Whether a piece of prose can carry the mark: it has a letter and is no bare address."""
+    """Whether prose can carry the mark: it has a letter and is not a bare address."""
     return any(map(str.isalpha, sentence)) and not _ADDRESS.fullmatch(sentence)
 
 
@@ -62,29 +62,29 @@ def _units(cut: Cut, text: str, forgets: Forgets) -> Iterator[Unit]:
 
 
 def starts(cut: Cut, line: str, *, forgets: Forgets) -> Iterator[int]:
-    """Where each sentence of a line begins, looking through a window.
+    """The offsets at which the sentences of a line begin, found window by window.
 
-    The next window begins with a sentence from which the line is cut as it is from its start.
-    Where there is none, it begins with the last sentence, which may go on behind the window. One
-    that takes up half of its window or more is cut at the last space instead, or at the end
-    where there is none: every second window moves on by at least half of its length.
+    The next window begins with a sentence at which cutting may restart. If there is none, it begins
+    with the last sentence, which may continue after the window. A last sentence that fills half of
+    its window or more is cut at the last space instead, or at the end of the window if there is no
+    space. So every second window advances by at least half of its length.
     """
     start = 0
     while len(line) - start > WINDOW:
-        seen = line[start : start + WINDOW]
-        found = locate(cut(seen), seen)
-        turn = len(found) - SETTLED - 1
-        while turn > 0 and not begins_anew(cut, seen, found[turn:], forgets=forgets):
-            turn -= 1
-        if turn > 0:
-            yield from (start + offset for offset in found[:turn])
-            start += found[turn]
+        window = line[start : start + WINDOW]
+        offsets = locate(cut(window), window)
+        restart = len(offsets) - SETTLED - 1
+        while restart > 0 and not begins_anew(cut, window, offsets[restart:], forgets=forgets):
+            restart -= 1
+        if restart > 0:
+            yield from (start + offset for offset in offsets[:restart])
+            start += offsets[restart]
             continue
-        yield from (start + offset for offset in found[:-1])
-        if found[-1] > WINDOW // 2:
-            start += found[-1]
+        yield from (start + offset for offset in offsets[:-1])
+        if offsets[-1] > WINDOW // 2:
+            start += offsets[-1]
             continue
-        last = start + found[-1]
+        last = start + offsets[-1]
         yield last
         space = line.rfind(" ", start + WINDOW // 2, start + WINDOW + 1)
         start = space + 1 if space > last else start + WINDOW
@@ -92,35 +92,35 @@ def starts(cut: Cut, line: str, *, forgets: Forgets) -> Iterator[int]:
     yield from (start + offset for offset in locate(cut(rest), rest))
 
 
-def begins_anew(cut: Cut, line: str, found: list[int], *, forgets: Forgets) -> bool:
-    """Whether the last sentences of a line are found alike without what stands before them.
+def begins_anew(cut: Cut, line: str, offsets: list[int], *, forgets: Forgets) -> bool:
+    """Whether the last sentences of a line are the same without the text before them.
 
     Args:
         cut: finds sentences.
         line: one line of prose.
-        found: where its last sentences begin.
-        forgets: what is known of ``cut``.
+        offsets: where its last sentences begin.
+        forgets: whether ``cut`` is independent of the text before an offset.
     """
-    start = found[0]
+    start = offsets[0]
     if not (line[start].isalpha() and forgets(line, start)):
         return False
-    return [start + offset for offset in starts(cut, line[start:], forgets=forgets)] == found
+    return [start + offset for offset in starts(cut, line[start:], forgets=forgets)] == offsets
 
 
-def locate(pieces: Iterable[str], line: str) -> list[int]:
-    """Where each sentence begins in its line; the first offset is 0.
+def locate(sentences: Iterable[str], line: str) -> list[int]:
+    """The offsets at which sentences begin in their line; the first is 0.
 
-    The sentences are looked up in order rather than counted, so a library that drops or changes
-    white space does no harm, and one that changes a word only loses that boundary.
+    The sentences are searched in order, so a library may drop or change white space, and if it
+    changes a word only that boundary is lost.
     """
     offsets = [0]
     position = 0
-    for piece in pieces:
-        words = piece.strip()
-        offset = line.find(words, position) if words else -1
+    for sentence in sentences:
+        stripped = sentence.strip()
+        offset = line.find(stripped, position) if stripped else -1
         if offset < 0:
             continue
-        position = offset + len(words)
+        position = offset + len(stripped)
         if offset > offsets[-1]:
             offsets.append(offset)
     return offsets

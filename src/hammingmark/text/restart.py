@@ -1,4 +1,4 @@
-"""From where a text that is still growing can be split anew."""
+"""Offsets at which splitting a growing text may restart."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _BULLET = re.compile(r"\n[-*+] [^\s~`]")
 
 
 def restarts_with(cut: Cut, text: str, place: int, *, forgets: Forgets) -> bool:
-    """Whether a text can be split from a place on, whatever will follow it.
+    """Whether a text can be split from an offset on, whatever will follow the text.
 
     Args:
         cut: finds the sentences of prose.
-        text: at least three units follow the place.
-        place: where a unit ends.
-        forgets: what is known of ``cut``.
+        text: at least three units follow the offset.
+        place: the offset at which a unit ends.
+        forgets: whether ``cut`` is independent of the text before an offset.
     """
     before = list(blocks(text[:place]))
     after = clean(even_line_ends(text[place:]))
@@ -28,23 +28,24 @@ def restarts_with(cut: Cut, text: str, place: int, *, forgets: Forgets) -> bool:
         return not before
     if _BLANK_LINE.match(after):
         return True
-    # Numbered items, quotes and what may become a table or code decide how later lines are read.
+    # Numbered items, quotes, and lines that may become a table or code decide how later lines are
+    # read.
     if _is_numbered(before):
         return False
     if _BULLET.match(after):
         return True
     last = before[-1].body
-    begun = clean(even_line_ends(text[:place])).rpartition("\n")[2]
-    begun = _ITEM.sub("", begun)
-    if ">" in before[-1].marker or not last or not SPECIAL.isdisjoint(last[0] + begun[:1]):
+    last_line = clean(even_line_ends(text[:place])).rpartition("\n")[2]
+    last_line = _ITEM.sub("", last_line)
+    if ">" in before[-1].marker or not last or not SPECIAL.isdisjoint(last[0] + last_line[:1]):
         return False
     line = list(blocks(text))[len(before) - 1].body
     first = len(last) + line[len(last) :].startswith(" ")
-    found = [start for start in starts(cut, line, forgets=forgets) if start >= first]
+    offsets = [start for start in starts(cut, line, forgets=forgets) if start >= first]
     return (
         line.startswith(last)
-        and found[:1] == [first]
-        and begins_anew(cut, line, found, forgets=forgets)
+        and offsets[:1] == [first]
+        and begins_anew(cut, line, offsets, forgets=forgets)
     )
 
 

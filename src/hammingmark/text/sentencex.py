@@ -1,4 +1,4 @@
-"""Sentences as Wikimedia's sentencex finds them: the default."""
+"""The default splitter: sentences by Wikimedia's sentencex."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hammingmark.records import Sentences
 from hammingmark.text.cutting import locate, split_with
 from hammingmark.text.restart import restarts_with
 
-# The library answers for any code and silently falls back to English. These are the codes for
-# which it has rules of its own, and two (ur, zh) that its own tests hold.
+# The library accepts any code and silently falls back to English. These are the languages for which
+# it has rules, and two (ur, zh) that its own tests cover.
 # fmt: off
 LANGUAGES = (
     "am", "ar", "bg", "bn", "ca", "da", "de", "el", "en", "es", "fi", "fr", "gu", "hi", "hy",
@@ -37,7 +37,7 @@ _NEAR = 200  # characters
 
 @dataclass(frozen=True)
 class SentencexSplitter:
-    """Split with sentencex.
+    """A splitter with sentencex.
 
     Args:
         language: a two-letter code, one of ``LANGUAGES``.
@@ -61,7 +61,7 @@ class SentencexSplitter:
         return "sentencex"
 
     def describe(self) -> dict[str, str]:
-        """What decides a split: the name, the language and the library's version."""
+        """What determines the sentences: the name, the language and the library's version."""
         library = f"sentencex {version('sentencex')}"
         return {"name": self.name, "language": self.language, "library": library}
 
@@ -70,13 +70,13 @@ class SentencexSplitter:
         return split_with(self._cut, text, forgets=self._forgets)
 
     def restarts(self, text: str, place: int) -> bool:
-        """Whether a text can be split from a place on, whatever will follow it."""
+        """Whether a text can be split from an offset on, whatever will follow the text."""
         return restarts_with(self._cut, text, place, forgets=self._forgets)
 
     def _cut(self, line: str) -> list[str]:
         hidden = _hide_pairs(line)
-        found = locate(sentencex.segment(self.language, hidden), hidden)
-        starts = [_before_openers(line, start) for start in found if not _goes_on(line, start)]
+        offsets = locate(sentencex.segment(self.language, hidden), hidden)
+        starts = [_before_openers(line, start) for start in offsets if not _continues(line, start)]
         return [line[start:end] for start, end in pairwise([*starts, len(line)])]
 
     def _forgets(self, line: str, place: int) -> bool:
@@ -96,15 +96,16 @@ class SentencexSplitter:
 def _hide_pairs(line: str) -> str:
     """Blank out quotes, brackets and emphasis, character for character.
 
-    sentencex never ends a sentence inside a pair, and pairs straight quotes by counting from the
-    start of the paragraph: one quote more or less would move every boundary behind it, and text
-    not written yet would move those before. Without pairs a boundary depends on what is near it.
+    sentencex never ends a sentence inside a pair, and it pairs straight quotes by counting from the
+    start of the paragraph. One quote more or less would move every later boundary, and text that is
+    still to be written would move earlier ones. Without pairs a boundary depends only on the text
+    near it.
     """
     return _PAIRED.sub(" ", _INNER_APOSTROPHE.sub("\u02bc", line))
 
 
-def _goes_on(line: str, start: int) -> bool:
-    """Whether the sentence goes on after a closing mark, as in ``"Come in!" he said.``."""
+def _continues(line: str, start: int) -> bool:
+    """Whether the sentence continues after a closing mark, as in ``"Come in!" he said.``."""
     if start == 0 or not line[start].islower():
         return False
     before = line[:start].rstrip(" ")[-1:]
@@ -112,7 +113,7 @@ def _goes_on(line: str, start: int) -> bool:
 
 
 def _before_openers(line: str, start: int) -> int:
-    """Give the marks that open a sentence back to it; those that close one stay behind."""
+    """Move the start of a sentence before its opening marks, but after marks that close another."""
     first = start
     while first > 0 and (line[first - 1] in _EITHER or line[first - 1] in _OPENERS):
         first -= 1

@@ -1,7 +1,7 @@
-"""A text cut into blocks: paragraphs, list items, quotes, headings, tables, rules and code.
+"""Blocks of a text: paragraphs, list items, quotes, headings, tables, rules and code.
 
-The rules follow CommonMark where hard-wrapped prose allows it. What they do not keep is
-indentation: a nested list becomes a flat one.
+The rules follow CommonMark as far as hard-wrapped prose allows. They do not preserve indentation: a
+nested list becomes a flat one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hammingmark.text.characters import clean, even_line_ends
 
 
 class Kind(Enum):
-    """What a block is. Only prose is cut into sentences."""
+    """The kind of a block. Only prose is cut into sentences."""
 
     PROSE = "prose"
     HEADING = "heading"
@@ -30,9 +30,9 @@ class Block:
     r"""One block of a normalised text.
 
     Attributes:
-        kind: what it is.
+        kind: its kind.
         marker: the quote and list marks before the body, such as ``"-"`` or ``"> 2."``.
-        body: the rest, on one line, except for code.
+        body: the text after them, on one line unless it is code.
         gap: ``"\n"`` or ``"\n\n"``; ``""`` after the last block.
     """
 
@@ -49,14 +49,14 @@ class Block:
         )
 
 
-_Found = tuple[Kind, str, str]  # kind, marker, body
+_Parts = tuple[Kind, str, str]  # kind, marker and body of a block
 
 _QUOTE = re.compile(r"(?:> ?)+")
 _ITEM = re.compile(r"((?:[-*+]|(\d{1,9})[.)]))(?: |$)", re.ASCII)
 _HEADING = re.compile(r"#{1,6}(?: |$)")
 _RULE = re.compile(r"-(?: ?-){2,}|\*(?: ?\*){2,}|_(?: ?_){2,}|={3,}")
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
-# Below a title, reStructuredText's underline rather than the start of code.
+# Below a title, this is reStructuredText's underline, not the start of code.
 _UNDERLINE = re.compile("~{3,}")
 SPECIAL = frozenset("#|>-*+_=`~0123456789")
 # Scripts written without spaces: a line break between two such characters is no space.
@@ -67,7 +67,7 @@ _UNSPACED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A clean line, taken apart: quote depth, list mark and its number, body, kind."""
+    """The parts of a clean line: quote depth, list mark and its number, body, kind."""
 
     depth: int
     mark: str
@@ -106,30 +106,30 @@ def _read(line: str) -> _Line:
 
 @dataclass
 class _Paragraph:
-    """Prose that may go on in the next line."""
+    """Prose that the next line may continue."""
 
     first: _Line
     lines: list[str]
 
-    def goes_on_with(self, line: _Line, expected: set[int]) -> bool:
-        """Whether ``line`` is more of the same paragraph rather than a block of its own."""
+    def continues_with(self, line: _Line, expected: set[int]) -> bool:
+        """Whether ``line`` continues the paragraph; otherwise it begins another block."""
         if line.kind is not Kind.PROSE or line.depth != self.first.depth:
             return False
         if not line.mark:
             return True
-        # A wrapped line may begin with "1985. Then": only a number that is due opens an item.
-        due = line.number is None or line.number == 1 or line.number in expected
-        return not (due and line.body)
+        # A wrapped line may begin with "1985. Then": only an expected number begins an item.
+        begins_item = line.number is None or line.number == 1 or line.number in expected
+        return not (begins_item and line.body)
 
     def add(self, line: _Line) -> None:
-        """Join a line on, with a space where the script has spaces."""
-        words = _join(line.mark, line.body)
-        if not _touches(self.lines[-1], words):
+        """Append a line, after a space if the script uses spaces."""
+        text = _join(line.mark, line.body)
+        if not _is_unspaced(self.lines[-1], text):
             self.lines.append(" ")
-        self.lines.append(words)
+        self.lines.append(text)
 
-    def close(self) -> _Found:
-        """The finished block, read again as one line: joining may have made a table row."""
+    def close(self) -> _Parts:
+        """The finished block, parsed again as one line, which may have become a table row."""
         whole = _read(_join(self.first.marker, "".join(self.lines)))
         return whole.kind, whole.marker, whole.body
 
@@ -138,7 +138,8 @@ def _join(left: str, right: str) -> str:
     return f"{left} {right}" if left and right else left + right
 
 
-def _touches(left: str, right: str) -> bool:
+def _is_unspaced(left: str, right: str) -> bool:
+    """Whether two joined lines need no space between them."""
     return bool(
         _UNSPACED.match(left[-1])
         and _UNSPACED.match(right[0])
@@ -148,35 +149,35 @@ def _touches(left: str, right: str) -> bool:
 
 def blocks(text: str) -> Iterator[Block]:
     """Cut any text into blocks; their texts and gaps joined are the normalised text."""
-    held: _Found | None = None
+    previous: _Parts | None = None
     gap = "\n"
-    for found in _walk(even_line_ends(text)):
-        if found is None:
+    for parts in _parse(even_line_ends(text)):
+        if parts is None:
             gap = "\n\n"
             continue
-        if held is not None:
-            yield Block(*held, gap)
-        held, gap = found, "\n"
-    if held is not None:
-        yield Block(*held, "")
+        if previous is not None:
+            yield Block(*previous, gap)
+        previous, gap = parts, "\n"
+    if previous is not None:
+        yield Block(*previous, "")
 
 
-def _walk(text: str) -> Iterator[_Found | None]:
+def _parse(text: str) -> Iterator[_Parts | None]:
     """The blocks in order, as kind, marker and body, with ``None`` for blank lines between."""
     raw_lines = text.split("\n")
     paragraph: _Paragraph | None = None
     code: tuple[_Line, list[str]] | None = None
     expected: set[int] = set()
     below = False  # directly below a block that is not code
-    for raw, tidy in zip(raw_lines, clean(text).split("\n"), strict=True):
-        line = _read(tidy) if tidy else None
+    for raw, cleaned in zip(raw_lines, clean(text).split("\n"), strict=True):
+        line = _read(cleaned) if cleaned else None
         if code is not None:
-            opening, inside = code
+            opening, content = code
             closes = line is not None and _closes(opening, line)
             if not closes and (line.depth if line else 0) >= opening.depth:
-                inside.append(raw)
+                content.append(raw)
                 continue
-            yield _code(opening, [*inside, tidy] if closes else inside)
+            yield _code(opening, [*content, cleaned] if closes else content)
             code, below = None, False
             if closes:
                 continue
@@ -191,7 +192,7 @@ def _walk(text: str) -> Iterator[_Found | None]:
         if below and line.kind is Kind.CODE and _UNDERLINE.fullmatch(line.body):
             line = replace(line, kind=Kind.RULE)
         if paragraph is not None:
-            if paragraph.goes_on_with(line, expected):
+            if paragraph.continues_with(line, expected):
                 paragraph.add(line)
                 continue
             yield paragraph.close()
@@ -221,19 +222,19 @@ def _closes(opening: _Line, line: _Line) -> bool:
     )
 
 
-def _code(opening: _Line, inside: list[str]) -> _Found:
-    return Kind.CODE, opening.marker, "\n".join([opening.body, *inside]).rstrip()
+def _code(opening: _Line, content: list[str]) -> _Parts:
+    return Kind.CODE, opening.marker, "\n".join([opening.body, *content]).rstrip()
 
 
 def normalise(text: str) -> str:
-    r"""Bring a text to the form that is generated, split and detected.
+    r"""Normalise a text, as it is generated, split and detected.
 
-    Characters: NFC, even spaces, straight quotes, nothing invisible. Lines: a paragraph is one
-    line however it was wrapped; headings, table rows, rules, list items, quotes and fenced code
-    keep lines of their own; a blank line, or many, is ``"\n\n"``. Code between fences stays as
-    it is. White space at both ends goes.
+    Characters: NFC, single plain spaces, straight quotes, nothing invisible. Lines: a paragraph is
+    one line however it was wrapped; headings, table rows, rules, list items, quotes and fenced code
+    keep their own lines; one or more blank lines become ``"\n\n"``. Code between fences is not
+    changed. White space at both ends is removed.
 
-    The rule is idempotent, ``normalise(normalise(text)) == normalise(text)``, and takes time
+    Normalising is idempotent, ``normalise(normalise(text)) == normalise(text)``, and takes time
     linear in the length of the text.
     """
     return "".join(block.text + block.gap for block in blocks(text))

@@ -1,7 +1,7 @@
-"""A text in chunks of words: what stood before each of its places, in whole chunks.
+"""Contexts of a text in whole chunks of words.
 
-It depends on the text's beginning up to the place alone, so that whoever writes the text and
-whoever reads it find the same.
+The context at an offset depends only on the text before it, so generation and detection find the
+same context.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from hammingmark.text.words import settled_words
 
 @dataclass(frozen=True, slots=True)
 class WordChunks:
-    """The context of a place in a text: the last whole chunks of words before it.
+    """The context at an offset of a text: the last complete chunks of words before it.
 
-    It reaches from the first of their words to the last. There is none before the first chunk is
-    whole. A word counts as soon as nothing that follows can change it.
+    It extends from their first word to their last. There is no context before the first chunk is
+    complete. A word counts once no following text can change it.
 
     Attributes:
         length: words of a chunk.
-        most: chunks of a context at most: an encoder reads no more than so many tokens, and a
-            passage that was copied into another text gets its own contexts back.
+        most: largest number of chunks of a context. It is limited because an encoder reads a
+            limited number of tokens, and so that a passage copied into another text soon has its
+            old contexts again.
     """
 
     length: int
     most: int
 
     def context(self, text: str) -> str:
-        """The context of what follows a text; empty if there is none."""
+        """The context at the end of a text; empty if there is none."""
         contexts, which = self.contexts(text, [len(text)])
         return contexts[which[0]] if which[0] >= 0 else ""
 
     def contexts(self, text: str, places: Sequence[int]) -> tuple[list[str], NDArray[np.int64]]:
-        """Every context that a text has, in order, and the number of each place's, (n,).
+        """All contexts of a text, in order, and the number of the context at each offset, (n,).
 
         Args:
-            text: n places of it are asked about.
-            places: how many characters stand before each, rising. The number of one without a
-                context is -1.
+            text: the text.
+            places: n offsets in characters, ascending. The number of one without a context is -1.
         """
         words = list(settled_words(text))
         lasts = words[self.length - 1 :: self.length]
@@ -53,21 +53,23 @@ class WordChunks:
             text[firsts[max(0, number + 1 - self.most)][0] : end]
             for number, (_, end, _) in enumerate(lasts)
         ]
-        known = [settled for _, _, settled in lasts]
-        which = [bisect_right(known, place) - 1 for place in places]
+        begins = [settled for _, _, settled in lasts]  # the offset at which each context begins
+        which = [bisect_right(begins, place) - 1 for place in places]
         return contexts, np.array(which, np.int64)
 
     def context_changes(self, text: str) -> Callable[[str], bool]:
-        """A function that says whether the context after a text and some more is another.
+        """A function that tells whether a continuation of the text has another context.
 
-        It looks at nothing before the last chunk, so that it may be asked after each token.
+        It reads only the text after the last complete chunk, so it is cheap to call after each
+        token.
         """
         lasts = list(settled_words(text))[self.length - 1 :: self.length]
-        # From where the last chunk's last piece ends: what is settled before stays as it is.
+        # The text after the run of characters with the last chunk's last word. Words before it are
+        # settled and cannot change.
         rest = text[lasts[-1][2] - 1 :] if lasts else text
 
-        def changes(more: str) -> bool:
-            words = islice(settled_words(rest + more), self.length - 1, None)
+        def changes(continuation: str) -> bool:
+            words = islice(settled_words(rest + continuation), self.length - 1, None)
             return next(words, None) is not None
 
         return changes

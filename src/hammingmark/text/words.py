@@ -1,4 +1,4 @@
-"""Text to words, and how far two lists of words differ."""
+"""Text to words, and the distance between two lists of words."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from collections.abc import Iterator, Sequence
 
 from rapidfuzz.distance import Levenshtein
 
-# Scripts written without spaces, in which each character is taken for a word.
+# Scripts written without spaces, in which each character counts as a word.
 _UNSPACED = "\u2e80-\u312f\u3190-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
-_PIECE = re.compile(rf"[{_UNSPACED}]|[^\s\u2013\u2014\u2026/{_UNSPACED}]+")
+_RUN = re.compile(rf"[{_UNSPACED}]|[^\s\u2013\u2014\u2026/{_UNSPACED}]+")
 
 
 def word_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where each word begins and ends, in order.
+    """The start and end of each word, in order.
 
-    A word is what stands between spaces, dashes or slashes, without the punctuation around it;
-    an apostrophe or a hyphen inside belongs to it. In Chinese and Japanese each character is a
+    A word is a run of characters between spaces, dashes or slashes, without the punctuation around
+    it; an apostrophe or a hyphen inside belongs to it. In Chinese and Japanese each character is a
     word. In other scripts without spaces, such as Thai, a run of characters counts as one.
     """
-    return ((start, end) for start, end, _ in _words_in_pieces(text))
+    return ((start, end) for start, end, _ in _words_in_runs(text))
 
 
 def settled_words(text: str) -> Iterator[tuple[int, int, int]]:
-    """The words that nothing behind a text can change: where each begins and ends.
+    """The start and end of each word that following text cannot change, and where it is settled.
 
-    A word is settled when something stands behind it and its punctuation that can belong to
-    neither. The third number is how long the text's beginning must be to settle it: a longer one
-    has the same words before that place.
+    A word is settled once a character follows that belongs neither to the word nor to the
+    punctuation after it. The third number is the offset after that character: any text with the
+    same beginning up to there has the same words in it.
     """
-    for start, end, last in _words_in_pieces(text):
-        if last < len(text):
-            yield start, end, last + 1
+    for start, end, run_end in _words_in_runs(text):
+        if run_end < len(text):
+            yield start, end, run_end + 1
 
 
 def split_words(text: str) -> list[str]:
@@ -41,25 +41,25 @@ def split_words(text: str) -> list[str]:
 
 
 def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many words, or characters of two texts, to insert, delete or replace."""
+    """The number of words, or characters of two texts, to insert, delete or replace."""
     return Levenshtein.distance(left, right)
 
 
 def share_changed(left: Sequence[str], right: Sequence[str]) -> float:
-    """The edit distance over the length of the longer list; 0 for two empty ones."""
+    """The edit distance divided by the length of the longer list; 0 for two empty ones."""
     return Levenshtein.normalized_distance(left, right)
 
 
-def _words_in_pieces(text: str) -> Iterator[tuple[int, int, int]]:
-    """Where each word begins and ends, and where the piece ends that it was found in."""
-    for piece in _PIECE.finditer(text):
-        start, end = piece.span()
+def _words_in_runs(text: str) -> Iterator[tuple[int, int, int]]:
+    """The start and end of each word, and the end of its run of characters without separators."""
+    for run in _RUN.finditer(text):
+        start, end = run.span()
         while start < end and _is_punctuation(text[start]):
             start += 1
         while end > start and _is_punctuation(text[end - 1]):
             end -= 1
         if start < end:
-            yield start, end, piece.end()
+            yield start, end, run.end()
 
 
 def _is_punctuation(character: str) -> bool:
