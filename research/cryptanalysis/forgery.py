@@ -132,7 +132,7 @@ def p_value(
     if isinstance(watermark, BilinearMark):
         test = watermark.read(text).test("likelihood")
         assert test.null.computed is not None
-        return test.null.computed.p_value(test.own)
+        return test.null.computed.p_value(test.increments)
     return compare(watermark.read(text).test_given_topic(statistic), limit=references).p_value
 
 

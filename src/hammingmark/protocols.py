@@ -238,10 +238,10 @@ class ComputedNull(NullDistribution, Protocol):
     def attainable(self) -> float:
         """The smallest p-value that a marked text of this kind can have, or nearly."""
 
-    def p_value(self, own: DoubleArray) -> float:
+    def p_value(self, increments: DoubleArray) -> float:
         """The probability of a sum as large as that of these increments, (u,)."""
 
-    def window_p_value(self, own: DoubleArray, window: slice) -> float:
+    def window_p_value(self, increments: DoubleArray, window: slice) -> float:
         """The probability that any window of increments has a sum as large as this one."""
 
     def power(self, level: float) -> float | None:
@@ -256,7 +256,7 @@ class SignificanceTest(Protocol):
     """
 
     @property
-    def own(self) -> DoubleArray:
+    def increments(self) -> DoubleArray:
         """What each of the u units adds to the statistic under the secret key, (u,)."""
 
     @property

@@ -50,7 +50,7 @@ def digest_of_scores() -> str:
                     last = mark.read(whole).evidence.scores[-1]
                     assert last.score == scores[i] == alone.scores[0]
                     assert last.valid is alone.accepted
-                own = mark.read(whole).test("edge_vote").own
+                own = mark.read(whole).test("edge_vote").increments
                 assert bool(own[-1]) is alone.accepted
             digest.update(np.array(scores).tobytes())
     return digest.hexdigest()

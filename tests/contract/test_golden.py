@@ -232,7 +232,7 @@ def outcomes_of(watermark: Watermark, text: ScoredText) -> dict[str, Any]:
         outcome = compare(test, limit=DRAWS)
         first = np.concatenate(list(next(iter(test.null.blocks()))))
         found[name] = {
-            "value": float(test.own.sum()),
+            "value": float(test.increments.sum()),
             "best": float(test.best.sum()),
             "centre": float(test.centre.sum()),
             "is_ratio": test.is_ratio,

@@ -166,7 +166,7 @@ def test_human_text_has_what_theory_says(
             text = mark.read(each.values)
             test = text.test(statistic)
             units = np.count_nonzero(test.best)
-            excess.append(test.own.sum() - mean * units)
+            excess.append(test.increments.sum() - mean * units)
             expected.append(units * variance if variance else np.nan)
             p_values.append(compare(test, limit=1).p_value)
     error = np.std(excess) / np.sqrt(len(excess))

@@ -28,7 +28,7 @@ def counted_increments(test: SignificanceTest) -> NDArray[np.float64]:
 
     A unit that is repeated, or whose increment is 0 under every key, does not count.
     """
-    increments: NDArray[np.float64] = test.own[test.best != 0.0]
+    increments: NDArray[np.float64] = test.increments[test.best != 0.0]
     return increments
 
 

@@ -27,7 +27,7 @@ class TextTest:
     """The test of one text by one statistic: a `SignificanceTest`.
 
     Attributes:
-        own: what each of the u units adds to the statistic under the secret key, (u,).
+        increments: what each of the u units adds to the statistic under the secret key, (u,).
         best: the largest increments that any key could give, or bounds on their cumulative sums,
             (u,).
         centre: what is subtracted from each increment before windows are compared, (u,).
@@ -35,7 +35,7 @@ class TextTest:
         is_ratio: whether the increments are log-likelihood ratios.
     """
 
-    own: NDArray[np.float64]
+    increments: NDArray[np.float64]
     best: NDArray[np.float64]
     centre: NDArray[np.float64]
     null: NullDistribution
@@ -83,9 +83,9 @@ def compare(
     """
     if computed := test.null.computed:
         return _compare_by_tails(test, computed, level=level, pause=pause)
-    windows = best_windows(test.own - test.centre)
-    rounding = _ROUNDING * len(test.own)
-    total, best = float(test.own.sum()) - rounding, float(test.best.sum()) - rounding
+    windows = best_windows(test.increments - test.centre)
+    rounding = _ROUNDING * len(test.increments)
+    total, best = float(test.increments.sum()) - rounding, float(test.best.sum()) - rounding
     text_test = SequentialTest(total, limit, stop_after)
     window_test = SequentialTest(windows[0][2] - rounding if windows else 0.0, limit, stop_after)
     sum_blocks: list[NDArray[np.float64]] = []
@@ -123,9 +123,9 @@ def _compare_by_tails(
     """The same for a null distribution that computes tails; ordinary windows are not listed."""
     windows: list[Passage] = []
     ordinary = 0
-    for begin, end, _ in best_windows(test.own - test.centre):
+    for begin, end, _ in best_windows(test.increments - test.centre):
         pause()
-        p_value = null.window_p_value(test.own, slice(begin, end))
+        p_value = null.window_p_value(test.increments, slice(begin, end))
         if p_value <= _ORDINARY:
             windows.append(Passage(begin, end, p_value))
             continue
@@ -135,7 +135,7 @@ def _compare_by_tails(
         if ordinary == _MOST_ORDINARY:
             break
     windows.sort(key=lambda window: window.p_value)
-    p_value = null.p_value(test.own)
+    p_value = null.p_value(test.increments)
     return Comparison(
         p_value=p_value,
         references=null.draws,
@@ -149,7 +149,7 @@ def _compare_by_tails(
 def sequential_p_value(
     scores: NDArray[np.float64], score: float, limit: int, stop_after: int
 ) -> float:
-    """The p-value of a score's own sequential test, on draws that were made for several scores.
+    """The p-value of a score by its own sequential test, on draws made for several scores.
 
     The test of a lower score stops no later than that of the best score, because as many draws or
     more reach it. Draws after its stop must not count.

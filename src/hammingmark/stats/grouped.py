@@ -105,12 +105,12 @@ class GroupedNull:
         spread = (sums - means[:, None]) ** 2 @ self._probabilities
         return float(self._step**2 * spread.sum())
 
-    def z(self, own: DoubleArray) -> float:
+    def z(self, increments: DoubleArray) -> float:
         """The sum of increments (u,) in standard deviations above its mean.
 
         It is 0 if all keys give the same sum.
         """
-        excess = float(own.sum()) - self.mean
+        excess = float(increments.sum()) - self.mean
         return excess / math.sqrt(self.variance) if self.variance > 0.0 else 0.0
 
     @cached_property
@@ -118,18 +118,18 @@ class GroupedNull:
         """The p-value of the largest sum that a key can give, with one outcome for each group."""
         return self._tail(self._masses, self._value(float(self._sums().max(axis=1).sum())))
 
-    def p_value(self, own: DoubleArray) -> float:
+    def p_value(self, increments: DoubleArray) -> float:
         """The probability of a sum as large as that of these increments, (u,)."""
-        return self._tail(self._masses, float(own.sum()))
+        return self._tail(self._masses, float(increments.sum()))
 
-    def window_p_value(self, own: DoubleArray, window: slice) -> float:
+    def window_p_value(self, increments: DoubleArray, window: slice) -> float:
         """The probability that any window has a sum as large as this one.
 
         It is counted in draws of all groups. If no draw has such a window, it is the tail of this
         window's own sum with Bonferroni's correction, if that is smaller. The p-value is valid at
         every level, because at levels that the draws can show, the draws alone decide.
         """
-        score = float((own - self.centre)[window].sum()) - _ROUNDING * len(own)
+        score = float((increments - self.centre)[window].sum()) - _ROUNDING * len(increments)
         test = SequentialTest(score, limit=sum(_DRAWS), stop_after=_STOP_AFTER)
         for stage in range(len(_DRAWS)):
             if not test.stopped:
@@ -138,7 +138,7 @@ class GroupedNull:
             return test.p_value
         units = len(self._groups)
         masses = self._distribution(self._sums(window))
-        tail = self._tail(masses, float(own[window].sum()), units=len(own[window]))
+        tail = self._tail(masses, float(increments[window].sum()), units=len(increments[window]))
         return min(test.p_value, units * (units + 1) / 2 * tail)
 
     def power(self, level: float) -> float | None:

@@ -77,17 +77,17 @@ class LatticeNull:
         """The p-value of the largest sum that a key can give."""
         return self.p_value(self.best)
 
-    def p_value(self, own: DoubleArray) -> float:
+    def p_value(self, increments: DoubleArray) -> float:
         """The probability of a sum as large as that of these increments, (u,)."""
-        return max(SMALLEST, self._increments.survival(self._units, float(own.sum())))
+        return max(SMALLEST, self._increments.survival(self._units, float(increments.sum())))
 
-    def window_p_value(self, own: DoubleArray, window: slice) -> float:
+    def window_p_value(self, increments: DoubleArray, window: slice) -> float:
         """The probability that any window has a sum as large as this one, or a bound on it.
 
         It is exact down to 1e-6. Smaller probabilities would take ever longer to compute, so they
         are replaced by an upper bound, which is larger by a constant factor.
         """
-        score = float((own - self.centre)[window].sum())
+        score = float((increments - self.centre)[window].sum())
         bound = self._increments.scan_bound(self._units, score, centre=self._centre)
         exact = self._increments.scan_survival(
             self._units, min(score, self._farthest), centre=self._centre

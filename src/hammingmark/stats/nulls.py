@@ -123,21 +123,21 @@ class NormalApproximation:
         """The p-value of a text whose units all have the count 1."""
         return self.p_value(np.ones(self._units))
 
-    def p_value(self, own: NDArray[np.float64]) -> float:
+    def p_value(self, increments: NDArray[np.float64]) -> float:
         """P(Z >= z) for the sum of these counts, (u,).
 
         It is at least γ^u, the probability that all u counts are 1. For few units the normal
         approximation could be smaller than that.
         """
-        return max(SMALLEST, self._normal_tail(own), self._expected ** len(own))
+        return max(SMALLEST, self._normal_tail(increments), self._expected ** len(increments))
 
-    def window_p_value(self, own: NDArray[np.float64], window: slice) -> float:
+    def window_p_value(self, increments: NDArray[np.float64], window: slice) -> float:
         """The same for one window, with Bonferroni's correction for all windows.
 
         A window may have few units, for which the normal approximation is poor. So the p-value is
         at least Hoeffding's bound on the tail, exp(-n KL(h/n ‖ γ)).
         """
-        counts = own[window]
+        counts = increments[window]
         tail = max(self._normal_tail(counts), self._bound(counts))
         return min(1.0, max(SMALLEST, self._units * (self._units + 1) / 2 * tail))
 
@@ -149,19 +149,19 @@ class NormalApproximation:
         """Votes that are valid with probability γ, with random numbers from the secret."""
         return BinomialNull(np.ones(self._units, np.bool_), self._expected, self._secret).blocks()
 
-    def _normal_tail(self, own: NDArray[np.float64]) -> float:
-        deviation = math.sqrt(len(own) * self._expected * (1.0 - self._expected))
-        z = (float(own.sum()) - self._expected * len(own)) / deviation
+    def _normal_tail(self, increments: NDArray[np.float64]) -> float:
+        deviation = math.sqrt(len(increments) * self._expected * (1.0 - self._expected))
+        z = (float(increments.sum()) - self._expected * len(increments)) / deviation
         return 0.5 * math.erfc(z / math.sqrt(2.0))
 
-    def _bound(self, own: NDArray[np.float64]) -> float:
-        mean, expected = min(1.0, float(own.mean())), self._expected
+    def _bound(self, increments: NDArray[np.float64]) -> float:
+        mean, expected = min(1.0, float(increments.mean())), self._expected
         if mean <= expected:
             return 1.0
         divergence = mean * math.log(mean / expected)
         if mean < 1.0:
             divergence += (1.0 - mean) * math.log((1.0 - mean) / (1.0 - expected))
-        return math.exp(-len(own) * divergence)
+        return math.exp(-len(increments) * divergence)
 
 
 @lru_cache(maxsize=64)

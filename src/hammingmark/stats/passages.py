@@ -53,7 +53,7 @@ def best_windows(increments: NDArray[np.float64]) -> list[tuple[int, int, float]
     """
     begins: list[int] = []
     ends: list[int] = []
-    before: list[float] = []  # cumulative sum at the begin of each window
+    before: list[float] = []  # cumulative sum before each window
     after: list[float] = []  # cumulative sum at its end
     lower: list[int] = []  # nearest earlier window with a smaller `before`
     total = 0.0

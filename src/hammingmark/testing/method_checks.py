@@ -322,7 +322,7 @@ def check_evidence_and_tests_tell_one_story(method: type[Any], config: MethodCon
     read = score(watermark, unmarked(config, 13, rng))
     evidence = read.evidence
     for statistic in watermark.statistics:
-        own = read.test(statistic).own
+        own = read.test(statistic).increments
         assert len(own) == len(evidence.scores), f"{statistic} has other units than the evidence"
         shown = evidence.means.get(statistic, evidence.sums.get(statistic))
         assert shown is not None, f"{statistic} is not in the evidence"
@@ -349,11 +349,11 @@ def check_tests_keep_their_shapes_and_their_ceiling(
         read = score(watermark, unmarked(config, n, rng))
         units = len(read.evidence.scores)
         for name, test in every_test(watermark, read):
-            for part in (test.own, test.best, test.centre):
+            for part in (test.increments, test.best, test.centre):
                 assert part.shape == (units,), f"{name}: shape {part.shape} for {units} units"
                 assert part.dtype == np.float64, f"{name}: {part.dtype}"
                 assert np.isfinite(part).all(), f"{name}: not finite"
-            assert (test.own <= test.best + 1e-6).all(), f"{name}: above the best"
+            assert (test.increments <= test.best + 1e-6).all(), f"{name}: above the best"
             assert test.null.description, f"{name}: no words for its null distribution"
             for block in islice(test.null.blocks(), 2):
                 values = np.concatenate(list(block))
@@ -608,9 +608,13 @@ def check_sentences_that_were_edited(method: type[Any], config: MethodConfig) ->
     scored = read_edited(np.vstack([text, _wander(n - 1, rng)]), edits)
     assert scored.evidence == watermark.read(text).evidence, "edits change the evidence"
     test = scored.test(statistic)
-    assert test.own.shape == test.best.shape == test.centre.shape, "its parts differ in shape"
+    assert test.increments.shape == test.best.shape == test.centre.shape, (
+        "its parts differ in shape"
+    )
     # One unit may add more than its share of the best, where those before added less of theirs.
-    assert (test.own.cumsum() <= test.best.cumsum() + 1e-6).all(), "a reading is above the best"
+    assert (test.increments.cumsum() <= test.best.cumsum() + 1e-6).all(), (
+        "a reading is above the best"
+    )
     p = compare(test, limit=999).p_value
     assert p <= 0.002, f"a marked text that nobody edited has p = {p}"
 
@@ -663,7 +667,7 @@ def _p_values(test: SignificanceTest, references: int) -> tuple[float, float]:
     """The p-value, and what it is where half of the ties count."""
     p = compare(test, limit=references).p_value
     # Above every tie, which rounding may blur by half of this.
-    higher = TextTest(test.own + 2e-6, test.best, test.centre, test.null)
+    higher = TextTest(test.increments + 2e-6, test.best, test.centre, test.null)
     return p, (p + compare(higher, limit=references).p_value) / 2
 
 

@@ -37,16 +37,16 @@ class FourKeys:
 class ByHand:
     """Increments written down by hand."""
 
-    own: np.ndarray
+    increments: np.ndarray
     best: np.ndarray
     centre: np.ndarray
     null: FourKeys
     is_ratio: bool = False
 
 
-def by_hand(own: list[float]) -> ByHand:
+def by_hand(increments: list[float]) -> ByHand:
     references = np.array([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]])
-    return ByHand(np.array(own), np.ones(3), np.full(3, 0.5), FourKeys(references))
+    return ByHand(np.array(increments), np.ones(3), np.full(3, 0.5), FourKeys(references))
 
 
 def test_the_p_value_counts_the_keys_that_do_as_well() -> None:
@@ -63,7 +63,7 @@ def test_a_tie_blurred_by_rounding_is_a_tie() -> None:
 
 def test_windows_are_measured_from_the_centre_over_all_windows() -> None:
     found = compare(by_hand([0.0, 1.0, 1.0]), limit=4)
-    # Best windows under the four keys: 0, 0.5, 1, 1; the text's own scores 1.
+    # Best windows under the four keys: 0, 0.5, 1, 1; that of the text scores 1.
     [window] = found.windows
     assert (window.begin, window.end) == (1, 3)
     assert window.p_value == 3 / 5
@@ -93,7 +93,7 @@ def test_a_passage_is_judged_by_what_was_drawn_before_its_own_test_stopped() -> 
     """Two of four keys reach the window, so that the eighth comes at the sixteenth draw."""
     test = by_hand([0.0, 1.0, 1.0])
     assert compare(test, limit=4000, stop_after=8).windows[0].p_value == 8 / 16
-    test.own = np.array([1.0, 0.0, 1.0])  # two windows that half of the keys and more reach
+    test.increments = np.array([1.0, 0.0, 1.0])  # two windows that half of the keys and more reach
     assert [each.p_value for each in compare(test, limit=4000, stop_after=8).windows] == [
         8 / 11,
         8 / 11,
@@ -118,11 +118,11 @@ class Closed(FourKeys):
     def __post_init__(self) -> None:
         self.computed = self
 
-    def p_value(self, own: np.ndarray) -> float:
+    def p_value(self, increments: np.ndarray) -> float:
         return 0.25
 
-    def window_p_value(self, own: np.ndarray, window: slice) -> float:
-        return 0.3 if own[window].sum() > 1.5 else 0.6
+    def window_p_value(self, increments: np.ndarray, window: slice) -> float:
+        return 0.3 if increments[window].sum() > 1.5 else 0.6
 
     def power(self, level: float) -> float | None:
         return 10 * level

@@ -54,8 +54,8 @@ def test_the_tail_is_that_of_all_outcomes(data: st.DataObject) -> None:
     expected = sums_by_enumeration(groups, increments, kinds, shares)
     for score in range(min(expected) - 1, max(expected) + 1):
         tail = sum(share for total, share in expected.items() if total >= score)
-        own = np.full(units, score / units)
-        assert null.p_value(own) == pytest.approx(tail, rel=1e-9), "blurred by division"
+        equal_parts = np.full(units, score / units)
+        assert null.p_value(equal_parts) == pytest.approx(tail, rel=1e-9), "blurred by division"
     mean = sum(total * share for total, share in expected.items())
     variance = sum((total - mean) ** 2 * share for total, share in expected.items())
     assert null.mean == pytest.approx(mean, abs=1e-9)
@@ -69,8 +69,8 @@ def test_the_tail_is_that_of_all_outcomes(data: st.DataObject) -> None:
 def test_groups_of_one_are_binomial(n: int, k: int, p: float) -> None:
     null = GroupedNull(np.arange(n), VOTE, [1.0 - p, p], centre=0.75, secret=SECRET)
     expected = float(stats.binom.sf(k - 1, n, p))
-    own = np.r_[float(k), np.zeros(n - 1)]
-    assert null.p_value(own) == pytest.approx(max(expected, SMALLEST), rel=1e-7)
+    increments = np.r_[float(k), np.zeros(n - 1)]
+    assert null.p_value(increments) == pytest.approx(max(expected, SMALLEST), rel=1e-7)
 
 
 def test_a_far_tail_keeps_its_precision() -> None:
@@ -90,13 +90,13 @@ def test_a_far_tail_keeps_its_precision() -> None:
 
 
 def test_a_token_that_comes_again_is_worth_less_than_two() -> None:
-    own = np.ones(40)
+    increments = np.ones(40)
     alone = GroupedNull(np.arange(40), VOTE, [0.5, 0.5], centre=0.75, secret=SECRET)
     twice = GroupedNull(np.arange(40) % 20, VOTE, [0.5, 0.5], centre=0.75, secret=SECRET)
-    assert alone.p_value(own) == pytest.approx(2.0**-40)
-    assert twice.p_value(own) == pytest.approx(2.0**-20)
-    assert alone.z(own) == pytest.approx(math.sqrt(40))
-    assert twice.z(own) == pytest.approx(math.sqrt(20))
+    assert alone.p_value(increments) == pytest.approx(2.0**-40)
+    assert twice.p_value(increments) == pytest.approx(2.0**-20)
+    assert alone.z(increments) == pytest.approx(math.sqrt(40))
+    assert twice.z(increments) == pytest.approx(math.sqrt(20))
 
 
 def semantic_null() -> tuple[GroupedNull, NDArray[np.int64]]:
@@ -117,8 +117,8 @@ def test_draws_have_the_distribution_that_is_computed() -> None:
     blocks = [np.concatenate(list(block)) for block in islice(null.blocks(), draws // 1000)]
     sums = np.concatenate(blocks, axis=1).sum(axis=0)
     for score in np.quantile(sums, [0.02, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.98, 0.995]):
-        own = np.r_[score, np.zeros(59)]
-        p = null.p_value(own)
+        increments = np.r_[score, np.zeros(59)]
+        p = null.p_value(increments)
         assert abs(float((sums >= score).mean()) - p) <= 4 * math.sqrt(p * (1 - p) / draws)
     assert abs(sums.mean() - null.mean) <= 4 * math.sqrt(null.variance / draws)
 
@@ -159,7 +159,7 @@ def test_any_window_is_corrected_for_all_of_them() -> None:
     values = np.concatenate(list(next(islice(null.blocks(), 2, None))))[:, :300]
     found = [
         min((each.p_value for each in compare(test, limit=1).windows), default=1.0)
-        for test in (TextTest(own, null.best, null.centre, null) for own in values.T)
+        for test in (TextTest(increments, null.best, null.centre, null) for increments in values.T)
     ]
     for level in (0.01, 0.05, 0.3):
         share = (np.array(found) <= level).mean()
@@ -167,17 +167,17 @@ def test_any_window_is_corrected_for_all_of_them() -> None:
     alone = GroupedNull(np.arange(400), VOTE, [0.5, 0.5], centre=0.75, secret=SECRET)
     exact = BinomialNull(np.ones(400, np.bool_), 0.5, SECRET)
     for length in (14, 18, 22):
-        own, window = np.zeros(400), slice(20, 20 + length)
-        own[window] = 1.0
-        expected = exact.window_p_value(own, window)
+        increments, window = np.zeros(400), slice(20, 20 + length)
+        increments[window] = 1.0
+        expected = exact.window_p_value(increments, window)
         error = 4.0 * np.sqrt(expected / 2000)
-        assert abs(alone.window_p_value(own, window) - expected) < error + 1 / 2000
+        assert abs(alone.window_p_value(increments, window) - expected) < error + 1 / 2000
     # Beyond what draws can show, by the tail of the window alone.
-    own[20:70] = 1.0
-    deep = alone.window_p_value(own, slice(20, 70))
+    increments[20:70] = 1.0
+    deep = alone.window_p_value(increments, slice(20, 70))
     assert deep == pytest.approx(400 * 401 / 2 * 2.0**-50)
-    assert exact.window_p_value(own, slice(20, 70)) < deep
-    assert alone.window_p_value(own, slice(0, 400)) == 1.0
+    assert exact.window_p_value(increments, slice(20, 70)) < deep
+    assert alone.window_p_value(increments, slice(0, 400)) == 1.0
 
 
 def test_a_text_without_a_unit() -> None:

@@ -25,8 +25,10 @@ def null(counted: int, *, increments: Increments = EVEN, centre: float = 5 / 8) 
 def test_tails_are_those_of_the_binomial() -> None:
     for n, mean in ((1, 0.5), (20, 0.6), (300, 0.55), (300, 0.9)):
         ones = round(8 * n * mean)
-        own = np.full(n, ones / 8 / n)
-        assert null(n).p_value(own) == pytest.approx(stats.binom.sf(ones - 1, 8 * n, 0.5), rel=1e-6)
+        increments = np.full(n, ones / 8 / n)
+        assert null(n).p_value(increments) == pytest.approx(
+            stats.binom.sf(ones - 1, 8 * n, 0.5), rel=1e-6
+        )
 
 
 def test_what_does_not_count_adds_nothing() -> None:
@@ -83,9 +85,9 @@ def test_windows_far_out_have_a_p_value_at_no_cost(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Increments, "scan_survival", recorded)
     values = []
     for marked in (2, 6, 10, 14, 18, 60, 2000):
-        own = np.full(5000, 0.5)
-        own[:marked] = 1.0
-        values.append(null(5000).window_p_value(own, slice(0, marked)))
+        increments = np.full(5000, 0.5)
+        increments[:marked] = 1.0
+        values.append(null(5000).window_p_value(increments, slice(0, marked)))
     assert values == sorted(values, reverse=True)
     assert values[0] > 0.5
     assert values[3] < 1e-2
@@ -100,8 +102,8 @@ def test_a_text_without_a_unit_has_draws_of_nothing() -> None:
 
 
 def test_power_is_that_of_ratios_alone() -> None:
-    own = np.zeros(3)
-    test = TextTest(own, null(3).best, null(3).centre, null(3))
+    increments = np.zeros(3)
+    test = TextTest(increments, null(3).best, null(3).centre, null(3))
     assert compare(test, limit=9).power is None
 
 

@@ -22,8 +22,8 @@ from hammingmark.stats.sums import SMALLEST
 
 @given(st.integers(1, 300), st.integers(-2, 302), st.floats(0.01, 0.99))
 def test_the_binomial_tail_is_the_librarys(n: int, k: int, p: float) -> None:
-    own = np.r_[float(k), np.zeros(n - 1)]
-    got, expected = null([True] * n, p).p_value(own), float(stats.binom.sf(k - 1, n, p))
+    increments = np.r_[float(k), np.zeros(n - 1)]
+    got, expected = null([True] * n, p).p_value(increments), float(stats.binom.sf(k - 1, n, p))
     assert got == pytest.approx(max(expected, SMALLEST), rel=1e-7)
 
 
@@ -69,9 +69,9 @@ def test_a_test_in_closed_form_agrees_with_its_draws(draw: int) -> None:
     blocks = [np.concatenate(list(block)) for block in islice(closed.blocks(), count // 1000)]
     draws = np.concatenate(blocks, axis=1)
     # A text that does about as well as the best of a few draws.
-    own = draws[:, int(np.argsort(draws.sum(axis=0))[-max(1, count // draw)])]
+    increments = draws[:, int(np.argsort(draws.sum(axis=0))[-max(1, count // draw)])]
     drawn = KeyRandomization(closed.blocks)
-    parts = (own, closed.best, closed.centre)
+    parts = (increments, closed.best, closed.centre)
     by_formula = compare(TextTest(*parts, closed), limit=count)
     by_counting = compare(TextTest(*parts, drawn), limit=count)
     pairs = [(by_formula.p_value, by_counting.p_value)]
@@ -110,8 +110,8 @@ def test_windows_of_unmarked_units_hardly_ever_look_marked(expected: float) -> N
     (block,) = next(made.blocks())
     assert abs(block.mean() - expected) < 4 * np.sqrt(expected * (1 - expected) / block.size)
     found = 0
-    for own in block.T[:400]:
-        test = TextTest(own, np.ones(20), np.full(20, (1 + expected) / 2), made)
+    for increments in block.T[:400]:
+        test = TextTest(increments, np.ones(20), np.full(20, (1 + expected) / 2), made)
         found += any(window.p_value <= 0.05 for window in compare(test, limit=99).windows)
     assert found <= 400 * 0.05
     marked = TextTest(np.ones(20), np.ones(20), np.full(20, (1 + expected) / 2), made)

@@ -111,7 +111,7 @@ def test_the_p_value_is_the_share_of_other_second_matrices(topic: float) -> None
     other = MarkedScores(mark.config.threshold, *factor).log_ratios(scores)
     drawn = KeyRandomization(lambda: iter([iter([other])]))
     ranked = np.argsort(-other.sum(axis=0))
-    for own in (test.own, *(other[:, ranked[place]] for place in (30, 400, 2000))):
+    for own in (test.increments, *(other[:, ranked[place]] for place in (30, 400, 2000))):
         parts = (own, test.best, test.centre)
         p = compare(TextTest(*parts, test.null), limit=count).p_value
         by_counting = compare(TextTest(*parts, drawn), limit=count).p_value
@@ -134,9 +134,11 @@ def test_a_sentence_that_is_said_again_counts_once() -> None:
     mark, rows = mark_of(), topical(4, np.random.default_rng(5))
     again = np.concatenate([rows, rows, rows])
     once, thrice = mark.read(rows).test("likelihood"), mark.read(again).test("likelihood")
-    np.testing.assert_allclose(thrice.own[:4], once.own)
-    assert thrice.own[4] != 0.0, "the first sentence after the last is a transition of its own"
-    assert not thrice.own[5:].any()
+    np.testing.assert_allclose(thrice.increments[:4], once.increments)
+    assert thrice.increments[4] != 0.0, (
+        "the first sentence after the last is a transition of its own"
+    )
+    assert not thrice.increments[5:].any()
     assert not thrice.best[5:].any()
 
 
@@ -189,8 +191,8 @@ def test_an_edited_text_that_stands_as_it_was_has_the_evidence_of_the_plain_one(
     read = mark.read_edited(rows, edits)
     assert read.evidence == mark.read(rows[:12]).evidence
     test = read.test("likelihood")
-    assert test.own.shape == test.best.shape == (12,)
-    assert (test.own <= test.best + 1e-9).all()
+    assert test.increments.shape == test.best.shape == (12,)
+    assert (test.increments <= test.best + 1e-9).all()
     assert compare(test, limit=999).p_value < 0.01
 
 
@@ -229,7 +231,7 @@ def test_a_text_of_one_sentence_has_one_unit() -> None:
     test = read.test("likelihood")
     lone = MarkedScores(mark.config.threshold, np.ones((1, 1)), np.ones(1, bool))
     np.testing.assert_allclose(
-        test.own, lone.log_ratios(by_hand(mark, rows)[1][None])[0], atol=1e-4
+        test.increments, lone.log_ratios(by_hand(mark, rows)[1][None])[0], atol=1e-4
     )
     assert 0.0 < compare(test, limit=99).p_value <= 1.0
     assert mark.read(rows[:0]).evidence.scores == ()
@@ -240,7 +242,7 @@ def test_a_text_longer_than_a_section_is_tested_section_by_section() -> None:
     rows = topical(2 * SECTION + 40, np.random.default_rng(7), topic=0.5)
     assert len(rows) % 3 == 0
     read = mark.read(rows)
-    own = read.test("likelihood").own
+    own = read.test("likelihood").increments
     directions, scores = (
         mark.directions_before(rows),
         np.array([each.score for each in read.evidence.scores], np.float64),

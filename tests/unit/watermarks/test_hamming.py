@@ -71,9 +71,9 @@ def test_a_text_longer_than_a_chunk_equals_its_pieces(
     assert [each.score for each in whole.evidence.scores] == [each.score for each in alone]
     assert [each.valid for each in whole.evidence.scores] == [each.valid for each in alone]
     for statistic in mark.statistics:
-        own = [piece.test(statistic).own for piece in pieces]
+        own = [piece.test(statistic).increments for piece in pieces]
         np.testing.assert_allclose(
-            whole.test(statistic).own, np.concatenate(own), atol=1e-5, err_msg=statistic
+            whole.test(statistic).increments, np.concatenate(own), atol=1e-5, err_msg=statistic
         )
 
 

@@ -118,7 +118,7 @@ def test_offline_counts_are_those_of_the_definition() -> None:
     assert evidence.means["soft"] == pytest.approx(np.mean(softs))
     assert evidence.means["hard"] == pytest.approx(np.mean(rights))
     assert evidence.z["soft"] == pytest.approx((np.mean(softs) - 0.5) / math.sqrt(0.25 / (40 * 4)))
-    np.testing.assert_allclose(mark.read(rows).test("soft").own, softs)
+    np.testing.assert_allclose(mark.read(rows).test("soft").increments, softs)
 
 
 def test_online_counts_are_those_of_the_definition() -> None:
@@ -134,8 +134,8 @@ def test_online_counts_are_those_of_the_definition() -> None:
     assert [each.score for each in text.evidence.scores] == [
         (*right, False).index(False) for right in rights
     ]
-    np.testing.assert_allclose(text.test("soft").own, softs, atol=1e-4)
-    np.testing.assert_allclose(text.test("hard").own, np.mean(rights, axis=1))
+    np.testing.assert_allclose(text.test("soft").increments, softs, atol=1e-4)
+    np.testing.assert_allclose(text.test("hard").increments, np.mean(rights, axis=1))
 
 
 def test_offline_keeps_the_first_candidate_with_most_channels_right() -> None:
@@ -191,8 +191,8 @@ def test_online_says_that_the_model_is_needed() -> None:
 def test_without_any_sample_the_median_is_the_prior_one() -> None:
     rows = topical(9, np.random.default_rng(7), topic=0.3)
     empty = np.empty((0, D), np.float32)
-    without = online(3).read_sampled(rows, [empty] * 8).test("soft").own
-    np.testing.assert_array_equal(without, offline(3).read(rows).test("soft").own[1:])
+    without = online(3).read_sampled(rows, [empty] * 8).test("soft").increments
+    np.testing.assert_array_equal(without, offline(3).read(rows).test("soft").increments[1:])
 
 
 @pytest.mark.parametrize("make", [offline, online])

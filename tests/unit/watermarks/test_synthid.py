@@ -283,7 +283,7 @@ def test_of_many_keys_the_right_one_is_among_the_few_that_are_tested() -> None:
         assert found[0][0] == 120
         assert all(1 <= len(each) <= 4 for each in found)
         # The best of all keys for the last text, by looking at each.
-        sums = [watermark.like(key).read(texts[2]).test(statistic).own.sum() for key in keys]
+        sums = [watermark.like(key).read(texts[2]).test(statistic).increments.sum() for key in keys]
         assert sums[found[2][0]] == pytest.approx(max(sums))
 
 

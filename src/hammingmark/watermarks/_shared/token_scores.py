@@ -54,7 +54,7 @@ class ScoredTokens:
             self.scale,
             self.threshold,
             means={n: mean_of(t) for n, t in self.tests.items() if n not in self.ratios},
-            sums={n: float(t.own.sum()) for n, t in self.tests.items() if n in self.ratios},
+            sums={n: float(t.increments.sum()) for n, t in self.tests.items() if n in self.ratios},
             z=self.z,
         )
 
@@ -65,7 +65,7 @@ class ScoredTokens:
 
 def mean_of(test: TextTest) -> float:
     """A statistic's mean over the tokens that count."""
-    return float(test.own.sum()) / max(1, int(np.count_nonzero(test.best)))
+    return float(test.increments.sum()) / max(1, int(np.count_nonzero(test.best)))
 
 
 def first_occurrences(grams: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -64,7 +64,7 @@ class BilinearText:
             None,
             threshold,
             context_units=1,
-            sums={"likelihood": float(self._test.own.sum())},
+            sums={"likelihood": float(self._test.increments.sum())},
         )
 
     def test(self, statistic: str) -> TextTest:
@@ -137,7 +137,7 @@ class EditedText:
         ceiling = np.full((len(self._lattice.before), 1), increments.best)
         best = np.concatenate([[increments.best], *self._lattice.read(iter(ceiling))])
         return TextTest(
-            own=np.concatenate([part[:, 0] for part in own]),
+            increments=np.concatenate([part[:, 0] for part in own]),
             best=best,
             centre=np.zeros_like(best),
             null=KeyRandomization(self._reference_increments),

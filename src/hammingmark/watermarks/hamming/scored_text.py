@@ -106,7 +106,7 @@ class HammingText:
         own = self._increments(statistic, self._own.__getitem__)
         best, centre = self._bounds(statistic)
         return TextTest(
-            own=np.concatenate([part[:, 0] for part in own]),
+            increments=np.concatenate([part[:, 0] for part in own]),
             best=best,
             centre=centre,
             null=KeyRandomization(

@@ -117,13 +117,13 @@ class SynthIDMark:
         default = self.statistics[0]
         return ScoredTokens(
             self,
-            tests[default].own.astype(np.float32),
+            tests[default].increments.astype(np.float32),
             known[default].centre,
             1.0,
             tests,
             counted,
             z={
-                name: z_score(each, tests[name].own, int(counted.sum()))
+                name: z_score(each, tests[name].increments, int(counted.sum()))
                 for name, each in known.items()
                 if not each.is_ratio
             },

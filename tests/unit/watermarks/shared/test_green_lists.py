@@ -134,7 +134,7 @@ def test_what_is_favoured_is_what_is_counted(scheme: str) -> None:
     assert set(np.unique(bonus)) == {0.0, 2.0}
     favoured = bonus[np.arange(117), grams[:, -1]] > 0
     text = own.read(tokens)
-    np.testing.assert_array_equal(text.test("green_all").own > 0, favoured)
+    np.testing.assert_array_equal(text.test("green_all").increments > 0, favoured)
     counted = text.counted
     scores = text.evidence.scores
     np.testing.assert_array_equal([each.valid for each in scores], favoured)
@@ -159,7 +159,7 @@ def test_statistics_are_those_of_the_definition() -> None:
     own, gamma = mark(gamma=0.25), 0.25
     tokens = np.random.default_rng(6).integers(0, 12, size=200)
     text = own.read(tokens)
-    votes = text.test("green_all").own
+    votes = text.test("green_all").increments
     pairs = list(zip(tokens[:-1].tolist(), tokens[1:].tolist(), strict=True))
     firsts = [pairs.index(pair) == place for place, pair in enumerate(pairs)]
     np.testing.assert_array_equal(text.counted, firsts)
@@ -172,7 +172,7 @@ def test_statistics_are_those_of_the_definition() -> None:
     n, h = sum(firsts), votes[firsts].sum()
     found = compare(text.test("green"), limit=1)
     assert found.p_value == pytest.approx(stats.binom.sf(h - 1, n, gamma), rel=1e-9)
-    deep = replace(text.test("green"), own=text.counted.astype(float))
+    deep = replace(text.test("green"), increments=text.counted.astype(float))
     assert compare(deep, limit=1).p_value == pytest.approx(gamma**n, rel=1e-6)
 
 
@@ -185,7 +185,7 @@ def test_repeated_pairs_are_counted_together_and_the_binomial_would_be_wrong() -
             WatermarkKey(Secret(number.to_bytes(32, "big")), KGWConfig(tokenizer=TOKENIZER))
         ).read(tokens)
         p_values.append(compare(text.test("green_all"), limit=1).p_value)
-        counts.append(text.test("green_all").own.sum())
+        counts.append(text.test("green_all").increments.sum())
     naive = stats.binom.sf(np.array(counts) - 1, 149, 0.5)
     assert np.mean(naive <= 0.01) > 0.1
     for level in (0.01, 0.05, 0.2):
@@ -217,7 +217,7 @@ def test_the_right_key_is_found_among_many(scheme: str) -> None:
     )
     for row, key in enumerate(keys[:5]):
         alone = KGW(key).read(mixed)
-        np.testing.assert_array_equal(votes[0][row], alone.test("green_all").own)
+        np.testing.assert_array_equal(votes[0][row], alone.test("green_all").increments)
         np.testing.assert_array_equal(votes[1][row], alone.counted)
 
 
