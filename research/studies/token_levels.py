@@ -62,7 +62,7 @@ def null(options: argparse.Namespace) -> None:
                 tests = [reading.test(statistic) for reading in readings]
                 results[statistic].append(
                     [
-                        (null.p_value(test.own), reading.evidence.z.get(statistic, np.nan))
+                        (null.p_value(test.increments), reading.evidence.z.get(statistic, np.nan))
                         for test, reading in zip(tests, readings, strict=True)
                         if (null := test.null.computed)
                     ]

@@ -105,7 +105,7 @@ class Secret:
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "Secrets cannot be pickled, because they would end up in caches, logs and messages. "
-            "Give workers the key file, or "
+            "Give workers the key's file, or "
             "hammingmark.keys.keyring.to_json(key, with_secret=True)."
         )
 

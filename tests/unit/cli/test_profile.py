@@ -122,7 +122,7 @@ def test_a_key_wants_a_profile_of_its_encoder(run: Run, method: str) -> None:
     assert run(*FIT, "p", "--encoder", "mine")[0] == 0
     for more, said in (
         ((), "hammingmark profile TEXTS --encoder other --out FILE"),
-        (("--set", "profile=p"), "is of the encoder 'mine'"),
+        (("--set", "profile=p"), "the encoder 'mine'"),
         (("--set", "profile=none"), "Cannot read the profile none"),
         (("--set", "profile=many.jsonl"), "many.jsonl: "),
     ):
