@@ -40,7 +40,7 @@ from hammingmark.models.catalogue import DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Prompt
 from hammingmark.watermarks.hamming import HammingMark, theory
-from hammingmark.watermarks.hamming.statistics import natural_acceptance
+from hammingmark.watermarks.hamming.pairs import natural_acceptance
 
 PAPER_FIGURES = {"candidates": 2.2, "drawn_tokens": 41.6, "acceptance": 0.58, "fallback": 0.013}
 Result = dict[str, Any]

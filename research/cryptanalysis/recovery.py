@@ -30,7 +30,7 @@ from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import FloatArray
 from hammingmark.watermarks._shared.similarity import pair_cosines
 from hammingmark.watermarks.hamming import HammingConfig, planes_of
-from hammingmark.watermarks.hamming.residual import residual_of
+from hammingmark.watermarks.hamming.pairs import residual_of
 from hammingmark.watermarks.hamming.soft import agreement
 
 _BLOCK = 8192  # pairs that are multiplied at a time

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from hammingmark.pretrained import load
-from hammingmark.watermarks.synthid.card import LikelihoodCard, save_card
+from hammingmark.watermarks.synthid.g_statistics import LikelihoodCard, save_card
 from hammingmark.watermarks.synthid.tournament import play
 
 TOP_K = 50

@@ -19,7 +19,7 @@ from hammingmark.keys.key import Secret
 from hammingmark.protocols import FloatArray
 from hammingmark.text.sentencex import SentencexSplitter
 from hammingmark.watermarks.hamming import HammingMark
-from hammingmark.watermarks.hamming.statistics import Alternative
+from hammingmark.watermarks.hamming.pairs import Alternative
 
 DIMENSION = 32
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.stats.passages import scan_along
+
+Key = TypeVar("Key")
 
 
 class BestKeys:
@@ -63,3 +66,32 @@ def _best(
     """
     order = np.argsort(-scores, kind="stable")[:limit]
     return nlargest(limit, [*best, *((float(scores[i]), -first - int(i)) for i in order)])
+
+
+def rank_keys(
+    keys: Sequence[Key],
+    centres: Sequence[NDArray[np.float64]],
+    increments: Callable[[Sequence[Key]], Iterable[Iterable[NDArray[np.float64]]]],
+    *,
+    block_size: int,
+    wholes: int = 3,
+) -> list[list[int]]:
+    """For each text, the numbers of the few keys under which it, or a passage of it, does best.
+
+    Args:
+        keys: all of them.
+        centres: for each text, what to take off each increment before windows are compared, (u,).
+        increments: for a block of k keys, gives the increments of each text in turn, chunk by chunk
+            along it, (c, k).
+        block_size: how many keys are compared side by side.
+        wholes: how many keys to keep for the whole of a text, beside one for a passage.
+
+    Returns:
+        At most ``wholes`` + 1 numbers for each text; the first key for a text without any unit.
+    """
+    rankings = [BestKeys(wholes=wholes) for _ in centres]
+    for first in range(0, len(keys), block_size):
+        chunks = increments(keys[first : first + block_size])
+        for ranking, centre, text_chunks in zip(rankings, centres, chunks, strict=True):
+            ranking.update(text_chunks, first, centre=centre)
+    return [ranking.keys for ranking in rankings]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,7 +112,7 @@ class ContinuousMark:
             "lax": ContinuousConfig(encoder=encoder, threshold=0.3, gamma=0.58),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """It rests on no secret."""
         return Capabilities(sentences=self, keyless=True)
@@ -136,7 +137,7 @@ class ContinuousMark:
             "transition",
             scores,
             threshold=threshold,
-            scale=1.0,
+            max_score=1.0,
             counts={"share": (scores >= np.float32(threshold)).astype(np.float64)},
             expected=gamma,
             null=NormalApproximation(len(scores), gamma, self.key.secret),

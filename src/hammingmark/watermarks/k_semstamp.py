@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, ClassVar
 
@@ -149,7 +149,7 @@ class KSemStamp:
             ),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """A limit of trials."""
         return Capabilities(sentences=self, trials=self.config.N_max)
@@ -177,7 +177,7 @@ class KSemStamp:
             "transition",
             votes.astype(np.float32),
             threshold=1.0,
-            scale=1.0,
+            max_score=1.0,
             counts={"share": votes.astype(np.float64)},
             expected=self.config.valid / self.config.K,
             draws=partial(self.reference_votes, clusters),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -59,7 +60,7 @@ class PMarkOffline(ChannelMark):
             "published": PMarkOfflineConfig(encoder=encoder, constants="published"),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """A limit of trials; each sentence has signs of its own."""
         return Capabilities(sentences=self, trials=self.config.N, at=self.at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NoReturn
 
 import numpy as np
@@ -66,7 +67,7 @@ class PMarkOnline(ChannelMark):
             "published": PMarkOnlineConfig(encoder=encoder, constants="published"),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """A limit of trials; signs of each sentence; comparison with samples."""
         return Capabilities(sentences=self, trials=self.config.N, at=self.at, samples=self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from typing import ClassVar
 
@@ -81,7 +81,7 @@ class RandomCode:
             "coarse": RandomCodeConfig(encoder=encoder, m=3, codes=3),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """Nothing but marking sentences."""
         return Capabilities(sentences=self)
@@ -102,11 +102,11 @@ class RandomCode:
             "sentence",
             votes.astype(np.float32),
             threshold=1.0,
-            scale=1.0,
+            max_score=1.0,
             counts={"share": votes.astype(np.float64)},
             expected=self.config.codes / 2**self.config.m,
             draws=partial(self.reference_votes, values),
-            rests_on=0,
+            context_units=0,
         )
 
     def reference_votes(

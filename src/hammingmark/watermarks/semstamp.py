@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, ClassVar, Literal
 
@@ -120,7 +120,7 @@ class SemStamp:
             "fine": SemStampConfig(encoder=encoder, d=5, gamma=0.3),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """A limit of trials; and with the published constants there is no secret."""
         return Capabilities(sentences=self, keyless=self._is_published, trials=self.config.N_max)

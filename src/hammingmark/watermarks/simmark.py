@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -208,7 +209,7 @@ class SimMark:
             ),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """A limit of trials; it rests on no secret."""
         return Capabilities(sentences=self, keyless=True, trials=self.config.N_max)
@@ -234,7 +235,7 @@ class SimMark:
             "transition",
             scores,
             threshold=1.0,
-            scale=1.0,
+            max_score=1.0,
             counts={"soft": soft, "hard": (scores >= 1.0).astype(np.float64)},
             expected=gamma,
             null=NormalApproximation(len(scores), gamma, self.key.secret),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from hammingmark.protocols import Capabilities, FloatArray
 from hammingmark.records import DecodingStep
 from hammingmark.stats.compare import TextTest
 from hammingmark.stats.grouped import GroupedNull
-from hammingmark.stats.ranking import BestKeys
+from hammingmark.stats.ranking import rank_keys
 from hammingmark.text.context_tokens import split_contexts
 from hammingmark.text.word_chunks import WordChunks
 from hammingmark.watermarks._shared.token_scores import ScoredTokens, log_odds, marked_share
@@ -42,7 +42,7 @@ SHIPPED = "shipped"
 _DIMENSIONS = 300
 _VALUES = 1 << 16  # of which a token's dimension is the remainder
 _CENTRE = 0.2  # the published threshold: half of what marked text has, or less
-_TOGETHER = 64  # keys that are looked at side by side
+_KEY_BLOCK = 64  # keys that are compared side by side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ class SIR:
         default = SIRConfig(tokenizer=tokenizer, encoder=encoder, network=PROJECTION)
         return {"default": default, "strong": replace(default, delta=4.0, chunk_length=5)}
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """A search among very many keys; tokens have contexts."""
         return Capabilities(tokens=self, ranking=self, context=self)
@@ -223,24 +223,25 @@ class SIR:
         self, keys: Sequence[WatermarkKey], texts: Sequence[NDArray[Any]], *, statistic: str
     ) -> list[list[int]]:
         """For each text, the keys under which the whole of it and a passage of it do best."""
-        read = []
+        parts = []
         for values in texts:
             tokens, contexts, kinds = split_contexts(values)
-            read.append((tokens, self.condition(contexts), kinds[:, None]))
-        found = [BestKeys() for _ in texts]
-        for first in range(0, len(keys), _TOGETHER):
-            maps = np.stack([dimensions_of(key) for key in keys[first : first + _TOGETHER]], axis=1)
-            for (tokens, biases, kinds), best in zip(read, found, strict=True):
-                added = biases[kinds, maps[tokens]].astype(np.float64)
-                best.update([added], first, centre=np.full(len(added), _CENTRE))
-        return [each.keys for each in found]
+            parts.append((tokens, self.condition(contexts), kinds[:, None]))
+
+        def increments(block: Sequence[WatermarkKey]) -> Iterator[list[NDArray[np.float64]]]:
+            maps = np.stack([dimensions_of(key) for key in block], axis=1)
+            for tokens, biases, kinds in parts:
+                yield [biases[kinds, maps[tokens]].astype(np.float64)]
+
+        centres = [np.full(len(tokens), _CENTRE) for tokens, _, _ in parts]
+        return rank_keys(keys, centres, increments, block_size=_KEY_BLOCK)
 
     def like(self, key: WatermarkKey) -> SIR:
         """The same under another key of the same configuration."""
-        made = SIR(key)
+        mark = SIR(key)
         if "_network" in self.__dict__:
-            made.__dict__["_network"] = self._network
-        return made
+            mark.__dict__["_network"] = self._network
+        return mark
 
     @cached_property
     def _network(self) -> TransformNetwork:

@@ -13,7 +13,7 @@ from tests.keys import scored
 from hammingmark.protocols import FloatArray
 from hammingmark.records import Passage
 from hammingmark.stats.compare import compare
-from hammingmark.watermarks.hamming.statistics import Alternative
+from hammingmark.watermarks.hamming.pairs import Alternative
 
 INTACT = Alternative(flip=1e-3, free=1e-3, edited=0.0)  # a marked text that nobody touched
 

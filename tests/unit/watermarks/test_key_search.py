@@ -10,7 +10,8 @@ from hammingmark.stats.passages import best_windows
 from hammingmark.watermarks._shared.hashing import project_in_order
 from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming import HammingMark, planes_of
-from hammingmark.watermarks.hamming.statistics import Margin, Pairs, grid_steps
+from hammingmark.watermarks.hamming.pairs import Pairs, grid_steps
+from hammingmark.watermarks.hamming.statistics import Margin
 
 KEYS = 300
 

@@ -15,7 +15,12 @@ from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.records import DecodingStep
 from hammingmark.stats.compare import compare
 from hammingmark.watermarks.synthid import SynthIDConfig, SynthIDMark
-from hammingmark.watermarks.synthid.card import LikelihoodCard, load_card, save_card, shipped_card
+from hammingmark.watermarks.synthid.g_statistics import (
+    LikelihoodCard,
+    load_card,
+    save_card,
+    shipped_card,
+)
 from hammingmark.watermarks.synthid.g_values import TABLE_SIZE, GValueHash
 from hammingmark.watermarks.synthid.method import depth_keys, statistics_of
 

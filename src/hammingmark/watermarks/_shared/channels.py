@@ -1,7 +1,7 @@
-"""Channels: directions at right angles, on whose sides a secret places each sentence of a text.
+"""Channels: orthogonal directions, with a secret side of each for every sentence of a text.
 
-A sentence with the embedding e lies at F_j = <v_j, e> on channel j. The secret has a sign for
-every channel of every sentence number: 1 asks for the upper side of a median, 0 for the lower.
+A sentence with the embedding e lies at F_j = <v_j, e> on channel j. The secret gives every channel
+a sign for every sentence number: 1 requires the upper side of a median, 0 the lower.
 """
 
 from __future__ import annotations
@@ -31,17 +31,16 @@ MOST_CHANNELS = 8  # the signs of a sentence are one byte
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelConfig(SentenceConfig):
-    """What methods with channels can be told, in the letters of their paper.
+    """Parameters of methods with channels, in the paper's notation.
 
     Attributes:
         b: channels.
         N: candidates per sentence.
-        K: how fast a soft count decays with the distance to the median, on its wrong side.
-        tolerance: as near as this to the median, the wrong side counts as the right one in soft
-            counts.
+        K: how fast a soft count decays with the distance to the median, on the wrong side.
+        tolerance: distance to the median up to which a soft count on the wrong side is 1.
         constants: ``own`` takes the directions from the key; ``published`` takes those of the
-            authors' code up to their sign, which anybody knows. The signs that are asked for come
-            from the key either way.
+            authors' code up to their sign, which are public. The required signs come from the key
+            in both cases.
     """
 
     b: int = 4
@@ -53,21 +52,21 @@ class ChannelConfig(SentenceConfig):
     def __post_init__(self) -> None:
         most = min(MOST_CHANNELS, self.encoder.dimension)
         if not 1 <= self.b <= most:
-            raise InputError(f"There are between 1 and {most} channels, not {self.b}.")
+            raise InputError(f"b must lie between 1 and {most} channels, not {self.b}.")
         if not 2 <= self.N <= 4096:
-            raise InputError(f"N lies between 2 and 4096 candidates, not at {self.N}.")
+            raise InputError(f"N must lie between 2 and 4096 candidates, not {self.N}.")
         if not 0.0 < self.K < float("inf"):
-            raise InputError(f"K is a number above 0, not {self.K:g}.")
+            raise InputError(f"K must be a finite number above 0, not {self.K:g}.")
         if not 0.0 <= self.tolerance < 1.0:
-            raise InputError(f"The tolerance lies between 0 and 1, not at {self.tolerance:g}.")
+            raise InputError(f"The tolerance must lie between 0 and 1, not {self.tolerance:g}.")
 
 
 class Channels:
-    """The directions, and the signs by sentence number, of one key.
+    """The directions of one key, and its signs by sentence number.
 
     Args:
-        secret: of the key.
-        config: how many there are, and whose.
+        secret: the key's secret.
+        config: how many channels there are, and where their directions come from.
 
     Attributes:
         directions: v, (b, d).
@@ -80,20 +79,20 @@ class Channels:
         if config.constants == "published":
             normals = np.random.default_rng(PUBLISHED_SEED).standard_normal((size, config.b)).T
         else:
-            drawn = secret.normals("channels", config.b * size)
-            normals = drawn.reshape(config.b, size).astype(np.float64)
+            deviates = secret.normals("channels", config.b * size)
+            normals = deviates.reshape(config.b, size).astype(np.float64)
         self.directions = orthonormal(normals)
 
     def __repr__(self) -> str:
         return f"Channels(b={self._config.b})"
 
     def signs(self, place: int) -> NDArray[np.bool_]:
-        """What is asked of the sentence with this number, counted from 0: (b,)."""
+        """The required sides of the sentence with this number, counted from 0: (b,)."""
         signs: NDArray[np.bool_] = unpacked(self._config.b)[self._code(place)]
         return signs
 
     def project(self, rows: NDArray[np.float32]) -> DoubleArray:
-        """F of every sentence, whatever else is projected beside it: (n, d) to (n, b)."""
+        """F of every sentence, independent of the other rows: (n, d) to (n, b)."""
         return project_in_order(rows, self.directions)[:, 0].astype(np.float64)
 
     def count(
@@ -105,17 +104,17 @@ class Channels:
         scores: NDArray[np.float32],
         threshold: float,
     ) -> CountedText:
-        """A text by how far its sentences lie above the medians, F - m.
+        """Score a text by how far its sentences lie above the medians, F - m.
 
         The null distribution is exact over signs, given the text, the directions and the medians,
-        none of which knows a sign.
+        none of which depends on a sign.
 
         Args:
             mark: the method under its key.
-            distances: (u, b).
+            distances: F - m, (u, b).
             first: number of the first of these sentences.
-            scores: what the method's rule looks at, (u,).
-            threshold: from which a sentence is valid.
+            scores: what the method compares with its threshold, (u,).
+            threshold: the smallest score of a valid sentence.
         """
         config = self._config
         tables = counts_by_signs(distances, K=config.K, tolerance=config.tolerance)
@@ -126,11 +125,11 @@ class Channels:
             scores,
             threshold,
             float(config.b),
-            {name: _taken(table, own[:, None])[:, 0] for name, table in tables.items()},
+            {name: _look_up(table, own[:, None])[:, 0] for name, table in tables.items()},
             0.5,
             weight=config.b,
             draws=partial(self._reference_counts, tables),
-            rests_on=0,
+            context_units=0,
         )
 
     def _code(self, place: int) -> int:
@@ -140,16 +139,16 @@ class Channels:
     def _reference_counts(
         self, tables: Mapping[str, DoubleArray]
     ) -> Iterator[Mapping[str, DoubleArray]]:
-        """Counts under block after block of other signs, (u, k)."""
-        many, units = ReferenceKeys.block, len(next(iter(tables.values())))
+        """Counts under other signs, block after block: (u, k)."""
+        size, units = ReferenceKeys.block, len(next(iter(tables.values())))
         for block in count():
-            drawn = self._secret.stream("reference signs", units * many, index=block)
-            codes = np.frombuffer(drawn, np.uint8).reshape(units, many) % (1 << self._config.b)
-            yield {name: _taken(table, codes) for name, table in tables.items()}
+            stream = self._secret.stream("reference signs", units * size, index=block)
+            codes = np.frombuffer(stream, np.uint8).reshape(units, size) % (1 << self._config.b)
+            yield {name: _look_up(table, codes) for name, table in tables.items()}
 
 
 class ChannelMark:
-    """What methods with channels have in common: a key, its channels, and a place in the text.
+    """Base class of methods with channels: a key, its channels, and the number of a sentence.
 
     Args:
         key: the secret and the rule.
@@ -164,9 +163,10 @@ class ChannelMark:
         self._place = 0
 
     def at(self: Mark, place: int) -> Mark:
-        """The same, asked about the sentence with this number."""
+        """The same method, for the sentence with this number."""
         view = copy(self)
         view._place = place
+        view.__dict__.pop("capabilities", None)  # a cached record names this mark, not the view
         return view
 
 
@@ -177,19 +177,19 @@ def channels_of(key: WatermarkKey) -> Channels:
 
 
 def orthonormal(rows: DoubleArray) -> NDArray[np.float32]:
-    """Rows at right angles and of length one that span the same, in order: (b, d).
+    """Orthonormal rows that span the same subspaces, in order: (b, d) to (b, d).
 
-    By Gram and Schmidt in double precision, always in the same order and rounded once, so that
-    they are the same on every machine, which LAPACK's are not. Up to their sign they are the Q of
-    the QR decomposition of the transposed rows.
+    Computed by Gram-Schmidt in double precision, always in the same order and rounded once, so that
+    they are the same on every machine, unlike LAPACK's. Up to their sign they are the Q of the QR
+    decomposition of the transposed rows.
     """
-    found = np.array(rows, np.float64, order="C")
-    for j in range(len(found)):
-        for _ in range(2):  # once more takes off what rounding left
+    basis = np.array(rows, np.float64, order="C")
+    for j in range(len(basis)):
+        for _ in range(2):  # the second pass removes what rounding left
             for i in range(j):
-                found[j] -= (found[i] * found[j]).sum() * found[i]
-        found[j] /= np.sqrt((found[j] * found[j]).sum())
-    return found.astype(np.float32)
+                basis[j] -= (basis[i] * basis[j]).sum() * basis[i]
+        basis[j] /= np.sqrt((basis[j] * basis[j]).sum())
+    return basis.astype(np.float32)
 
 
 def unpacked(b: int) -> NDArray[np.bool_]:
@@ -201,20 +201,20 @@ def unpacked(b: int) -> NDArray[np.bool_]:
 def counts_by_signs(
     distances: DoubleArray, *, K: float, tolerance: float
 ) -> dict[str, DoubleArray]:
-    """What every sentence would count for under each of 2^b codes, by statistic: (u, 2^b) each.
+    """The count of every sentence under each of 2^b codes, by statistic: (u, 2^b) each.
 
-    ``hard`` is the share of channels on the side that is asked for. ``soft`` is the mean over
-    channels of 1 on that side, or within the tolerance of it, and exp(-K |F - m|) elsewhere.
+    ``hard`` is the share of channels on the required side. ``soft`` is the mean over channels of 1
+    on that side, or within the tolerance of it, and exp(-K |F - m|) elsewhere.
 
     Args:
         distances: F - m, (u, b).
-        K: decay of a soft count.
-        tolerance: see above.
+        K: decay of a soft count; see `ChannelConfig`.
+        tolerance: see `ChannelConfig`.
     """
     signs = unpacked(distances.shape[1])
-    faded = np.exp(-K * np.abs(distances))
-    upper = np.where(distances >= -tolerance, 1.0, faded)
-    lower = np.where(distances <= tolerance, 1.0, faded)
+    decayed = np.exp(-K * np.abs(distances))
+    upper = np.where(distances >= -tolerance, 1.0, decayed)
+    lower = np.where(distances <= tolerance, 1.0, decayed)
     above = distances >= 0.0
     return {
         "soft": np.where(signs, upper[:, None], lower[:, None]).mean(axis=2),
@@ -222,23 +222,24 @@ def counts_by_signs(
     }
 
 
-def _taken(table: DoubleArray, codes: NDArray[np.integer]) -> DoubleArray:
+def _look_up(table: DoubleArray, codes: NDArray[np.integer]) -> DoubleArray:
+    """The counts of units (u, 2^b) under codes (u, k): (u, k)."""
     return np.take_along_axis(table, codes.astype(np.int64), axis=1)
 
 
 _NODES = 24  # of the quadrature, for each order statistic
-_DIGITS = 13  # that the weights have in common on every machine
+_DIGITS = 13  # of a weight, which are the same on every machine
 
 
 def harrell_davis_median(values: NDArray[np.float64]) -> float:
-    """The median of at least one value, (n,), after Harrell and Davis (1982).
+    """The Harrell-Davis (1982) median of at least one value, (n,).
 
-    The i-th smallest has the weight that a Beta distribution with both parameters (n + 1) / 2
-    has between (i - 1) / n and i / n.
+    The weight of the i-th smallest value is the probability of [(i - 1) / n, i / n] under a Beta
+    distribution with both parameters (n + 1) / 2.
     """
     ordered = np.sort(values)
     median = float((harrell_davis_weights(len(ordered)) * ordered).sum())
-    # Weights that are rounded add up to one but for the last digits; equal values are their median.
+    # The rounded weights sum to one up to the last digits; the median of equal values is exact.
     return min(max(median, float(ordered[0])), float(ordered[-1]))
 
 
@@ -246,9 +247,9 @@ def harrell_davis_median(values: NDArray[np.float64]) -> float:
 def harrell_davis_weights(n: int) -> NDArray[np.float64]:
     """The weights of n order statistics in their median: (n,).
 
-    With x = (1 - cos φ) / 2 the density becomes sin^n φ, without a constant and smooth at both
-    ends for every n. Each weight is its integral by Gauss and Legendre over one interval, divided
-    by the sum of all.
+    With x = (1 - cos φ) / 2 the density becomes sin^n φ up to a constant, which is smooth at both
+    ends for every n. Each weight is its Gauss-Legendre integral over one interval, divided by the
+    sum of all integrals.
     """
     edges = np.arccos(1.0 - 2.0 * np.arange(n + 1) / n)
     nodes, shares = np.polynomial.legendre.leggauss(_NODES)

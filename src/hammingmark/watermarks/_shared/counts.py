@@ -21,62 +21,62 @@ Draws = Callable[[], Iterator[Mapping[str, DoubleArray]]]
 
 @dataclass(frozen=True)
 class CountedText:
-    """A text whose units each count for something between 0 and 1: a `ScoredText`.
+    """A text whose units each have a count between 0 and 1: a `ScoredText`.
 
     Attributes:
         mark: the method under its key.
-        unit: what is scored.
+        unit: what is scored, such as a sentence or a transition.
         scores: what the rule compares with its threshold, (u,).
-        threshold: from which a unit is valid.
-        scale: the largest score.
+        threshold: the smallest score of a valid unit.
+        max_score: the largest possible score.
         counts: by statistic, (u,).
         expected: γ, the mean count of a unit in unmarked text, by the method's paper.
-        weight: how many independent votes a unit stands for.
-        draws: begins block after block of counts under reference keys, by statistic, (u, k);
-            None where the method has no key.
-        null: the null distribution where it has none.
-        rests_on: see `Evidence`.
+        weight: the number of independent votes in a unit.
+        draws: starts an iterator over blocks of counts under reference keys, by statistic, (u, k);
+            None if the method has no key.
+        null: the null distribution if the method has no key.
+        context_units: see `Evidence`.
     """
 
     mark: object
     unit: str
     scores: NDArray[np.float32]
     threshold: float
-    scale: float
+    max_score: float
     counts: Mapping[str, DoubleArray]
     expected: float
     weight: int = 1
     draws: Draws | None = None
     null: NullDistribution | None = None
-    rests_on: int | None = None
+    context_units: int | None = None
     test_given_topic = None
 
     @property
     def evidence(self) -> Evidence:
         """Scores, their mean counts, and the z of each statistic."""
         if not len(self.scores):
-            return Evidence(self.unit, (), self.scale, self.threshold)
-        enough = self.scores >= np.float32(self.threshold)
+            return Evidence(self.unit, (), self.max_score, self.threshold)
+        valid = self.scores >= np.float32(self.threshold)
         means = {name: float(counts.mean()) for name, counts in self.counts.items()}
         weight = self.weight
         return Evidence(
             self.unit,
             tuple(
-                UnitScore(float(score), bool(valid))
-                for score, valid in zip(self.scores, enough, strict=True)
+                UnitScore(float(score), bool(is_valid))
+                for score, is_valid in zip(self.scores, valid, strict=True)
             ),
-            self.scale,
+            self.max_score,
             self.threshold,
             means=means,
-            context_units=self.rests_on,
+            context_units=self.context_units,
             z={n: z_score(c, self.expected, weight=weight) for n, c in self.counts.items()},
         )
 
     def test(self, statistic: str) -> TextTest:
-        """The test over keys, or the method's own where it has none."""
+        """The test over keys, or by ``null`` if the method has no key."""
         own = self.counts[statistic]
         null = self.null or KeyRandomization(partial(self._blocks, statistic))
-        # Between the mean of unmarked text and 1, which windows are compared from.
+        # Windows are compared from halfway between the mean of unmarked text and 1.
         centre = np.full_like(own, (1.0 + self.expected) / 2.0)
         return TextTest(own, np.ones_like(own), centre, null)
 
@@ -93,9 +93,9 @@ def z_score(counts: DoubleArray, expected: float, *, weight: int = 1) -> float:
 
 
 def random_masks(uniforms: DoubleArray, size: int) -> NDArray[np.bool_]:
-    """Sets of ``size`` members each, from uniforms along the last axis: the smallest are in.
+    """Random sets of ``size`` members, the smallest uniforms along the last axis: (..., n) to same.
 
-    ``size`` is at least 1, and at most as many as there are.
+    ``size`` must lie between 1 and n.
     """
     edge = np.partition(uniforms, size - 1, axis=-1)[..., size - 1 : size]
     masks: NDArray[np.bool_] = uniforms <= edge

@@ -1,15 +1,15 @@
-"""Green lists: which tokens a secret favours after which tokens (Kirchenbauer et al., ICML 2023).
+"""Green lists: the tokens that a secret favours in each context (Kirchenbauer et al., ICML 2023).
 
 A token is green after its context with probability γ over keys, independently for every pair of a
-context and a token: where the published code permutes the vocabulary by a library's random
-generator, which differs from device to device, a keyed hash of the pair decides here. So under a
-key that a text does not know, the number of green tokens among distinct pairs is binomial.
+context and a token. The published code permutes the vocabulary by a library's random generator,
+which differs between devices; here a keyed hash of the pair decides. So under a key that is
+independent of the text, the number of green tokens among distinct pairs is binomial.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -25,7 +25,7 @@ from hammingmark.stats.compare import TextTest
 from hammingmark.stats.grouped import GroupedNull
 from hammingmark.stats.mixing import Words, happens, mix, signed_words
 from hammingmark.stats.nulls import BinomialNull
-from hammingmark.stats.ranking import BestKeys
+from hammingmark.stats.ranking import rank_keys
 from hammingmark.watermarks._shared.counts import z_score
 from hammingmark.watermarks._shared.token_scores import (
     ScoredTokens,
@@ -42,20 +42,21 @@ if TYPE_CHECKING:
 
 Mark = TypeVar("Mark", bound="GreenMark")
 
-_TOGETHER = 256  # keys that are looked at side by side
+_KEY_BLOCK = 256  # keys that are compared side by side
 _ODD = 0x5851F42D4C957F2D
-_LONGEST = 64  # tokens of a context
+_MAX_PREFIX = 64  # tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class GreenConfig(TokenConfig):
-    """What methods with green lists can be told, in the letters of their papers.
+    """Parameters of methods with green lists, in the papers' notation.
 
     Attributes:
         gamma: γ, the share of the vocabulary that is green.
-        prefix_length: h, tokens before a token that decide its list.
-        f_scheme: how they do: all of them in their order (``sequence``) or in any (``additive``),
-            the first of them alone (``skip``), or the one whose hash is the smallest (``min``).
+        prefix_length: h, the number of preceding tokens that decide the list of a token.
+        f_scheme: which of them decide it, and how: all of them in their order (``sequence``) or in
+            any order (``additive``), the first one (``skip``), or the one with the smallest hash
+            (``min``).
     """
 
     gamma: float = 0.5
@@ -64,15 +65,15 @@ class GreenConfig(TokenConfig):
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.gamma <= 0.99:
-            raise InputError(f"gamma lies between 0.001 and 0.99, not at {self.gamma:g}.")
-        if not 1 <= self.prefix_length <= _LONGEST:
+            raise InputError(f"gamma must lie between 0.001 and 0.99, not {self.gamma:g}.")
+        if not 1 <= self.prefix_length <= _MAX_PREFIX:
             raise InputError(
-                f"prefix_length lies between 1 and {_LONGEST} tokens, not at {self.prefix_length}."
+                f"prefix_length must lie between 1 and {_MAX_PREFIX}, not {self.prefix_length}."
             )
 
     @property
     def lists(self) -> str:
-        """What decides which tokens are green, in a few words."""
+        """A short description of what decides which tokens are green."""
         return f"by {self.prefix_length} before it, {self.f_scheme}"
 
 
@@ -80,25 +81,25 @@ class GreenLists:
     """The green lists of a key, or of several keys side by side.
 
     Args:
-        secrets: of the keys.
-        config: what they have in common.
+        secrets: the secrets of the keys.
+        config: their common parameters.
     """
 
     def __init__(self, secrets: Sequence[Secret], config: GreenConfig) -> None:
         self._config = config
         words = [signed_words(secret.stream("green lists", 16)) for secret in secrets]
-        # A number for one key; for several an array with their axis in front, (k, 1).
+        # A number for one key, or an array of shape (k, 1) for several.
         self._first: Words = words[0][0]
         self._second: Words = words[0][1]
         if len(words) > 1:
-            both = np.array(words, np.int64)
-            self._first, self._second = both[:, :1], both[:, 1:]
+            pairs = np.array(words, np.int64)
+            self._first, self._second = pairs[:, :1], pairs[:, 1:]
 
     def __repr__(self) -> str:
         return f"GreenLists(gamma={self._config.gamma:g})"
 
     def contexts(self, before: Sequence[Words]) -> Words:
-        """A word for the h tokens before a token, oldest first: arrays of any one shape."""
+        """A 64-bit word for the h tokens before a token, oldest first: arrays of any one shape."""
         scheme = self._config.f_scheme
         if scheme == "sequence":
             word = mix(before[0] + self._first)
@@ -112,12 +113,12 @@ class GreenLists:
             return mixed[0]
         least = mixed[0]
         for other in mixed[1:]:
-            nearer = other < least
-            least = least + (other - least) * nearer  # the smaller one; differences wrap around
+            smaller = other < least
+            least = least + (other - least) * smaller  # differences wrap around
         return least
 
     def is_green(self, contexts: Words, tokens: Words) -> Words:
-        """Whether tokens are green after contexts: shapes that go together."""
+        """Whether tokens are green after contexts; shapes are broadcast."""
         return happens(mix(contexts + mix(tokens * _ODD + self._second)), self._config.gamma)
 
     def votes(
@@ -131,9 +132,9 @@ class GreenLists:
         """
         contexts = self.contexts([column[None] for column in grams.T[:-1]])
         votes = self.is_green(contexts, grams[None, :, -1])
-        # Which pairs come again is the same under all keys, unless the smallest hash decides.
-        seen = contexts if self._config.f_scheme == "min" else contexts[:1]
-        counted = [first_occurrences(np.stack([each, grams[:, -1]], axis=1)) for each in seen]
+        # Which pairs are repeated is the same under all keys, unless the smallest hash decides.
+        distinct = contexts if self._config.f_scheme == "min" else contexts[:1]
+        counted = [first_occurrences(np.stack([row, grams[:, -1]], axis=1)) for row in distinct]
         shape = (keys, len(grams))
         return (
             np.broadcast_to(votes, shape).astype(np.float64),
@@ -142,7 +143,7 @@ class GreenLists:
 
 
 class GreenMark(ABC):
-    """A mark in green tokens: what its methods have in common but what they do to logits.
+    """Base class of methods with green lists, except for their change of logits.
 
     Args:
         key: the secret and the rule.
@@ -164,7 +165,7 @@ class GreenMark(ABC):
     def _lists(self) -> GreenLists:
         return GreenLists([self.key.secret], self._green)
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """A search among very many keys."""
         return Capabilities(tokens=self, ranking=self)
@@ -176,24 +177,24 @@ class GreenMark(ABC):
     @property
     @abstractmethod
     def most_valid(self) -> float:
-        """The probability of green tokens under the mark where all were equally likely.
+        """The probability of green tokens under the mark if all tokens were equally likely.
 
-        γ itself where the mark would then move nothing; how much it moves elsewhere is not known.
+        It is γ if the mark changes nothing there; its effect on other distributions is not known.
         """
 
     def green(self, step: DecodingStep) -> torch.Tensor:
-        """Which tokens are green, (B, k); none where a context is not complete."""
+        """Which tokens are green, (B, k); none after an incomplete context."""
         before = [step.contexts[:, i : i + 1] for i in range(self.width)]
-        known = (step.contexts >= 0).all(dim=1, keepdim=True)
+        complete = (step.contexts >= 0).all(dim=1, keepdim=True)
         green: torch.Tensor = self._lists.is_green(self._lists.contexts(before), step.tokens)
-        return green & known
+        return green & complete
 
     def read(self, values: NDArray[np.int64]) -> ScoredTokens:
         """Score the tokens (n,) of a text.
 
-        A pair of a context and a token that comes again is green again. The first statistic counts
-        it once, so that its null distribution is binomial; the second counts every token, as the
-        published detectors do, and its null distribution knows which of them go together.
+        A repeated pair of a context and a token is green again. The first statistic counts it once,
+        so that its null distribution is binomial. The second counts every token, as the published
+        detectors do, and its null distribution takes repeated pairs together.
         """
         gamma, secret = self._green.gamma, self.key.secret
         grams = windows(values, self.width + 1)
@@ -224,7 +225,7 @@ class GreenMark(ABC):
             self,
             votes.astype(np.float32),
             threshold=1.0,
-            scale=1.0,
+            max_score=1.0,
             tests=tests,
             counted=counted,
             z=z,
@@ -234,17 +235,20 @@ class GreenMark(ABC):
         self, keys: Sequence[WatermarkKey], texts: Sequence[NDArray[Any]], *, statistic: str
     ) -> list[list[int]]:
         """For each text, the keys under which the whole of it and a passage of it do best."""
-        found = [BestKeys() for _ in texts]
-        for first in range(0, len(keys), _TOGETHER):
-            some = [key.secret for key in keys[first : first + _TOGETHER]]
-            lists = GreenLists(some, self._green)
-            for text, best in zip(texts, found, strict=True):
-                votes, counted = lists.votes(windows(text, self.width + 1), keys=len(some))
+        texts_grams = [windows(text, self.width + 1) for text in texts]
+        centre = (1.0 + self._green.gamma) / 2.0
+
+        def increments(block: Sequence[WatermarkKey]) -> Iterator[list[NDArray[np.float64]]]:
+            lists = GreenLists([key.secret for key in block], self._green)
+            for grams in texts_grams:
+                votes, counted = lists.votes(grams, keys=len(block))
                 weights = counted if statistic == "green" else np.ones_like(counted)
-                above = (votes - (1.0 + self._green.gamma) / 2.0) * weights
-                best.update([above.T], first, centre=np.zeros(above.shape[1]))
-        return [each.keys for each in found]
+                yield [((votes - centre) * weights).T]
+
+        # The centre is already taken off, only from the pairs that count under a key.
+        centres = [np.zeros(len(grams)) for grams in texts_grams]
+        return rank_keys(keys, centres, increments, block_size=_KEY_BLOCK)
 
     def like(self: Mark, key: WatermarkKey) -> Mark:
-        """The same under another key of the same configuration."""
+        """The same method under another key of the same configuration."""
         return type(self)(key)

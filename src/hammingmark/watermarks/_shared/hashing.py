@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-# A larger product is shared among the threads of the linear algebra library; on a busy machine
-# waking them costs a hundred times the product itself. Measured in benchmarks/detection.py.
+# The linear algebra library splits a larger product among its threads; on a busy machine waking
+# them takes a hundred times as long as the product. Measured in benchmarks/detection.py.
 _SMALL_PRODUCT = 1 << 18
 
-_PRODUCTS = 1 << 16  # multiplied in order at a time: few calls, and what they make stays near
+_PRODUCTS = 1 << 16  # multiplied at a time: few calls, and intermediate arrays fit in the cache
 
 
 def project(
@@ -23,7 +23,7 @@ def project(
 
     Args:
         embeddings: (n, d).
-        planes: the transposed planes of k keys side by side, (d, k * m).
+        planes: the transposed planes of k keys side by side, (d, k m).
         bits: m.
 
     Returns:
@@ -44,12 +44,12 @@ def project(
 def project_in_order(
     embeddings: NDArray[np.float32], planes: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """R e for every sentence under one key, whatever else is projected beside it.
+    """R e for every sentence under one key, independent of the other rows.
 
     A matrix product rounds differently for other shapes, processors and numbers of threads, and
-    generation judges a sentence beside its candidates where detection judges it beside its text.
+    generation projects a sentence among its candidates, detection among the sentences of its text.
     Here every projection is a sum of products in double precision, always in the same order
-    (numpy sums a contiguous row pairwise, by additions alone), and is rounded once.
+    (numpy sums a contiguous row pairwise, using only additions), and is rounded once.
 
     Args:
         embeddings: (n, d).
@@ -64,13 +64,13 @@ def project_in_order(
     step = max(1, _PRODUCTS // max(1, rows.size))
     for begin in range(0, n, step):
         part = slice(begin, begin + step)
-        some = embeddings[part].astype(np.float64, order="C")
-        result[part, 0] = (some[:, None] * rows).sum(axis=2)
+        sentences = embeddings[part].astype(np.float64, order="C")
+        result[part, 0] = (sentences[:, None] * rows).sum(axis=2)
     return result
 
 
 def bits_to_numbers(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The number that bits make, the first in front: (..., m) to (...)."""
+    """The integer with these bits, the most significant first: (..., m) to (...)."""
     numbers: NDArray[np.int64] = (bits * (1 << np.arange(bits.shape[-1])[::-1])).sum(axis=-1)
     return numbers
 

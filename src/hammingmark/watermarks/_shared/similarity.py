@@ -1,6 +1,6 @@
-"""The similarity of neighbouring sentences, and how much of natural text a rule on it lets pass.
+"""The similarity of neighbouring sentences, and its natural acceptance rate.
 
-A sample of natural text is rising values, (s,).
+A sample of natural text is s similarities in ascending order, (s,).
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_DIGITS = 4  # of an edge that is chosen: finer than any sample tells
+_DIGITS = 4  # of a fitted threshold, which is more than the precision of any sample
 
 
 def share_inside(sample: NDArray[np.floating], low: float, high: float) -> float:
     """The share of values in [low, high], strictly between 0 and 1.
 
-    Where none of s values lies inside, or none outside, half a value is taken to do so.
+    If none of the s values lies inside, or none outside, half a value is taken to lie there.
     """
     inside = float(((sample >= low) & (sample <= high)).mean())
     half = 0.5 / len(sample)
@@ -28,12 +28,12 @@ def central_interval(sample: NDArray[np.floating], share: float) -> tuple[float,
 
 
 def threshold_for(sample: NDArray[np.floating], share: float) -> float:
-    """The threshold that a share of the values reach."""
+    """The threshold that this share of the values reaches."""
     return round(float(np.quantile(sample, 1.0 - share)), _DIGITS)
 
 
 def even_sample(values: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """As many values as that at most, rising, evenly among all of them."""
+    """At most ``most`` of the values, in ascending order and evenly spaced among all of them."""
     ordered = np.sort(values)
     if len(ordered) <= most:
         return ordered
@@ -47,9 +47,9 @@ def cosines(embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def pair_cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
-    """rho of unit rows, one by one: twice (n, d) to (n,).
+    """rho of pairs of unit rows: (n, d) and (n, d) to (n,).
 
-    Summed in one order, so that a pair has the same cosine whatever stands beside it.
+    Summed in one order, so that the cosine of a pair does not depend on the other rows.
     """
     products = first.astype(np.float64, order="C") * second
     clipped: NDArray[np.float64] = np.clip(products.sum(axis=1), -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Texts that are judged token by token."""
+"""Texts that are scored token by token."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from hammingmark.stats.compare import TextTest
 
 @dataclass(frozen=True)
 class ScoredTokens:
-    """A text whose tokens, but for the first few, each have a score: a `ScoredText`.
+    """A text whose tokens, except for the first few, each have a score: a `ScoredText`.
 
     Attributes:
         mark: the method under its key.
         scores: what the rule compares with its threshold, (u,).
-        threshold: from which a token is valid.
-        scale: the largest score.
+        threshold: the smallest score of a valid token.
+        max_score: the largest possible score.
         tests: by statistic.
-        counted: which tokens count for the first statistic, (u,); the others came before, in the
+        counted: which tokens count for the first statistic, (u,); the others are repeated in the
             same context.
         z: by statistic.
         ratios: the statistics that are sums of log-likelihood ratios; the others are means.
@@ -32,7 +32,7 @@ class ScoredTokens:
     mark: object
     scores: NDArray[np.float32]
     threshold: float
-    scale: float
+    max_score: float
     tests: Mapping[str, TextTest]
     counted: NDArray[np.bool_]
     z: Mapping[str, float] = field(default_factory=dict)
@@ -43,15 +43,15 @@ class ScoredTokens:
     def evidence(self) -> Evidence:
         """Scores, their statistics and z."""
         if not len(self.scores):
-            return Evidence("token", (), self.scale, self.threshold)
-        enough = self.scores >= np.float32(self.threshold)
+            return Evidence("token", (), self.max_score, self.threshold)
+        valid = self.scores >= np.float32(self.threshold)
         return Evidence(
             "token",
             tuple(
-                UnitScore(float(score), bool(valid), counted=bool(counts))
-                for score, valid, counts in zip(self.scores, enough, self.counted, strict=True)
+                UnitScore(float(score), bool(is_valid), counted=bool(counts))
+                for score, is_valid, counts in zip(self.scores, valid, self.counted, strict=True)
             ),
-            self.scale,
+            self.max_score,
             self.threshold,
             means={n: mean_of(t) for n, t in self.tests.items() if n not in self.ratios},
             sums={n: float(t.increments.sum()) for n, t in self.tests.items() if n in self.ratios},
@@ -69,7 +69,7 @@ def mean_of(test: TextTest) -> float:
 
 
 def first_occurrences(grams: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of the rows (u, w) have not come before: (u,)."""
+    """Which rows (u, w) are first occurrences: (u,)."""
     first = np.zeros(len(grams), np.bool_)
     if len(grams):
         _, places = np.unique(grams, axis=0, return_index=True)
@@ -78,29 +78,30 @@ def first_occurrences(grams: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def windows(tokens: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Every run of so many tokens, (n - width + 1, width); none in a shorter text."""
+    """Every run of ``width`` tokens, (n - width + 1, width); none in a shorter text."""
     if len(tokens) < width:
         return np.empty((0, width), np.int64)
     return np.lib.stride_tricks.sliding_window_view(tokens.astype(np.int64), width)
 
 
 FREEDOM = 0.6
-"""Share of what a mark could move that it does move: a model is not free in every token.
+"""The share of the possible shift of probability that a mark achieves in real text.
 
-Between 0.6 and 0.9 in texts of the default model, which leaves more open than larger ones do.
+It is below 1, because many tokens leave the model little choice: between 0.6 and 0.9 in texts of
+the default model, which leaves more choice than larger models do.
 """
 
 
 def marked_share(natural: float, most: float) -> float:
-    """The share of valid tokens that is expected of marked text.
+    """The expected share of valid tokens in marked text.
 
     Args:
-        natural: the probability of a valid token where nothing is marked.
-        most: the same where marked text may be anything, so that all tokens were equally likely.
+        natural: the probability of a valid token in unmarked text.
+        most: its probability in marked text if all tokens were equally likely.
     """
     return natural + FREEDOM * (most - natural)
 
 
 def log_odds(marked: float, natural: float) -> float:
-    """By how much the logarithm of the odds of a valid token rises."""
+    """The increase of the log-odds of a valid token."""
     return math.log(marked / (1.0 - marked)) - math.log(natural / (1.0 - natural))

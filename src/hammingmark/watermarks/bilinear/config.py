@@ -1,6 +1,7 @@
-"""The rule of the bilinear form: its parameters, and named choices of them.
+"""The parameters of the bilinear rule, and its presets.
 
-``docs/decisions/0022-likelihood-ratios-given-the-text-so-far.md`` has the figures behind presets.
+The figures behind the presets are in
+``docs/decisions/0022-likelihood-ratios-given-the-text-so-far.md``.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from hammingmark.errors import InputError
 from hammingmark.keys.config import SentenceConfig
 
 ACCEPTANCE = {"default": 0.21, "economical": 0.34, "robust": 0.09}
-"""Acceptance rate of each preset, for 2.6, 2.0 and 3.9 drawn over emitted tokens in stages."""
+"""Acceptance rate of each preset. In stages they draw 2.6, 2.0 and 3.9 tokens per emitted token."""
 
 RANK = 32
-LEAST = 0.02
-"""A rule that accepts fewer candidates than this would exhaust its budget."""
+MIN_ACCEPTANCE = 0.02
+"""A rule that accepts a smaller share of candidates would exhaust its budget."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BilinearConfig(SentenceConfig):
-    """How far on its side the next sentence must lie.
+    """The bilinear rule: its acceptance rate and the rank of its form.
 
     Attributes:
-        acceptance: the share of sentences that satisfies the rule, on average over keys.
+        acceptance: a, the share of sentences that satisfies the rule, on average over keys.
         rank: m, the rank of the bilinear form.
     """
 
@@ -36,26 +37,26 @@ class BilinearConfig(SentenceConfig):
     rank: int = RANK
 
     def __post_init__(self) -> None:
-        if not LEAST <= self.acceptance < 1.0:
+        if not MIN_ACCEPTANCE <= self.acceptance < 1.0:
             raise InputError(
-                f"An acceptance rate lies between {LEAST:g} and 1, not at {self.acceptance:g}: a "
-                "smaller one would take too many candidates."
+                f"The acceptance rate must lie between {MIN_ACCEPTANCE:g} and 1, not "
+                f"{self.acceptance:g}; a smaller one would need too many candidates."
             )
         if not 1 <= self.rank <= 1024:
-            raise InputError(f"The rank lies between 1 and 1024, not at {self.rank}.")
+            raise InputError(f"The rank must lie between 1 and 1024, not {self.rank}.")
 
     @classmethod
-    def from_preset(cls, preset: str = "default", **given: Any) -> BilinearConfig:
-        """A preset, with what is given put in its place."""
+    def from_preset(cls, preset: str = "default", **parameters: Any) -> BilinearConfig:
+        """A preset; parameters given replace those of the preset."""
         cls.require_preset(preset)
-        return cls(**{"acceptance": ACCEPTANCE[preset], **given})
+        return cls(**{"acceptance": ACCEPTANCE[preset], **parameters})
 
     @property
     def threshold(self) -> float:
-        """T, the normal quantile that the share above leaves on its right."""
+        """T = Φ⁻¹(1 - a), the score that a share a of standard normal deviates exceeds."""
         return NormalDist().inv_cdf(1.0 - self.acceptance)
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         return f"z >= {self.threshold:.2f}, which accepts {self.acceptance:.0%} of sentences"

@@ -1,4 +1,4 @@
-"""What a transition's score says for or against a mark."""
+"""The log-likelihood ratio of a single score."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from hammingmark.errors import InputError
 from hammingmark.stats.sums import NormalIncrements
 
-_STRICTEST, _LAXEST = 0.02, 0.9  # acceptance rates
+_STRICTEST, _LAXEST = 0.02, 0.9  # acceptance rates that are searched
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What marked text is expected to look like when it is judged.
+    """How marked text is expected to look at detection.
 
-    A wrong expectation costs power and nothing else: the null distribution does not depend on it.
+    A wrong expectation costs only power: the null distribution does not depend on it.
 
     Attributes:
-        free: probability that a transition was never constrained (an insertion, a fallback).
-        edited: probability that its sentences were reworded.
-        kept: correlation of a score before and after rewording.
+        free: the probability that a transition was never constrained (an insertion, a fallback).
+        edited: the probability that its sentences were reworded.
+        kept: r, the correlation of a score before and after rewording.
     """
 
     free: float = 0.05
@@ -42,45 +42,52 @@ class Alternative:
 
 @lru_cache(maxsize=64)
 def log_likelihood_ratio(
-    acceptance: float, threshold: float, given: Alternative
+    acceptance: float, threshold: float, alternative: Alternative
 ) -> NormalIncrements:
-    """log P(score | marked) / P(score | not), on the lattice.
+    """log P(score | marked) / P(score | unmarked), on the lattice.
 
     A marked score was at least T when it was written, which has probability a under the null.
-    Reworded, z has become r z + √(1 - r²) ε, so that given its present value w it was at least T
-    with probability Φ((r w - T) / √(1 - r²)). By Bayes' rule the ratio is the probability that it
-    was, over a.
+    Rewording turns z into r z + √(1 - r²) ε. Given its present value w, the original score was
+    therefore at least T with probability Φ((r w - T) / √(1 - r²)). By Bayes' rule the ratio is this
+    probability over a.
     """
+    free, edited, r = alternative.free, alternative.edited, alternative.kept
 
-    def worth(w: NDArray[np.float64]) -> NDArray[np.float64]:
-        spread = math.sqrt(2.0 * (1.0 - given.kept**2))
-        reworded = np.array([0.5 * math.erfc(-(given.kept * x - threshold) / spread) for x in w])
-        was = (1.0 - given.edited) * (w >= threshold) + given.edited * reworded
-        ratio: NDArray[np.float64] = np.log((1.0 - given.free) * was / acceptance + given.free)
+    def log_ratio(w: NDArray[np.float64]) -> NDArray[np.float64]:
+        spread = math.sqrt(2.0 * (1.0 - r**2))
+        reworded = np.array([0.5 * math.erfc(-(r * x - threshold) / spread) for x in w])
+        accepted = (1.0 - edited) * (w >= threshold) + edited * reworded
+        ratio: NDArray[np.float64] = np.log((1.0 - free) * accepted / acceptance + free)
         return ratio
 
-    return NormalIncrements(worth, origin=threshold)
+    return NormalIncrements(log_ratio, origin=threshold)
 
 
 def acceptance_for(bits: float, transitions: int, *, power: float = 0.9) -> float:
-    """The largest acceptance rate at which marked texts of so many transitions prove enough.
+    """The largest acceptance rate at which marked texts of a length reach a p-value of 2^-bits.
 
-    That is, at which p is at most 2^-bits with at least this probability. By the alternative half
-    of the sentences were reworded, so texts as written prove more.
+    Under the alternative half of the sentences were reworded, so unedited texts have smaller
+    p-values.
+
+    Args:
+        bits: the evidence that is required.
+        transitions: the length of the texts.
+        power: the least share of marked texts that must reach the p-value.
 
     Raises:
-        InputError: no rule can do it at any reasonable cost.
+        InputError: no rule of reasonable cost reaches it.
     """
 
-    def proves(acceptance: float) -> bool:
+    def is_sufficient(acceptance: float) -> bool:
         threshold = NormalDist().inv_cdf(1.0 - acceptance)
         increments = log_likelihood_ratio(acceptance, threshold, Alternative())
         return increments.power(transitions, 2.0**-bits) >= power
 
-    places = range(round(_STRICTEST * 1000), round(_LAXEST * 1000) + 1)
-    found = bisect_left(places, True, key=lambda place: not proves(place / 1000.0))
-    if found == 0:
+    thousandths = range(round(_STRICTEST * 1000), round(_LAXEST * 1000) + 1)
+    count = bisect_left(thousandths, True, key=lambda rate: not is_sufficient(rate / 1000.0))
+    if count == 0:
         raise InputError(
-            f"{transitions} sentences cannot prove 2^-{bits:g}: ask for less, or for longer texts."
+            f"{transitions} sentences cannot reach a p-value of 2^-{bits:g}. Ask for less "
+            "evidence, or for longer texts."
         )
-    return places[found - 1] / 1000.0
+    return thousandths[count - 1] / 1000.0

@@ -1,18 +1,17 @@
-"""A null distribution by draws from marked texts, each weighed by how likely it is under the null.
+"""A null distribution by importance sampling from marked texts.
 
-Let X be the scores of the text under the secret key, distributed as P under the null, and Y_1 ...
-Y_K drawn from Q, with weights w = dP/dQ. For any statistic S,
+Let X be the scores of the text under the secret key, distributed as P under the null. Let Y_1 ...
+Y_K be drawn from Q, with weights w = dP/dQ. For any statistic S,
 
     p = (w(X) + Σ_k w(Y_k) 1{S(Y_k) >= S(X)}) / (K + 1)
 
-is at most α with probability at most α, for every K (Harrison, Biometrika 2012). For let X, too, be
-drawn from Q and counted with its weight: which of the K + 1 is called X then no longer matters, and
-of all of them those with p <= α, which are those with the largest S, weigh α (K + 1) at most. Where
-Q is marked text, w is one over the likelihood ratio, so that a p-value goes as deep as the evidence
-does.
+is at most α with probability at most α, for every K (Harrison, Biometrika 2012). To see this, draw
+X from Q as well and count it with its weight. The K + 1 draws are then exchangeable, and those with
+p <= α, which are those with the largest S, have a total weight of at most α (K + 1). If Q is marked
+text, w is one over the likelihood ratio, so that a p-value is as small as the evidence allows.
 
-Q is here a mixture of texts that are marked as a whole, texts with a marked passage, and a few that
-are not marked, so that no weight is large.
+Here Q is a mixture of texts that are wholly marked, texts with a marked passage, and a few unmarked
+texts, so that no weight is large.
 """
 
 from __future__ import annotations
@@ -34,22 +33,22 @@ from hammingmark.watermarks.bilinear.marked_scores import MarkedScores, passage_
 DoubleArray = NDArray[np.float64]
 
 DRAWS = 1000
-"""K."""
+"""K, the draws for each section."""
 
-_TIE = 1e-9
+_TIE = 1e-9  # relative difference of two sums that are equal up to rounding
 _WHOLE, _PASSAGES, _UNMARKED = 0.5, 0.375, 0.125  # shares of the draws
 _ENDS = (1 / 8, 1 / 32, 1 / 128)  # the probability that a passage ends after each of its sentences
 
 
 class ImportanceNull:
-    """How the likelihood ratio of a text behaves over keys that the text does not know.
+    """The distribution of a text's likelihood ratio over keys that are independent of the text.
 
-    A long text is tested section by section. Its p-value is then the smallest of theirs times
-    their number, which is valid whatever the sections have in common.
+    A long text is tested section by section. Its p-value is then the smallest of theirs times their
+    number, which is valid however the sections depend on each other.
 
     Args:
-        sections: of the text.
-        secret: of the key, for draws.
+        sections: the sections of the text.
+        secret: the key's secret, from which the draws are generated.
     """
 
     description = "exact by importance sampling"
@@ -71,27 +70,27 @@ class ImportanceNull:
 
     @property
     def draws(self) -> int:
-        """How many were drawn for each section."""
+        """The number of draws for each section."""
         return DRAWS
 
     @cached_property
     def best(self) -> DoubleArray:
-        """A bound on what any key could give each unit, (u,)."""
+        """An upper bound on the increment of each unit under any key, (u,)."""
         counted = np.concatenate([section.scores.counted for section in self._sections])
         return np.where(counted, -DEEPEST, 0.0)
 
     @cached_property
     def attainable(self) -> float:
-        """The p-value of the best draw; hardly any marked text has a smaller one."""
+        """The p-value of the best draw; hardly any marked text has a smaller p-value."""
         smallest = min(section.smallest for section in self._sections)
         return self._corrected(smallest)
 
     def p_value(self, own: DoubleArray) -> float:
-        """The probability of a sum as large as that of these increments, (u,)."""
+        """The probability of a sum at least as large as that of these increments, (u,)."""
         return self._corrected(min(section.p_value(own[place]) for section, place in self._pairs))
 
     def window_p_value(self, own: DoubleArray, window: slice) -> float:
-        """The probability that any window has a sum as large as this one."""
+        """The probability that any window has a sum at least as large as this one."""
         inside = np.zeros(len(own), np.bool_)
         inside[window] = True
         tails = [
@@ -102,7 +101,7 @@ class ImportanceNull:
         return self._corrected(min(tails))
 
     def power(self, level: float) -> float | None:
-        """How often a marked text would reach the level, by the first section if there are more."""
+        """The probability that a marked text reaches the level, from its first section."""
         return self._sections[0].power(level / len(self._sections))
 
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
@@ -118,7 +117,7 @@ class ImportanceNull:
 
 
 class _Section:
-    """Scores that are compared together."""
+    """A section of a text, whose scores are compared together."""
 
     def __init__(self, scores: MarkedScores, secret: Secret, number: int) -> None:
         self.scores = scores
@@ -128,47 +127,55 @@ class _Section:
     @property
     def smallest(self) -> float:
         """The p-value of the best draw."""
-        sums, _, _ = self._drawn
-        return self.p_value(self.told[:, int(np.argmax(sums))])
+        sums, _, _ = self._scored_draws
+        return self.p_value(self.drawn_increments[:, int(np.argmax(sums))])
 
     def p_value(self, own: DoubleArray) -> float:
-        sums, _, weights = self._drawn
-        return self._weighed(own, weights[sums >= _nearly(float(own.sum()), own)])
+        """The probability of a sum at least as large as that of these increments, (n,)."""
+        sums, _, weights = self._scored_draws
+        return self._weighted_tail(own, weights[sums >= _below(float(own.sum()), own)])
 
     def window_p_value(self, own: DoubleArray, score: float) -> float:
-        _, bests, weights = self._drawn
-        return self._weighed(own, weights[bests >= _nearly(score, own)])
+        """The probability that the best window has at least this score, for increments (n,)."""
+        _, bests, weights = self._scored_draws
+        return self._weighted_tail(own, weights[bests >= _below(score, own)])
 
     def power(self, level: float) -> float:
-        sums, _, weights = self._drawn
+        """The share of wholly marked draws whose p-value is at most the level."""
+        sums, _, weights = self._scored_draws
         order = np.argsort(-sums)
         reached = np.cumsum(weights[order]) <= level * (DRAWS + 1)
         return float(reached[self._whole[order]].mean())
 
     def unmarked(self, block: int) -> DoubleArray:
+        """A block of increments of unmarked texts, (n, k)."""
         n = len(self.scores.counted)
-        none = np.zeros((n, DRAWS), np.bool_)
-        return self.scores.draw(none, self._uniforms("unmarked", 3 * n, block).reshape(n, 3, -1))
+        none_marked = np.zeros((n, DRAWS), np.bool_)
+        return self.scores.draw(
+            none_marked, self._uniforms("unmarked", 3 * n, block).reshape(n, 3, -1)
+        )
 
-    def _weighed(self, own: DoubleArray, others: DoubleArray) -> float:
+    def _weighted_tail(self, own: DoubleArray, tail_weights: DoubleArray) -> float:
+        """p, from the increments of X (n,) and the weights of the draws with S(Y) >= S(X)."""
         weight = float(self.weights(own[:, None])[0])
-        return min(1.0, (weight + float(others.sum())) / (DRAWS + 1))
+        return min(1.0, (weight + float(tail_weights.sum())) / (DRAWS + 1))
 
     @cached_property
-    def told(self) -> DoubleArray:
+    def drawn_increments(self) -> DoubleArray:
         """Increments of the draws, (n, k)."""
         n = len(self.scores.counted)
         return self.scores.draw(self._marked, self._uniforms("null", 3 * n, 0).reshape(n, 3, DRAWS))
 
     @cached_property
-    def _drawn(self) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
+    def _scored_draws(self) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
         """Sum, best window and weight of each draw, (k,)."""
-        sums, bests = scan_along([self.told], np.zeros(len(self.told)))
-        return sums, bests, self.weights(self.told)
+        increments = self.drawn_increments
+        sums, bests = scan_along([increments], np.zeros(len(increments)))
+        return sums, bests, self.weights(increments)
 
     @property
     def _whole(self) -> NDArray[np.bool_]:
-        """Which draws are marked as a whole, (k,)."""
+        """Which draws are wholly marked, (k,)."""
         whole: NDArray[np.bool_] = self._uniforms("mixture", 3, 0)[0] < _WHOLE
         return whole
 
@@ -186,13 +193,17 @@ class _Section:
         marked: NDArray[np.bool_] = inside | self._whole
         return marked
 
-    def weights(self, told: DoubleArray) -> DoubleArray:
+    def weights(self, increments: DoubleArray) -> DoubleArray:
         """dP/dQ of texts with these increments: (n, k) to (k,)."""
-        passages = [passage_log_ratio(told, ends) for ends in _ENDS]
-        whole = np.log(_WHOLE) + told.sum(axis=0)
+        passages = [passage_log_ratio(increments, ends) for ends in _ENDS]
+        whole = np.log(_WHOLE) + increments.sum(axis=0)
         share = np.log(_PASSAGES / len(_ENDS))
         ratio = np.logaddexp.reduce(
-            [np.full_like(whole, np.log(_UNMARKED)), whole, *(share + each for each in passages)]
+            [
+                np.full_like(whole, np.log(_UNMARKED)),
+                whole,
+                *(share + passage for passage in passages),
+            ]
         )
         weights: DoubleArray = np.exp(-ratio)
         return weights
@@ -202,6 +213,6 @@ class _Section:
         return self._secret.uniforms(label, rows * DRAWS, index=index).reshape(rows, DRAWS)
 
 
-def _nearly(score: float, own: DoubleArray) -> float:
-    """A little below a score, so that ties count, also those that another order of adding blurs."""
+def _below(score: float, own: DoubleArray) -> float:
+    """Slightly below a score, so that ties count even if their sums are rounded differently."""
     return score - _TIE * (len(own) + abs(score))

@@ -1,17 +1,17 @@
-"""What the scores of a text say for or against a mark, and what those of marked texts look like.
+"""The likelihood ratio of a text's scores, and the distribution of marked scores.
 
 A marked sentence had a score of at least T when it was written. Since then it may have been
-reworded: a score y has become z = r y + √(1 - r²) ε. Given the text's earlier scores, let z be
-normal with mean μ and standard deviation σ under the null (``triangular.py``). Then y given z is
-normal around r z, and by Bayes' rule the likelihood ratio of z is
+reworded, which turns a score y into z = r y + √(1 - r²) ε. Given the text's earlier scores, let z
+be normal with mean μ and standard deviation σ under the null (`scores.triangular_factor`). Then y
+given z is normal around r z, and by Bayes' rule the likelihood ratio of z is
 
     P(y >= T | z) / P(y >= T | μ, σ)  =  Φ((r z - T) / √(1 - r²)) / Φ((r μ - T) / √(r²σ² + 1 - r²))
 
-which for r = 1 is 1 or 0 over the probability to be accepted, and for r = 0 is 1: the sentence was
-never constrained. What became of a text is not known, and may differ from place to place in it. So
-each sentence has one of several histories, which the next one mostly shares; the ratio of a
-sentence is averaged over them by what the earlier ones make of each. The ratios of a text multiply
-to a martingale of mean 1 under the null.
+For r = 1 it is 1 or 0 over the probability of acceptance; for r = 0, a sentence that was never
+constrained, it is 1. How a text was edited is unknown, and may differ along the text. So each
+sentence has one of several histories, which it mostly shares with the next. The ratio of a sentence
+is averaged over histories, weighted by their probabilities given the earlier sentences. The product
+of a text's ratios is a martingale of mean 1 under the null.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ HISTORIES = (
     Alternative(edited=1.0, kept=0.7, free=0.1),
     Alternative(edited=0.5, free=0.5),
 )
-"""As written; partly edited; put into other words, as by translation; written anew by a model; half
-of its sentences from elsewhere."""
+"""As written; partly edited; reworded throughout, as by translation; rewritten by a model; half of
+the sentences inserted from elsewhere."""
 
 CHANGES = 0.02
-"""The probability that a sentence has another history than the one before."""
+"""The probability that a sentence has another history than the preceding one."""
 
 
 @dataclass(frozen=True)
 class MarkedScores:
-    """The scores of one text, under one key or many that share their covariance.
+    """The joint distribution of a text's scores, under keys that share their covariance.
 
     Attributes:
         threshold: T.
-        lower: L, (n, n).
-        counted: which scores count, (n,); the others say nothing.
-        histories: what may have become of a sentence.
+        lower: L, the triangular factor of the covariance, (n, n).
+        counted: which scores count, (n,); the others carry no evidence.
+        histories: how a sentence may have been edited.
     """
 
     threshold: float
@@ -60,18 +60,20 @@ class MarkedScores:
     histories: Sequence[Alternative] = HISTORIES
 
     def log_ratios(self, scores: DoubleArray) -> DoubleArray:
-        """What each score adds to the log-likelihood ratio of a text: z (n, k) to (n, k)."""
+        """The increment of each score to the text's log-likelihood ratio: z (n, k) to (n, k)."""
         return self._along(scores.shape[1], lambda t, mean, deviation, belief: scores[t])
 
     def draw(self, marked: NDArray[np.bool_], uniforms: DoubleArray) -> DoubleArray:
-        """The same for scores that are drawn.
+        """The increments of random scores: (n, k).
 
         Args:
-            marked: which of them are drawn as those of marked text, (n, k), and not of any other.
-            uniforms: deviates to draw them with, (n, 3, k).
+            marked: which scores are drawn from marked text and not from unmarked text, (n, k).
+            uniforms: uniform deviates to draw them with, (n, 3, k).
         """
 
-        def drawn(t: int, mean: DoubleArray, deviation: float, belief: DoubleArray) -> DoubleArray:
+        def draw_score(
+            t: int, mean: DoubleArray, deviation: float, belief: DoubleArray
+        ) -> DoubleArray:
             which, first, second = uniforms[t]
             shares = np.cumsum(np.einsum("hj,hk->jk", self._shares, belief), axis=0)
             kind = np.minimum((which >= shares).sum(axis=0), len(shares) - 1)
@@ -79,20 +81,26 @@ class MarkedScores:
             left = 1.0 - r * r
             variance = r * r * deviation * deviation + left  # of y
             spread = np.sqrt(variance)
-            least = log_tail((self.threshold - r * mean) / spread)
-            written = spread * tail_quantile(np.log(first) + least)  # y - r μ
+            accepted = log_tail((self.threshold - r * mean) / spread)
+            written = spread * tail_quantile(np.log(first) + accepted)  # y - r μ
             noise = deviation * np.sqrt(left / variance) * tail_quantile(np.log(second))
             score: DoubleArray = mean + r * deviation * deviation / variance * written + noise
             return score
 
-        return self._along(marked.shape[1], drawn)
+        return self._along(marked.shape[1], draw_score)
 
     def _along(
         self, k: int, score: Callable[[int, DoubleArray, float, DoubleArray], DoubleArray]
     ) -> DoubleArray:
-        """Sentence by sentence, given each one's mean, deviation and what history is likely."""
+        """Increments, (n, k), sentence by sentence.
+
+        Args:
+            k: the number of keys or draws.
+            score: gives the scores (k,) of a sentence from its number, their mean (k,) and standard
+                deviation given the earlier scores, and the probabilities of its histories (h, k).
+        """
         deviates = np.zeros((len(self.lower), k))
-        told = np.zeros_like(deviates)
+        increments = np.zeros_like(deviates)
         count = len(self.histories)
         belief = np.full((count, k), 1.0 / count)
         for t in np.flatnonzero(self.counted):
@@ -104,9 +112,9 @@ class MarkedScores:
                 "hj,jk->hk", self._shares, self._ratios(scores, mean, deviation)
             )
             total = ratios.sum(axis=0)
-            told[t] = np.log(total)
+            increments[t] = np.log(total)
             belief = (1.0 - CHANGES) * ratios / total + CHANGES / count
-        return told
+        return increments
 
     def _ratios(self, scores: DoubleArray, mean: DoubleArray, deviation: float) -> DoubleArray:
         """The likelihood ratio of scores (k,) for each r: (j, k)."""
@@ -124,30 +132,32 @@ class MarkedScores:
 
     @cached_property
     def _kept(self) -> DoubleArray:
-        """The correlations r: 0 of a sentence never constrained, 1 of one as written, others."""
-        return np.array([0.0, 1.0, *sorted({each.kept for each in self.histories})])
+        """The correlations r, (j,): 0 if never constrained, 1 as written, then those of edits."""
+        return np.array([0.0, 1.0, *sorted({history.kept for history in self.histories})])
 
     @cached_property
     def _shares(self) -> DoubleArray:
-        """How probable each of them is under each history, (h, j)."""
+        """The probability of each correlation under each history, (h, j)."""
         shares = np.zeros((len(self.histories), len(self._kept)))
-        for row, each in zip(shares, self.histories, strict=True):
-            row[0] = each.free
-            row[1] = (1.0 - each.free) * (1.0 - each.edited)
-            row[np.searchsorted(self._kept[2:], each.kept) + 2] = (1.0 - each.free) * each.edited
+        for row, history in zip(shares, self.histories, strict=True):
+            constrained = 1.0 - history.free
+            row[0] = history.free
+            row[1] = constrained * (1.0 - history.edited)
+            row[np.searchsorted(self._kept[2:], history.kept) + 2] = constrained * history.edited
         return shares
 
 
-def passage_log_ratio(told: DoubleArray, ends: float) -> DoubleArray:
-    """The log-likelihood ratio of one marked passage that may begin at any of n sentences.
+def passage_log_ratio(increments: DoubleArray, ends: float) -> DoubleArray:
+    """The log-likelihood ratio of one marked passage: (n, k) to (k,).
 
-    Each sentence after its first belongs to it, too, with probability 1 - ``ends``. (n, k) to (k,).
+    The passage may begin at any of the n sentences, and ends after each of its sentences with
+    probability ``ends``.
     """
-    begins = -math.log(len(told))
-    going = np.full(told.shape[1], -np.inf)
-    ended = np.full(told.shape[1], -np.inf)
-    for increments in told:
-        ended = np.logaddexp(ended, math.log(ends) + going)
-        going = increments + np.logaddexp(going + math.log1p(-ends), begins)
-    ratio: DoubleArray = np.logaddexp(ended, going)
+    begins = -math.log(len(increments))
+    inside = np.full(increments.shape[1], -np.inf)
+    after = np.full(increments.shape[1], -np.inf)
+    for increment in increments:
+        after = np.logaddexp(after, math.log(ends) + inside)
+        inside = increment + np.logaddexp(inside + math.log1p(-ends), begins)
+    ratio: DoubleArray = np.logaddexp(after, inside)
     return ratio

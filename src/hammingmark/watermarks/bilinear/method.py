@@ -1,8 +1,9 @@
-"""The method under one key."""
+"""The bilinear method under one key."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,31 +12,32 @@ from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice, EditHypotheses
+from hammingmark.stats.ranking import rank_keys
 from hammingmark.stats.sums import NormalIncrements
-from hammingmark.watermarks._shared.hashing import project_in_order
+from hammingmark.watermarks._shared.hashing import project, project_in_order
 from hammingmark.watermarks.bilinear.config import BilinearConfig
 from hammingmark.watermarks.bilinear.deviates import Alternative, log_likelihood_ratio
-from hammingmark.watermarks.bilinear.key_search import best_keys
 from hammingmark.watermarks.bilinear.marked_scores import HISTORIES
 from hammingmark.watermarks.bilinear.scored_text import BilinearText, EditedText
 from hammingmark.watermarks.bilinear.scores import as_directions, transition_scores
 
+_KEY_BLOCK = 64  # keys that are compared side by side
+
 
 class BilinearMark:
-    """The next sentence lies on the side that a secret bilinear form gives to the one before.
+    """The secret bilinear form of neighbouring sentences reaches a threshold.
 
     With unit embeddings e and e' of neighbours and secret Gaussian matrices R and S, both (m, d),
     the score of the transition is
 
         z = (R e / |R e|) · S e'
 
-    Whatever the two sentences are, z is a standard normal deviate over keys. A candidate is
-    accepted when z is at least T. Before the first sentence a secret direction stands in the place
-    of R e / |R e|.
+    For any two sentences, z is a standard normal deviate over keys. A candidate is accepted if z is
+    at least T. For the first sentence a secret direction replaces R e / |R e|.
 
     Args:
         key: the secret and the rule.
-        histories: what may have become of marked text by the time it is judged.
+        histories: how marked text may have been edited before detection.
         references: reference matrices for texts that may have been edited; by default the key's.
     """
 
@@ -69,9 +71,9 @@ class BilinearMark:
             "strict": BilinearConfig(encoder=encoder, rank=40, acceptance=0.1),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
-        """Sentences in stages, edited texts, and a search among very many keys."""
+        """Drawing in stages, edited texts, and ranking of very many keys."""
         return Capabilities(
             sentences=self,
             staging_threshold=self.config.threshold,
@@ -81,26 +83,26 @@ class BilinearMark:
 
     @property
     def increments(self) -> NormalIncrements:
-        """What a transition by itself says, whatever those before it were."""
+        """The log-likelihood ratio of a single transition, regardless of the earlier ones."""
         config = self.config
         return log_likelihood_ratio(config.acceptance, config.threshold, Alternative())
 
     def directions(self, embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
-        """R e / |R e| of sentences that others follow: (n, d) to (n, m)."""
+        """R e / |R e| of preceding sentences: (n, d) to (n, m)."""
         return as_directions(project_in_order(embeddings, self._before)[:, 0].astype(np.float64))
 
     def directions_before(self, embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
-        """What stands before each sentence of a text, the beginning first: (n, d) to (n, m)."""
+        """The direction before each sentence of a text, the secret one first: (n, d) to (n, m)."""
         return np.vstack([self._beginning, self.directions(embeddings[:-1])])[: len(embeddings)]
 
     def projections(self, embeddings: NDArray[np.float32]) -> NDArray[np.float64]:
-        """S e' of sentences that follow others: (n, d) to (n, m)."""
+        """S e' of following sentences: (n, d) to (n, m)."""
         return project_in_order(embeddings, self._after)[:, 0].astype(np.float64)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
     ) -> Choice:
-        """The first candidate that lies far enough, otherwise the best.
+        """The first candidate whose score reaches T, otherwise the best.
 
         Args:
             previous: embedding (d,) of the sentence before, or None at the beginning of a text.
@@ -113,16 +115,16 @@ class BilinearMark:
         return Choice(index, bool(valid[index]), tuple(float(score) for score in scores))
 
     def accepts(self, scores: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """At least T, for generation and detection alike."""
-        enough: NDArray[np.bool_] = scores >= np.float32(self.config.threshold)
-        return enough
+        """Which scores are at least T, for generation and detection: (n,) to (n,)."""
+        accepted: NDArray[np.bool_] = scores >= np.float32(self.config.threshold)
+        return accepted
 
     def read(self, values: NDArray[np.float32]) -> BilinearText:
         """Score a text by the embeddings (n, d) of its sentences."""
         return BilinearText(self, values)
 
     def read_edited(self, values: NDArray[np.float32], edits: EditHypotheses) -> EditedText:
-        """Score a text by the embeddings (N, d) of all that its sentences may have been."""
+        """Score a possibly edited text by the embeddings (N, d) of all its parts."""
         return EditedText(self, values, edits)
 
     def rank(
@@ -132,25 +134,47 @@ class BilinearMark:
         *,
         statistic: str,
     ) -> list[list[int]]:
-        """For each text, the keys under which the whole of it and a passage of it do best."""
-        parts = ((*matrices_of(key), beginning_of(key)) for key in keys)
-        return best_keys(parts, texts, increments=self.increments)
+        """For each text, the keys under which the whole of it and a passage of it do best.
+
+        Here each score is taken by itself; the test of those few keys takes it given the earlier
+        scores.
+        """
+        centres = [np.zeros(len(text)) for text in texts]
+        return rank_keys(
+            keys, centres, partial(self._increments_under, texts), block_size=_KEY_BLOCK
+        )
 
     def like(self, key: WatermarkKey) -> BilinearMark:
-        """The same under another key of the same configuration."""
+        """The same method under another key of the same configuration."""
         return BilinearMark(key, histories=self.histories, references=self.references)
+
+    def _increments_under(
+        self, texts: Sequence[NDArray[np.float32]], keys: Sequence[WatermarkKey]
+    ) -> Iterator[list[NDArray[np.float64]]]:
+        """For each text (n, d), the increments of its sentences under k keys: (n, k)."""
+        matrices = [matrices_of(key) for key in keys]
+        before = np.ascontiguousarray(np.concatenate([R for R, _ in matrices]).T)
+        after = np.ascontiguousarray(np.concatenate([S for _, S in matrices]).T)
+        beginnings = np.concatenate([beginning_of(key) for key in keys])[None]
+        m = self.config.rank
+        for text in texts:
+            preceding = as_directions(project(text[:-1], before, bits=m).astype(np.float64))
+            directions = np.concatenate([beginnings, preceding])
+            following = project(text, after, bits=m).astype(np.float64)
+            scores = transition_scores(directions, following).astype(np.float64)
+            yield [self.increments.of(scores)]
 
 
 def matrices_of(key: WatermarkKey) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """R and S, the secret matrices of a key: (m, d) each."""
     assert isinstance(key.config, BilinearConfig)
     m, d = key.config.rank, key.config.encoder.dimension
-    both = key.secret.normals("bilinear", 2 * m * d).reshape(2, m, d)
-    return both[0], both[1]
+    R, S = key.secret.normals("bilinear", 2 * m * d).reshape(2, m, d)
+    return R, S
 
 
 def beginning_of(key: WatermarkKey) -> NDArray[np.float64]:
-    """The secret direction that stands before the first sentence of a text: (1, m)."""
+    """The secret direction before the first sentence of a text: (1, m)."""
     assert isinstance(key.config, BilinearConfig)
     deviates = key.secret.normals("beginning", key.config.rank)
     return as_directions(deviates.astype(np.float64)[None])

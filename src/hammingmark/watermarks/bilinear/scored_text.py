@@ -1,4 +1,4 @@
-"""One text under one secret key."""
+"""A text scored under one secret key."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from hammingmark.watermarks.bilinear.method import BilinearMark
 
 SECTION = 256
-"""Transitions that are compared together at most. What the matrix S leaves to chance grows less
-with every transition that is known, and the work with their third power."""
+"""The most transitions that are compared together. The work grows with their third power, while each
+further one adds less evidence, because the earlier ones determine more of the matrix S."""
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
-_STEPS = 128  # pairs of parts at a time, likewise
+_STEPS = 128  # pairs of parts at a time, for the same reason
 
 
 class BilinearText:
-    """A text, projected once.
+    """A text, projected once: a `ScoredText`.
 
     Args:
         mark: the method under the secret key.
@@ -49,7 +49,7 @@ class BilinearText:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """Scores, which of them satisfy the rule, and the log-likelihood ratio of the text."""
+        """The scores, which of them satisfy the rule, and the log-likelihood ratio of the text."""
         mark = self._mark
         scores = tuple(
             UnitScore(float(score), bool(valid))
@@ -81,10 +81,10 @@ class BilinearText:
 
     @cached_property
     def _sections(self) -> list[tuple[MarkedScores, NDArray[np.float64]]]:
-        """The joint law of the scores of each section, and the scores."""
+        """The joint distribution of the scores of each section, and the scores (n,)."""
         threshold = float(np.float32(self._mark.config.threshold))
         n = len(self._scores)
-        count = max(1, -(-n // SECTION))  # sections of one length, or nearly
+        count = max(1, -(-n // SECTION))  # sections of about the same length
         edges = [n * number // count for number in range(count + 1)]
         parts = list(starmap(slice, pairwise(edges)))
         return [
@@ -101,11 +101,11 @@ class BilinearText:
 
 
 class EditedText:
-    """A text that somebody may have edited: read in every way that its parts allow.
+    """A possibly edited text, scored over all its readings: a `ScoredText`.
 
-    The increments say by how much each sentence changes the likelihood ratio of the text so far,
-    averaged over readings (``stats.edit_lattice``), and are compared with those under reference
-    matrices in place of S. The evidence is that of the text as it stands.
+    An increment is the change of the log-likelihood ratio of the text so far by one sentence,
+    averaged over readings (``stats.edit_lattice``). Increments are compared with those under
+    reference matrices in place of S. The evidence is that of the text as it stands.
 
     Args:
         mark: the method under the secret key.
@@ -127,7 +127,7 @@ class EditedText:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """That of the text as it stands."""
+        """The evidence of the text as it stands."""
         return self._plain.evidence
 
     def test(self, statistic: str) -> TextTest:
@@ -145,27 +145,30 @@ class EditedText:
         )
 
     def _reference_increments(self) -> Iterator[Iterator[NDArray[np.float64]]]:
-        """Block after block of reference matrices, each chunk by chunk along the text: (c, k)."""
+        """Increments under blocks of reference matrices, chunk by chunk along the text: (c, k)."""
         mark = self._mark
         reduced = coordinates(self._embeddings)
         for planes in mark.references.blocks(reduced.shape[1]):
             yield self._along(project(reduced, planes, bits=mark.config.rank))
 
     def _along(self, projections: NDArray[np.floating]) -> Iterator[NDArray[np.float64]]:
-        """Increments chunk by chunk, from projections (N, k, m); the first sentence as it is."""
+        """Increments from projections (N, k, m), chunk by chunk along the text: (c, k).
+
+        The first sentence is taken as it stands.
+        """
         first = transition_scores(self._beginning, projections[0].astype(np.float64))
         yield self._mark.increments.of(first.astype(np.float64))[None]
-        told = self._lattice.read(self._worth(projections))
-        while some := list(islice(told, _CHUNK)):
-            yield np.stack(some)
+        increments = self._lattice.read(self._log_ratios(projections))
+        while chunk := list(islice(increments, _CHUNK)):
+            yield np.stack(chunk)
 
-    def _worth(self, projections: NDArray[np.floating]) -> Iterator[NDArray[np.float64]]:
-        """Each step's log-likelihood ratio under k keys, (k,), in the lattice's order."""
+    def _log_ratios(self, projections: NDArray[np.floating]) -> Iterator[NDArray[np.float64]]:
+        """The log-likelihood ratio of each step under k keys, (k,), in the lattice's order."""
         lattice = self._lattice
         increments = self._mark.increments
         for first in range(0, len(lattice.before), _STEPS):
-            some = slice(first, first + _STEPS)
-            directions = self._directions[lattice.before[some], None]
-            following = projections[lattice.after[some]].astype(np.float64)
+            steps = slice(first, first + _STEPS)
+            directions = self._directions[lattice.before[steps], None]
+            following = projections[lattice.after[steps]].astype(np.float64)
             scores = transition_scores(directions, following)
             yield from increments.of(scores.astype(np.float64))

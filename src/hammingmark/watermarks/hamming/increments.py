@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.watermarks._shared.hashing import project
-from hammingmark.watermarks.hamming.statistics import Pairs, Rule, Statistic
+from hammingmark.watermarks.hamming.pairs import Pairs, Rule
+from hammingmark.watermarks.hamming.statistics import Statistic
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,18 @@ from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice, EditHypotheses
+from hammingmark.stats.ranking import rank_keys
+from hammingmark.stats.references import without_topic
 from hammingmark.watermarks._shared.hashing import project_in_order
 from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming.config import HammingConfig
-from hammingmark.watermarks.hamming.key_search import best_keys
+from hammingmark.watermarks.hamming.increments import along, projected
+from hammingmark.watermarks.hamming.pairs import Alternative, Pairs, Rule, grid_steps
 from hammingmark.watermarks.hamming.scored_text import EditedText, HammingText
-from hammingmark.watermarks.hamming.statistics import STATISTICS, Alternative, Pairs, Rule
+from hammingmark.watermarks.hamming.statistics import STATISTICS
+
+_KEY_BLOCK = 256  # keys that are compared side by side
+_WHOLES = 4  # keys to keep for the whole of a text, beside one for a passage
 
 
 class HammingMark:
@@ -66,7 +73,7 @@ class HammingMark:
             ),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """Edited texts, and a search among very many keys."""
         return Capabilities(sentences=self, read_edited=self.read_edited, ranking=self)
@@ -107,9 +114,30 @@ class HammingMark:
         *,
         statistic: str,
     ) -> list[list[int]]:
-        """For each text, the keys under which the whole of it and a passage of it do best."""
-        chosen = STATISTICS[statistic](self.rule)
-        return best_keys(map(planes_of, keys), texts, statistic=chosen, rule=self.rule)
+        """For each text, the keys under which the whole of it and a passage of it do best.
+
+        Each text is compared as it stands and without its mean sentence: a key that favours the
+        topic would otherwise rank before the one that marked the text, and is no better than others
+        once the topic is given. So there are at most ten keys for each text.
+        """
+        measure = STATISTICS[statistic](self.rule)
+        views = [rows for text in texts for rows in (text, without_topic(text))]
+        similarities = [cosines(rows) for rows in views]
+        centres = [
+            measure.centre(grid_steps(similarity, rule=self.rule)) for similarity in similarities
+        ]
+
+        def increments(block: Sequence[WatermarkKey]) -> Iterator[Iterator[NDArray[np.float64]]]:
+            planes = np.ascontiguousarray(np.concatenate([planes_of(key) for key in block]).T)
+            for rows, similarity in zip(views, similarities, strict=True):
+                view = projected(rows, planes, bits=self.rule.bits)
+                yield along(view, similarity, statistic=measure, rule=self.rule)
+
+        ranked = rank_keys(keys, centres, increments, block_size=_KEY_BLOCK, wholes=_WHOLES)
+        return [
+            list(dict.fromkeys(whole + without))
+            for whole, without in zip(ranked[::2], ranked[1::2], strict=True)
+        ]
 
     def like(self, key: WatermarkKey) -> HammingMark:
         """The same under another key of the same configuration, with the same reference keys."""

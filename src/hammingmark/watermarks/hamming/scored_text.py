@@ -19,13 +19,8 @@ from hammingmark.stats.references import coordinates, split_topic
 from hammingmark.watermarks._shared.hashing import project_in_order
 from hammingmark.watermarks._shared.similarity import cosines, pair_cosines
 from hammingmark.watermarks.hamming.increments import Projection, along, projected
-from hammingmark.watermarks.hamming.statistics import (
-    STATISTICS,
-    Pairs,
-    Statistic,
-    grid_steps,
-    natural_match,
-)
+from hammingmark.watermarks.hamming.pairs import Pairs, grid_steps, natural_match
+from hammingmark.watermarks.hamming.statistics import STATISTICS, Statistic
 
 if TYPE_CHECKING:
     from hammingmark.watermarks.hamming.method import HammingMark

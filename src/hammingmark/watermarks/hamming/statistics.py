@@ -7,21 +7,17 @@ it, and any number of keys. Arrays are laid out sentences first, then keys, then
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.errors import InputError
-from hammingmark.watermarks._shared.hashing import hash_bits, match_counts
 from hammingmark.watermarks.hamming import theory
-from hammingmark.watermarks.hamming.residual import residual_of
+from hammingmark.watermarks.hamming.pairs import GRID, Alternative, Pairs, Rule
 from hammingmark.watermarks.hamming.soft import (
     accepted_before,
-    agreement,
     soft_acceptance,
     soft_moments,
     widened,
@@ -29,73 +25,8 @@ from hammingmark.watermarks.hamming.soft import (
 
 DoubleArray = NDArray[np.float64]
 
-_GRID = 4096  # steps in which the natural match probability is told apart
-
 DETECTION_SOFTNESS = 0.5
 """The softness at which the soft statistic looks at text that was marked with a hard ball."""
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """What a marked text is expected to look like when it is tested.
-
-    A wrong expectation costs power and nothing else: the p-value is taken over keys.
-
-    Attributes:
-        flip: probability that an edit turns a match into a mismatch or back, for every bit.
-        free: probability that a transition was never constrained (an insertion, a fallback).
-        edited: probability that a transition's sentences were paraphrased (margin statistic only).
-        blur: how far paraphrasing moves a projection, in units of its own spread; a bit nearer to
-            its hyperplane than this is then unreliable (margin statistic only).
-    """
-
-    flip: float = 0.02
-    free: float = 0.05
-    edited: float = 0.5
-    blur: float = 0.2
-
-    def __post_init__(self) -> None:
-        if not (0.0 < self.flip < 0.5 and 0.0 <= self.free < 1.0 and 0.0 <= self.edited <= 1.0):
-            raise InputError(
-                "An alternative needs 0 < flip < 1/2, 0 <= free < 1 and 0 <= edited <= 1."
-            )
-        if not self.blur > 0.0:
-            raise InputError(f"An alternative needs a positive blur, not {self.blur}.")
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What decides a statistic beside the text.
-
-    Attributes:
-        bits: m.
-        threshold: T; whole for a hard ball.
-        alternative: what marked text should look like.
-        softness: s of a soft ball, 0 for a hard one.
-        residual: whether a sentence is compared with the residual of the next or all of it.
-    """
-
-    bits: int
-    threshold: float
-    alternative: Alternative
-    softness: float = 0.0
-    residual: bool = False
-
-
-def natural_match(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
-    """Probability over keys that one bit matches at these cosines; 1/2 for all residuals."""
-    return theory.match_probability(np.zeros_like(similarity) if rule.residual else similarity)
-
-
-def natural_acceptance(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.float64]:
-    """a, the probability over keys that pairs at these cosines satisfy the rule."""
-    matching = natural_match(similarity, rule=rule)
-    return soft_acceptance(rule.bits, rule.threshold, matching, softness=rule.softness)
-
-
-def grid_steps(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.intp]:
-    """The step of the grid nearest to the natural match probability at each cosine."""
-    return np.rint(natural_match(similarity, rule=rule) * _GRID).astype(np.intp)
 
 
 class Statistic(ABC):
@@ -220,7 +151,7 @@ class Likelihood(Statistic):
         if rule.softness or cls.blurred:
             ceiling = np.log(_ratio(np.ones_like(natural), natural, rule.alternative))
             return np.empty(0), ceiling, flat
-        probability = np.linspace(0.0, 1.0, _GRID + 1)
+        probability = np.linspace(0.0, 1.0, GRID + 1)
         worth = theory.log_likelihood_ratio(
             rule.bits,
             int(rule.threshold),
@@ -246,7 +177,7 @@ STATISTICS: Mapping[str, type[Statistic]] = {
 
 
 def _share_grids(rule: Rule, *, softness: float) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
-    probability = np.linspace(0.0, 1.0, _GRID + 1)
+    probability = np.linspace(0.0, 1.0, GRID + 1)
     natural = acceptance_grid(rule)
     mean, spread = soft_moments(probability, softness=softness)
     shares = np.arange(rule.bits + 1) / rule.bits
@@ -257,66 +188,6 @@ def _share_grids(rule: Rule, *, softness: float) -> tuple[DoubleArray, DoubleArr
 @lru_cache(maxsize=64)
 def _grids(kind: type[Statistic], rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
     return kind.grids(rule)
-
-
-class Pairs:
-    """Neighbouring sentences under some keys, as the rule sees them.
-
-    Args:
-        projections: of n sentences, (n, k, m).
-        similarity: cosine of neighbours, (n - 1,).
-        rule: m, and whether the second of two is seen whole or by its residual.
-        second: of n others, if each of the n is paired with one of these and not with its
-            neighbour, (n, k, m); then ``similarity`` is (n,), and so is what comes out.
-
-    Attributes:
-        steps: where on the grid of natural match probabilities each pair lies, (n - 1,).
-    """
-
-    def __init__(
-        self,
-        projections: NDArray[np.float32],
-        similarity: NDArray[np.float64],
-        *,
-        rule: Rule,
-        second: NDArray[np.float32] | None = None,
-    ) -> None:
-        self._bits = rule.bits
-        self._projections = projections
-        self.steps = grid_steps(similarity, rule=rule)
-        self._neighbours = second is None
-        self._second = second
-        if rule.residual:
-            first, behind = (
-                (projections[:-1], projections[1:]) if second is None else (projections, second)
-            )
-            self._second = residual_of(first, behind, similarity)
-
-    def matches(self) -> NDArray[np.uint8]:
-        """M, the number of matching bits: (n - 1, k)."""
-        before, after = self._both(hash_bits)
-        return match_counts(before, after, bits=self._bits)
-
-    def matching_bits(self) -> NDArray[np.bool_]:
-        """Which bits match: (n - 1, k, m)."""
-        before, after = self._both(lambda values: values >= 0.0)
-        matching: NDArray[np.bool_] = before == after
-        return matching
-
-    def agreement(self, softness: float) -> NDArray[np.float32]:
-        """M, the sum of the degrees to which bits agree: (n - 1, k)."""
-        before, after = self._both(lambda values: values)
-        return agreement(before, after, softness=softness)
-
-    def tanh(self, scale: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The hyperbolic tangents of x / scale, first and second sentences: (n - 1, k, m) each."""
-        return self._both(lambda values: np.tanh(values * np.float32(1.0 / scale)))
-
-    def _both(self, view: Callable[[NDArray[np.float32]], NDArray[Any]]) -> tuple[Any, Any]:
-        """Both sides in one view; a sentence that is seen whole is looked at once."""
-        seen = view(self._projections)
-        first = seen[:-1] if self._neighbours else seen
-        return first, seen[1:] if self._second is None else view(self._second)
 
 
 def accepted_when_written(pairs: Pairs, *, rule: Rule, blurred: bool = True) -> NDArray[np.float32]:
@@ -399,7 +270,7 @@ def few_mismatches(match: NDArray[np.float32], allowed: int) -> NDArray[np.float
 @lru_cache(maxsize=32)
 def acceptance_grid(rule: Rule) -> NDArray[np.float64]:
     """The natural acceptance at each step of the grid of natural match probabilities."""
-    grid = np.linspace(0.0, 1.0, _GRID + 1)
+    grid = np.linspace(0.0, 1.0, GRID + 1)
     natural = soft_acceptance(rule.bits, rule.threshold, grid, softness=rule.softness)
     return np.maximum(natural, 1e-12)
 

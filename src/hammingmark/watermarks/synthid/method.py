@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,8 +16,8 @@ from hammingmark.protocols import Capabilities
 from hammingmark.records import DecodingStep
 from hammingmark.stats.compare import TextTest
 from hammingmark.stats.lattice_null import LatticeNull
+from hammingmark.stats.ranking import rank_keys
 from hammingmark.watermarks._shared.token_scores import ScoredTokens, first_occurrences, windows
-from hammingmark.watermarks.synthid.card import shipped_card
 from hammingmark.watermarks.synthid.config import SynthIDConfig
 from hammingmark.watermarks.synthid.g_statistics import (
     PARTS,
@@ -25,14 +25,15 @@ from hammingmark.watermarks.synthid.g_statistics import (
     LikelihoodRatio,
     WeightedMean,
     falling_weights,
+    shipped_card,
 )
 from hammingmark.watermarks.synthid.g_values import TABLE_SIZE, GValueHash, Hashing, share_of_ones
-from hammingmark.watermarks.synthid.key_search import best_keys
 from hammingmark.watermarks.synthid.tournament import first_in, is_new, play
 
 if TYPE_CHECKING:
     import torch
 
+_BLOCK_G_VALUES = 1 << 19  # g-values that are computed side by side
 _WORDS: Mapping[Hashing, str] = {
     "mixed": "exact for independent g-values",
     "iterated": "exact for independent g-values, which those of a text written for it are not",
@@ -86,7 +87,7 @@ class SynthIDMark:
             ),
         }
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """A search among very many keys."""
         return Capabilities(tokens=self, ranking=self)
@@ -135,12 +136,23 @@ class SynthIDMark:
     ) -> list[list[int]]:
         """For each text, the keys under which the whole of it and a passage of it do best."""
         config = self.config
-        runs = [windows(text, config.ngram_len) for text in texts]
-        return best_keys(
-            (depth_keys(key) for key in keys),
-            [each[self._counted(each)] for each in runs],
-            hashing=config.hashing,
-            statistic=statistics_of(config.depth, config.hashing)[statistic],
+        measure = statistics_of(config.depth, config.hashing)[statistic]
+        texts_runs = [windows(text, config.ngram_len) for text in texts]
+        counted_runs = [runs[self._counted(runs)] for runs in texts_runs]
+        longest = max((len(runs) for runs in counted_runs), default=1)
+
+        def increments(block: Sequence[WatermarkKey]) -> Iterator[list[NDArray[np.float64]]]:
+            hashes = GValueHash.of_many(
+                np.stack([depth_keys(key) for key in block]), config.hashing
+            )
+            for runs in counted_runs:
+                yield [measure.of(hashes.g_values(hashes.hashes(runs))).T]  # (u, K)
+
+        return rank_keys(
+            keys,
+            [np.full(len(runs), measure.centre) for runs in counted_runs],
+            increments,
+            block_size=max(1, _BLOCK_G_VALUES // (max(1, longest) * config.depth)),
         )
 
     def like(self, key: WatermarkKey) -> SynthIDMark:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.watermarks.bilinear.scores import LEAST, triangular_factor
+from hammingmark.watermarks.bilinear.scores import MIN_VARIANCE, triangular_factor
 
 
 def correlated(n: int, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -18,7 +18,7 @@ def correlated(n: int, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
 
 def test_the_factor_is_that_of_cholesky() -> None:
     shared = correlated(20, 60, np.random.default_rng(1))
-    assert np.linalg.eigvalsh(shared).min() > LEAST, "here every score counts"
+    assert np.linalg.eigvalsh(shared).min() > MIN_VARIANCE, "here every score counts"
     before = shared.copy()
     lower, counted = triangular_factor(shared)
     assert counted.all()
@@ -44,7 +44,7 @@ def test_a_score_that_the_others_leave_next_to_nothing_of_is_not_counted() -> No
     lower, counted = triangular_factor(rows @ rows.T)
     assert counted.tolist() == [True] * 4 + [False] * 9
     np.testing.assert_allclose(lower[:, :4], rows, atol=1e-12)
-    for left, is_counted in ((1.1 * LEAST, True), (0.9 * LEAST, False)):
+    for left, is_counted in ((1.1 * MIN_VARIANCE, True), (0.9 * MIN_VARIANCE, False)):
         near = np.sqrt(1.0 - left)
         _, pair = triangular_factor(np.array([[1.0, near], [near, 1.0]]))
         assert pair.tolist() == [True, is_counted]

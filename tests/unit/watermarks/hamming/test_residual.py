@@ -12,9 +12,14 @@ from hammingmark.errors import InputError
 from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming import theory
 from hammingmark.watermarks.hamming.config import SHARES
-from hammingmark.watermarks.hamming.residual import residual_of
+from hammingmark.watermarks.hamming.pairs import (
+    Alternative,
+    Pairs,
+    Rule,
+    natural_acceptance,
+    residual_of,
+)
 from hammingmark.watermarks.hamming.soft import agreement, soft_acceptance
-from hammingmark.watermarks.hamming.statistics import Alternative, Pairs, Rule, natural_acceptance
 
 DIMENSION = 32
 

@@ -10,14 +10,8 @@ from scipy import stats
 
 from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming import theory
-from hammingmark.watermarks.hamming.statistics import (
-    STATISTICS,
-    Alternative,
-    Pairs,
-    Rule,
-    few_mismatches,
-    grid_steps,
-)
+from hammingmark.watermarks.hamming.pairs import Alternative, Pairs, Rule, grid_steps
+from hammingmark.watermarks.hamming.statistics import STATISTICS, few_mismatches
 
 RULE = Rule(8, 6, Alternative())
 
