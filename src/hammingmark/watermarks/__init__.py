@@ -1,5 +1,5 @@
-"""Watermarking methods, a module or package each.
+"""Watermarking methods, one module or package each.
 
-A method holds its rule, its statistics and their arithmetic. It imports no other method; what
-several share is in ``_shared``.
+A method contains its rule, its statistics and their arithmetic. It imports no other method; code
+that several methods share is in ``_shared``.
 """

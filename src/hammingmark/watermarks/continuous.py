@@ -1,4 +1,4 @@
-"""Continuous similarity: HammingMark's centre without its hash (Sun et al., appendix)."""
+"""Continuous similarity: HammingMark without the hash (Sun et al., appendix)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from hammingmark.watermarks._shared.similarity import pair_cosines, share_inside
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuousConfig(SentenceConfig):
-    """How similar neighbouring sentences must be at least.
+    """The least similarity of neighbouring sentences.
 
-    The paper's threshold fits its encoder, under which it accepts about 0.58 of candidates. With
-    another one ``acceptance`` finds a threshold.
+    The paper's threshold fits its encoder, with which it accepts about 0.58 of candidates. For
+    another encoder, ``acceptance`` gives a threshold.
 
     Attributes:
         threshold: the least cosine.
         gamma: the share of human neighbours that reach it.
-        acceptance: the share for which the threshold was chosen; 0 where it was not.
-        profile: of the encoder, where gamma or the threshold come from.
+        acceptance: the share for which the threshold was fitted, or 0.
+        profile: the encoder profile from which gamma or the threshold come.
     """
 
     method: ClassVar[str] = "continuous"
@@ -45,37 +45,38 @@ class ContinuousConfig(SentenceConfig):
     def __post_init__(self) -> None:
         check_profile_name(self.profile)
         if not -1.0 < self.threshold < 1.0:
-            raise InputError(f"The threshold lies between -1 and 1, not at {self.threshold:g}.")
+            raise InputError(f"The threshold must lie between -1 and 1, not {self.threshold:g}.")
         if not 0.0 < self.gamma < 1.0:
-            raise InputError(f"gamma lies between 0 and 1, not at {self.gamma:g}.")
+            raise InputError(f"gamma must lie between 0 and 1, not {self.gamma:g}.")
         if not 0.0 <= self.acceptance < 1.0:
-            raise InputError(f"The acceptance lies between 0 and 1, not at {self.acceptance:g}.")
+            raise InputError(f"acceptance must lie between 0 and 1, not {self.acceptance:g}.")
 
     @classmethod
-    def from_preset(cls, preset: str = "default", **given: Any) -> ContinuousConfig:
-        """The paper's threshold, with what is given put in its place.
+    def from_preset(cls, preset: str = "default", **parameters: Any) -> ContinuousConfig:
+        """The paper's threshold; parameters given replace those of the preset.
 
-        What is not given of gamma and, where ``acceptance`` is, of the threshold comes from
-        ``profile``, a file, or from the encoder's that comes with the package.
+        Without ``gamma`` it is measured on a profile, and with ``acceptance`` and no ``threshold``
+        the threshold is fitted to it. The profile is the file ``profile``, or the one of the
+        encoder that comes with the package.
         """
         cls.require_preset(preset)
-        chosen: dict[str, Any] = {"threshold": cls.threshold, **given}
-        wanted = given.get("acceptance", 0.0)
-        file = given.get("profile", "")
-        if file or wanted or "gamma" not in given:
-            found = profile_for(given["encoder"], file, method=cls.method)
-            chosen["profile"] = found.name
-            if wanted and "threshold" not in given:
-                if not 0.0 < wanted < 1.0:
-                    raise InputError(f"The acceptance lies between 0 and 1, not at {wanted:g}.")
-                chosen["threshold"] = threshold_for(found.cosines, wanted)
-            if "gamma" not in given:
-                chosen["gamma"] = share_inside(found.cosines, chosen["threshold"], np.inf)
-        return cls(**chosen)
+        values: dict[str, Any] = {"threshold": cls.threshold, **parameters}
+        acceptance = parameters.get("acceptance", 0.0)
+        file = parameters.get("profile", "")
+        if file or acceptance or "gamma" not in parameters:
+            profile = profile_for(parameters["encoder"], file, method=cls.method)
+            values["profile"] = profile.name
+            if acceptance and "threshold" not in parameters:
+                if not 0.0 < acceptance < 1.0:
+                    raise InputError(f"acceptance must lie between 0 and 1, not {acceptance:g}.")
+                values["threshold"] = threshold_for(profile.cosines, acceptance)
+            if "gamma" not in parameters:
+                values["gamma"] = share_inside(profile.cosines, values["threshold"], np.inf)
+        return cls(**values)
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         return (
             f"cosine to the preceding sentence >= {self.threshold:g}, which {self.gamma:.1%} of "
             "natural neighbours reach"
@@ -83,14 +84,14 @@ class ContinuousConfig(SentenceConfig):
 
 
 class ContinuousMark:
-    """The next sentence is at least as similar to the preceding one as a threshold says.
+    """The cosine of neighbouring sentences reaches a threshold.
 
-    The paper's control: what is left of HammingMark where the cosine itself is compared, and not
-    a secret hash. There is no key: whoever knows the threshold can find the mark. Neighbours are
-    similar in natural text as well, so that the two are hard to tell apart.
+    The paper's control: HammingMark with the cosine itself in place of a secret hash. There is no
+    key: anybody who knows the threshold can detect the mark. Neighbours are similar in natural text
+    as well, so that marked and natural text are hard to distinguish.
 
     Args:
-        key: the rule; its secret decides nothing.
+        key: the rule; its secret has no effect.
     """
 
     name = "continuous"
@@ -106,7 +107,7 @@ class ContinuousMark:
 
     @classmethod
     def examples(cls, encoder: EncoderId) -> Mapping[str, ContinuousConfig]:
-        """Configurations for the contract suite; gamma stands for a measured one."""
+        """Configurations for the contract suite, with made-up values of gamma."""
         return {
             "default": ContinuousConfig(encoder=encoder, gamma=0.1),
             "lax": ContinuousConfig(encoder=encoder, threshold=0.3, gamma=0.58),
@@ -114,7 +115,7 @@ class ContinuousMark:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """It rests on no secret."""
+        """Marking sentences, without a secret."""
         return Capabilities(sentences=self, keyless=True)
 
     def choose(

@@ -1,4 +1,4 @@
-"""K-SemStamp: the clusters that the preceding sentence's cluster allows (Hou et al., 2024)."""
+"""K-SemStamp: a sentence must lie in a cluster that is valid after the last (Hou et al., 2024)."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from hammingmark.watermarks._shared.counts import CountedText, random_masks
 from hammingmark.watermarks._shared.hashing import project_in_order
 
 GAMMA = {"default": 0.25, "relaxed": 0.5}
-_MOST_CENTRES = 64
+_MAX_CLUSTERS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class KSemStampConfig(SentenceConfig):
-    """Which clusters the next sentence may lie in.
+    """The clusters of sentences, and how many of them are valid.
 
     Attributes:
-        K: clusters.
-        gamma: the valid ratio, the share of clusters that may follow a cluster.
-        margin: least difference between the two largest cosines to a centre of a sentence that is
-            accepted; detection counts it nearer, too.
-        N_max: candidates per sentence at most.
-        centres: of the clusters, unit rows (K, d) as text.
-        profile: where they come from.
+        K: the number of clusters.
+        gamma: the valid ratio, the share of clusters that are valid after a cluster.
+        margin: the least difference between the two largest cosines of an accepted sentence to a
+            centre; detection ignores it.
+        N_max: the most candidates per sentence.
+        centres: the centres of the clusters, unit rows (K, d) as text.
+        profile: the encoder profile from which the centres come.
     """
 
     method: ClassVar[str] = "k-semstamp"
@@ -51,55 +51,56 @@ class KSemStampConfig(SentenceConfig):
 
     def __post_init__(self) -> None:
         check_profile_name(self.profile)
-        if not 2 <= self.K <= _MOST_CENTRES:
-            raise InputError(f"There are between 2 and {_MOST_CENTRES} clusters, not {self.K}.")
+        if not 2 <= self.K <= _MAX_CLUSTERS:
+            raise InputError(f"K must lie between 2 and {_MAX_CLUSTERS} clusters, not {self.K}.")
         if not 1 <= self.valid < self.K:
             raise InputError(
                 f"Of {self.K} clusters between 1 and {self.K - 1} must be valid; a gamma of "
                 f"{self.gamma:g} gives {self.valid}."
             )
         if not 0.0 <= self.margin < 1.0:
-            raise InputError(f"The margin lies between 0 and 1, not at {self.margin:g}.")
+            raise InputError(f"The margin must lie between 0 and 1, not {self.margin:g}.")
         if self.N_max < 1:
-            raise InputError(f"N_max is at least 1, not {self.N_max}.")
+            raise InputError(f"N_max must be at least 1, not {self.N_max}.")
         rows = array_from_text(self.centres)
         if rows.shape != (self.K, self.encoder.dimension):
             raise InputError(
-                f"The centres are {self.K} rows of {self.encoder.dimension} numbers, not "
+                f"The centres must be {self.K} rows of {self.encoder.dimension} numbers, not "
                 f"{rows.shape[0]} of {rows.shape[1]}."
             )
         if (np.abs((rows.astype(np.float64) ** 2).sum(axis=1) - 1.0) > 0.02).any():
-            raise InputError("The centres are rows of length one, and these are not.")
+            raise InputError("The centres must have length one.")
 
     @classmethod
-    def from_preset(cls, preset: str = "default", **given: Any) -> KSemStampConfig:
-        """A preset, with what is given put in its place.
+    def from_preset(cls, preset: str = "default", **parameters: Any) -> KSemStampConfig:
+        """A preset; parameters given replace those of the preset.
 
-        The centres are those of ``profile``, a file, or of the encoder's that comes with the
-        package.
+        The centres are those of the file ``profile``, or of the encoder's profile that comes with
+        the package.
         """
         cls.require_preset(preset)
-        chosen = {"gamma": GAMMA[preset], **given}
-        if "centres" not in given:
-            found = profile_for(given["encoder"], given.get("profile", ""), method=cls.method)
-            K = len(found.centres)
-            if given.get("K", K) != K:
+        values = {"gamma": GAMMA[preset], **parameters}
+        if "centres" not in parameters:
+            encoder = parameters["encoder"]
+            profile = profile_for(encoder, parameters.get("profile", ""), method=cls.method)
+            K = len(profile.centres)
+            if parameters.get("K", K) != K:
                 raise InputError(
-                    f"The profile has {K} clusters, not {given['K']}; fit one with: hammingmark "
-                    f"profile TEXTS --encoder {given['encoder'].name} --clusters {given['K']} "
-                    "--out FILE"
+                    f"The profile has {K} clusters, not {parameters['K']}. Fit another with: "
+                    f"hammingmark profile TEXTS --encoder {encoder.name} "
+                    f"--clusters {parameters['K']} --out FILE"
                 )
-            chosen |= {"K": K, "centres": array_to_text(found.centres), "profile": found.name}
-        return cls(**chosen)
+            values |= {"K": K, "centres": array_to_text(profile.centres), "profile": profile.name}
+        return cls(**values)
 
     @property
     def valid(self) -> int:
-        """How many clusters are valid after a cluster."""
+        """The number of clusters that are valid after a cluster."""
         return int(self.K * self.gamma)
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         source = f" of {self.profile}" if self.profile else ""
         return (
             f"one of {self.valid} of {self.K} clusters, {self.margin:g} from the next nearest "
@@ -108,13 +109,13 @@ class KSemStampConfig(SentenceConfig):
 
 
 class KSemStamp:
-    """The next sentence lies in a cluster that a secret allows after the preceding one's.
+    """A sentence lies in a cluster that a secret makes valid after the preceding cluster.
 
-    A sentence belongs to the nearest of K centres, by cosine, which were fitted on natural texts
-    and are part of the key, but no secret. Its cluster decides which clusters are valid for the
-    next sentence. A candidate is accepted when it lies in one of them and not near to another.
+    A sentence belongs to the nearest of K centres, by cosine. They are fitted on natural texts and
+    are part of the key, but not secret. The cluster of a sentence decides which clusters are valid
+    for the next one. A candidate is accepted if it lies in one of them and not close to another.
 
-    The p-value is exact over keys that have the same centres and other valid clusters.
+    The p-value is exact over keys with the same centres and other valid clusters.
 
     Args:
         key: the secret, the centres and the rule.
@@ -138,26 +139,38 @@ class KSemStamp:
 
     @classmethod
     def examples(cls, encoder: EncoderId) -> Mapping[str, KSemStampConfig]:
-        """Configurations for the contract suite, with centres that stand for fitted ones."""
+        """Configurations for the contract suite, with random centres."""
         return {
-            "default": KSemStampConfig(encoder=encoder, centres=_made_up(8, encoder.dimension)),
+            "default": KSemStampConfig(
+                encoder=encoder, centres=_random_centres(8, encoder.dimension)
+            ),
             "relaxed": KSemStampConfig(
-                encoder=encoder, gamma=0.5, margin=0.0, centres=_made_up(8, encoder.dimension)
+                encoder=encoder,
+                gamma=0.5,
+                margin=0.0,
+                centres=_random_centres(8, encoder.dimension),
             ),
             "many": KSemStampConfig(
-                encoder=encoder, K=20, gamma=0.3, centres=_made_up(20, encoder.dimension)
+                encoder=encoder, K=20, gamma=0.3, centres=_random_centres(20, encoder.dimension)
             ),
         }
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """A limit of trials."""
+        """Marking sentences, with a limit of trials."""
         return Capabilities(sentences=self, trials=self.config.N_max)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
     ) -> Choice:
-        """The first candidate in a valid cluster and far enough from the others."""
+        """The first candidate in a valid cluster with the margin.
+
+        Otherwise the first one in a valid cluster, or the first of all.
+
+        Args:
+            previous: embedding (d,) of the preceding sentence, or None if there is none.
+            candidates: (c, d), in drawing order, at least one.
+        """
         if previous is None:
             return Choice(0, True, (1.0,) * len(candidates))
         cosines = self._cosines(np.vstack([previous, candidates]))
@@ -186,17 +199,18 @@ class KSemStamp:
     def reference_votes(
         self, clusters: NDArray[np.int64]
     ) -> Iterator[Mapping[str, NDArray[np.float64]]]:
-        """Votes under block after block of reference keys, (n - 1, k), by the clusters (n,)."""
-        K, many = self.config.K, ReferenceKeys.block
+        """Votes under blocks of reference keys, (n - 1, k), from the sentences' clusters (n,)."""
+        K, size = self.config.K, ReferenceKeys.block
         for block in count():
-            uniforms = self.key.secret.uniforms("reference masks", many * K * K, index=block)
-            masks = random_masks(uniforms.reshape(many, K, K), self.config.valid)
+            uniforms = self.key.secret.uniforms("reference masks", size * K * K, index=block)
+            masks = random_masks(uniforms.reshape(size, K, K), self.config.valid)
             yield {"share": masks[:, clusters[:-1], clusters[1:]].T.astype(np.float64)}
 
     def _cosines(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         return project_in_order(rows, self._centres)[:, 0]
 
 
-def _made_up(K: int, dimension: int) -> str:
+def _random_centres(K: int, dimension: int) -> str:
+    """Random unit rows (K, d) as text."""
     rows = np.random.default_rng(0).standard_normal((K, dimension))
     return array_to_text(rows / np.linalg.norm(rows, axis=1, keepdims=True))

@@ -21,15 +21,15 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "minhash": {"gamma": 0.25, "prefix_length": 4, "f_scheme": "min"},
 }
-"""The paper's, and what its authors recommend against edits."""
+"""The paper's default, and what its authors recommend against edits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KGWConfig(GreenConfig):
-    """How green tokens are favoured.
+    """The green lists, and the bonus of green tokens.
 
     Attributes:
-        delta: δ, what is added to the logit of a green token.
+        delta: δ, which is added to the logit of a green token.
     """
 
     method: ClassVar[str] = "kgw"
@@ -40,25 +40,25 @@ class KGWConfig(GreenConfig):
     def __post_init__(self) -> None:
         GreenConfig.__post_init__(self)
         if not 0.0 < self.delta <= 50.0:
-            raise InputError(f"delta is a number above 0 and at most 50, not {self.delta:g}.")
+            raise InputError(f"delta must be above 0 and at most 50, not {self.delta:g}.")
 
     @classmethod
-    def from_preset(cls, preset: str = "default", **given: Any) -> KGWConfig:
-        """A preset, with what is given put in its place."""
+    def from_preset(cls, preset: str = "default", **parameters: Any) -> KGWConfig:
+        """A preset; parameters given replace those of the preset."""
         cls.require_preset(preset)
-        return cls(**{**PRESETS[preset], **given})
+        return cls(**{**PRESETS[preset], **parameters})
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         return f"logits of {self.gamma:.3g} of the tokens + {self.delta:g}, {self.lists}"
 
 
 class KGW(GreenMark):
-    """Green tokens, which a secret hash of them and of those before picks, get a bonus.
+    """Tokens made green by a secret hash of them and their context get a bonus.
 
-    δ is added to their logits before the temperature, so that they are drawn more often where the
-    model leaves a choice. Detection counts them.
+    δ is added to their logits before the temperature, so that they are drawn more often if the
+    model leaves a choice. Detection counts green tokens.
 
     Args:
         key: the secret and the rule.

@@ -1,4 +1,4 @@
-"""MorphMark: as much probability goes to green tokens as they can bear (Wang et al., 2025)."""
+"""MorphMark: the likelier green tokens are, the more probability they get (Wang et al., 2025)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class MorphMarkConfig(GreenConfig):
-    """How the strength of the mark follows the green tokens' probability.
+    """The green lists, and the strength r(P) of the mark by the green tokens' probability P.
 
     Attributes:
-        growth: how it grows with their probability P: r = e^(k P) - 1, k P, or ln(k P + 1).
-        k: how fast.
-        p_0: below this probability nothing is changed.
+        growth: how r grows with P: r = e^(k P) - 1 (``exp``), k P (``linear``) or ln(k P + 1)
+            (``log``).
+        k: how fast it grows.
+        p_0: the value of P below which nothing is changed.
     """
 
     method: ClassVar[str] = "morphmark"
@@ -45,24 +46,24 @@ class MorphMarkConfig(GreenConfig):
     def __post_init__(self) -> None:
         GreenConfig.__post_init__(self)
         if not 0.0 < self.k <= 100.0:
-            raise InputError(f"k is a number above 0 and at most 100, not {self.k:g}.")
+            raise InputError(f"k must be above 0 and at most 100, not {self.k:g}.")
         if not 0.0 <= self.p_0 < 1.0:
-            raise InputError(f"p_0 is a probability below 1, not {self.p_0:g}.")
+            raise InputError(f"p_0 must be at least 0 and below 1, not {self.p_0:g}.")
 
     @classmethod
-    def from_preset(cls, preset: str = "default", **given: Any) -> MorphMarkConfig:
-        """A preset, with what is given put in its place.
+    def from_preset(cls, preset: str = "default", **parameters: Any) -> MorphMarkConfig:
+        """A preset; parameters given replace those of the preset.
 
-        Where a growth is given and no k, it is the published one of that growth.
+        With a growth and no k, the published k of that growth is used.
         """
         cls.require_preset(preset)
-        growth = given.get("growth", PRESETS[preset]["growth"])
-        published = next((each for each in PRESETS.values() if each["growth"] == growth), {})
-        return cls(**{**published, **given})
+        growth = parameters.get("growth", PRESETS[preset]["growth"])
+        published = next((values for values in PRESETS.values() if values["growth"] == growth), {})
+        return cls(**{**published, **parameters})
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         return (
             f"probability moved to {self.gamma:.3g} of the tokens, {self.growth} growth with "
             f"k = {self.k:g} from P = {self.p_0:g} on, {self.lists}"
@@ -70,11 +71,11 @@ class MorphMarkConfig(GreenConfig):
 
 
 class MorphMark(GreenMark):
-    """Probability is moved to green tokens: more of it where they are likely already.
+    """Probability moves to green tokens, the more so the likelier they already are.
 
-    With P the probability of all green tokens, r(P) (1 - P) moves from the red ones to them, each
-    side keeping its proportions. Where green tokens are unlikely nothing moves, so that good tokens
-    are not given up for the mark's sake.
+    With P the probability of all green tokens, r(P) (1 - P) moves from the red tokens to them, and
+    each side keeps its proportions. If green tokens are unlikely nothing moves, so that the mark
+    does not replace much better tokens.
 
     Args:
         key: the secret and the rule.
@@ -110,14 +111,14 @@ class MorphMark(GreenMark):
         green = self.green(step)
         P = (scores.softmax(dim=-1) * green).sum(dim=-1, keepdim=True).clamp(max=1.0)
         r = self._strength(P).where(self.config.p_0 <= P, 0.0)
-        moved = r.clamp(max=1.0) * (1.0 - P)  # the red ones cannot give more than they have
-        nothing = moved <= 0.0
-        up = torch.log1p(moved / P).masked_fill(nothing, 0.0)
-        down = torch.log1p(-(moved / (1.0 - P)).clamp(max=1.0)).masked_fill(nothing, 0.0)
+        moved = r.clamp(max=1.0) * (1.0 - P)  # at most all of the red tokens' probability
+        unchanged = moved <= 0.0
+        up = torch.log1p(moved / P).masked_fill(unchanged, 0.0)
+        down = torch.log1p(-(moved / (1.0 - P)).clamp(max=1.0)).masked_fill(unchanged, 0.0)
         return scores + torch.where(green, up, down)
 
     def _strength(self, P: torch.Tensor) -> torch.Tensor:
-        """r, as a function of the green tokens' probability."""
+        """r as a function of the green tokens' probability P: (B, 1) to (B, 1)."""
         k = self.config.k
         if self.config.growth == "exp":
             return (k * P).expm1()

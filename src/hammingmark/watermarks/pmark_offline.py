@@ -1,4 +1,4 @@
-"""PMark without its model at detection: the median of every channel is taken to be 0."""
+"""PMark without the model at detection: the median of every channel is 0."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class PMarkOfflineConfig(ChannelConfig):
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         return f"the best of {self.N} candidates on {self.b} channels, whose median is 0"
 
 
 class PMarkOffline(ChannelMark):
-    """Of N candidates the one on the asked sides of most channels is kept; their median is 0.
+    """The best of N candidates lies on the required side of 0 on the most channels.
 
-    Sentence number i of a text has a secret sign for each of b channels. Among equals the first
-    is kept, which is as random as the candidates are. A sentence is valid when every channel is
-    on the side that is asked for.
+    Sentence number i of a text has a secret sign for each of b channels. Of equally good candidates
+    the first is kept, which is as random as the candidates are. A sentence is valid if it lies on
+    the required side of every channel.
 
-    The published code filters channel by channel and keeps the set as it was where a channel
-    empties it; the best candidate is what the HammingMark paper describes.
+    The published code filters channel by channel, and ignores a channel that would leave no
+    candidate; the HammingMark paper describes the best candidate.
 
-    Sentence numbers matter: a text whose beginning was cut off, or into which a sentence was put,
-    shows no mark from there on.
+    Sentence numbers matter: if the beginning of a text is removed, or a sentence inserted, the mark
+    is lost from there on.
 
     Args:
         key: the secret and the rule.
@@ -62,13 +62,13 @@ class PMarkOffline(ChannelMark):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """A limit of trials; each sentence has signs of its own."""
+        """Marking sentences by their number, with a limit of trials."""
         return Capabilities(sentences=self, trials=self.config.N, at=self.at)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
     ) -> Choice:
-        """The candidate with most channels right, the first of them."""
+        """The first of the candidates with the most channels on their required side."""
         signs = self.channels.signs(self._place)
         scores = _matches(self.channels.project(candidates), signs)
         index = int(np.argmax(scores))
@@ -90,7 +90,7 @@ class PMarkOffline(ChannelMark):
 
 
 def _matches(projections: NDArray[np.float64], signs: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """How many channels are on the side that is asked for: (n, b) to (n,)."""
-    right: NDArray[np.bool_] = (projections >= 0.0) == signs
-    matches: NDArray[np.float32] = right.sum(axis=1, dtype=np.float32)
+    """The number of channels on their required side: (n, b) and (n, b) or (b,) to (n,)."""
+    valid: NDArray[np.bool_] = (projections >= 0.0) == signs
+    matches: NDArray[np.float32] = valid.sum(axis=1, dtype=np.float32)
     return matches

@@ -1,4 +1,4 @@
-"""PMark with its model at detection: medians are those of what the model would have written."""
+"""PMark with the model at detection: medians are those of samples of the model."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ class PMarkOnlineConfig(ChannelConfig):
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         return f"{self.N} candidates, halved at their median on each of {self.b} channels"
 
 
 class PMarkOnline(ChannelMark):
     """N candidates are halved at their median, channel by channel, on secret sides.
 
-    The median on a channel is Harrell and Davis's over those that earlier channels left; a channel
-    that would leave none leaves all. The first that is left is kept. Detection draws N sentences
-    from the same model in place of each, and takes the median of every channel over all of them.
+    On each channel the median is the Harrell-Davis median of the candidates that remain after the
+    earlier channels; a channel that would remove all of them removes none. The first remaining
+    candidate is kept. For each sentence, detection draws N sentences from the same model in its
+    place, and takes the median of every channel over all of them.
 
-    The score of a sentence is how many channels, from the first on, have it on the right side of
-    the median of all candidates. It is valid from one on: that is all that the filter promises,
-    because later medians are those of fewer candidates.
+    The score of a sentence is the number of successive channels, from the first on, on which it
+    lies on the required side of the median of all candidates. A sentence is valid if its score is
+    at least one; the filter guarantees no more, because later medians are those of fewer
+    candidates.
 
-    The first sentence is free: what it followed is not known at detection. Sentence numbers matter
-    as they do without the model.
+    The first sentence is free, because the text before it is not known at detection. Sentence
+    numbers matter as in the method without the model.
 
     Args:
         key: the secret and the rule.
@@ -55,7 +57,7 @@ class PMarkOnline(ChannelMark):
 
     @property
     def samples(self) -> int:
-        """N, as many as were drawn when the text was written."""
+        """N, the number of candidates at generation."""
         return self.config.N
 
     @classmethod
@@ -69,77 +71,83 @@ class PMarkOnline(ChannelMark):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """A limit of trials; signs of each sentence; comparison with samples."""
+        """Marking sentences by their number, with a limit of trials; comparison with samples."""
         return Capabilities(sentences=self, trials=self.config.N, at=self.at, samples=self)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
     ) -> Choice:
-        """The first candidate that every channel leaves; at the beginning the first of all."""
+        """The first candidate that remains after every channel; the first of all at place 0."""
         if self._place == 0:
             return Choice(0, True, (float(self.config.b),) * len(candidates))
         projections = self.channels.project(candidates)
         signs = self.channels.signs(self._place)
-        left = np.arange(len(candidates))
+        remaining = np.arange(len(candidates))
         for channel, sign in enumerate(signs):
-            values = projections[left, channel]
-            kept = left[(values >= harrell_davis_median(values)) == sign]
-            left = kept if len(kept) else left
-        scores = _passed(projections - self._medians(projections), signs)
-        index = int(left[0])
+            values = projections[remaining, channel]
+            valid = remaining[(values >= harrell_davis_median(values)) == sign]
+            remaining = valid if len(valid) else remaining
+        scores = _leading_matches(projections - self._medians(projections), signs)
+        index = int(remaining[0])
         return Choice(index, bool(scores[index] >= 1.0), tuple(map(float, scores)))
 
     def read(self, values: NDArray[np.float32]) -> NoReturn:
-        """Refuse: without what the model would have written nothing can be said.
+        """Refuse, because the medians are not known without samples of the model.
 
         Raises:
-            InputError: saying what is needed.
+            InputError: always, with what is needed.
         """
         raise InputError(
-            f"The method {self.name!r} is judged with the language model that wrote the text, "
-            "which draws every sentence again. Name it: detect --backend, or detector(backend=…)."
+            f"For detection the method {self.name!r} needs the language model that wrote the text, "
+            "to draw every sentence again. Name it: detect --backend, or detector(backend=…)."
         )
 
     def read_sampled(
         self, values: NDArray[np.float32], samples: Sequence[NDArray[np.float32]]
     ) -> CountedText:
-        """Score a text by its sentences (n, d) and by what could have stood in their place.
+        """Score a text by its sentences and by samples of the model in their place.
 
         Args:
-            values: the embeddings of its sentences.
-            samples: for each but the first, those of sentences that the model drew, (k, d); of
-                none, the medians are taken to be 0.
+            values: the embeddings (n, d) of its sentences.
+            samples: for each sentence but the first, the embeddings (k, d) of sentences that the
+                model drew in its place; if k is 0, the medians are 0.
 
         Raises:
-            InputError: there are more or fewer samples than sentences but one.
+            InputError: the number of samples is not n - 1.
         """
-        judged = values[1:]
-        if len(samples) != len(judged):
+        scored = values[1:]
+        if len(samples) != len(scored):
             raise InputError(
-                f"Samples are needed for {len(judged)} sentences, all but the first; there are "
+                f"Samples are needed for {len(scored)} sentences (all but the first), not for "
                 f"{len(samples)}."
             )
-        shape = (len(judged), self.config.b)
-        medians = [self._medians(self.channels.project(each)) for each in samples]
-        signs = [self.channels.signs(place) for place in range(1, len(judged) + 1)]
-        distances = self.channels.project(judged) - np.array(medians, np.float64).reshape(shape)
+        shape = (len(scored), self.config.b)
+        medians = [self._medians(self.channels.project(rows)) for rows in samples]
+        signs = [self.channels.signs(place) for place in range(1, len(scored) + 1)]
+        distances = self.channels.project(scored) - np.array(medians, np.float64).reshape(shape)
         return self.channels.count(
             self,
             distances,
             first=1,
-            scores=_passed(distances, np.array(signs, np.bool_).reshape(shape)),
+            scores=_leading_matches(distances, np.array(signs, np.bool_).reshape(shape)),
             threshold=1.0,
         )
 
     def _medians(self, projections: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of every channel over all samples: (k, b) to (b,)."""
+        """The median of every channel over all samples: (k, b) to (b,)."""
         if not len(projections):
             return np.zeros(self.config.b)
         return np.array([harrell_davis_median(channel) for channel in projections.T])
 
 
-def _passed(distances: NDArray[np.float64], signs: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """How many channels, from the first on, are on the side that is asked for: (n, b) to (n,)."""
-    right: NDArray[np.bool_] = (distances >= 0.0) == signs
-    passed: NDArray[np.float32] = np.minimum.accumulate(right, axis=1).sum(axis=1, dtype=np.float32)
-    return passed
+def _leading_matches(
+    distances: NDArray[np.float64], signs: NDArray[np.bool_]
+) -> NDArray[np.float32]:
+    """The number of successive channels, from the first on, on their required side.
+
+    (n, b) and (n, b) or (b,) to (n,).
+    """
+    valid: NDArray[np.bool_] = (distances >= 0.0) == signs
+    leading: NDArray[np.bool_] = np.minimum.accumulate(valid, axis=1)
+    matches: NDArray[np.float32] = leading.sum(axis=1, dtype=np.float32)
+    return matches

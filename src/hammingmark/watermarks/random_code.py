@@ -1,4 +1,4 @@
-"""Random Code: the paper's control, whose valid codes have nothing to do with the text."""
+"""Random Code, the paper's control: the valid codes do not depend on the text."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from hammingmark.watermarks._shared.hashing import bits_to_numbers, project, pro
 
 @dataclass(frozen=True, kw_only=True)
 class RandomCodeConfig(SentenceConfig):
-    """Which codes a sentence may have.
+    """The codes of sentences, and how many of them are valid.
 
     Attributes:
-        m: bits of the hash, which make 2^m codes.
-        codes: how many of them are valid; 37 of 256 is the volume of the paper's Hamming ball.
+        m: bits of the hash, which give 2^m codes.
+        codes: the number of valid codes; 37 of 256 is the volume of the paper's Hamming ball.
     """
 
     method: ClassVar[str] = "random-code"
@@ -37,24 +37,24 @@ class RandomCodeConfig(SentenceConfig):
 
     def __post_init__(self) -> None:
         if not 1 <= self.m <= 12:
-            raise InputError(f"The hash has between 1 and 12 bits, not {self.m}.")
+            raise InputError(f"m must lie between 1 and 12 bits, not {self.m}.")
         if not 1 <= self.codes < 2**self.m:
             raise InputError(
-                f"Of {2**self.m} codes between 1 and {2**self.m - 1} are valid, not {self.codes}."
+                f"Of {2**self.m} codes, between 1 and {2**self.m - 1} must be valid, not "
+                f"{self.codes}."
             )
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         return f"one of {self.codes} of {2**self.m} codes, whatever the preceding sentence"
 
 
 class RandomCode:
-    """The code of a sentence is one of a secret set, the same for every sentence.
+    """The code of a sentence lies in a secret set, the same for every sentence.
 
-    As many codes are valid as in HammingMark's ball, but drawn uniformly and not around the
-    preceding sentence: what is left of the mark without its centre. The first sentence of a text
-    is judged like any other.
+    As many codes are valid as in HammingMark's ball, but they are drawn uniformly and do not lie
+    around the preceding sentence's code. The first sentence of a text is judged like any other.
 
     Args:
         key: the secret and the rule.
@@ -83,7 +83,7 @@ class RandomCode:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Nothing but marking sentences."""
+        """Marking sentences."""
         return Capabilities(sentences=self)
 
     def choose(
@@ -112,24 +112,25 @@ class RandomCode:
     def reference_votes(
         self, values: NDArray[np.float32]
     ) -> Iterator[Mapping[str, NDArray[np.float64]]]:
-        """Votes under block after block of reference keys, (n, k)."""
-        config, many = self.config, ReferenceKeys.block
+        """Votes under blocks of reference keys, (n, k), from embeddings (n, d)."""
+        config, size = self.config, ReferenceKeys.block
         reduced = coordinates(values)
-        keys = np.arange(many)
+        keys = np.arange(size)
         for block in count():
             planes = self._references.planes(block, reduced.shape[1])
-            seen = codes_of(project(reduced, planes, bits=config.m))
-            uniforms = self.key.secret.uniforms("reference codes", many * 2**config.m, index=block)
-            valid = random_masks(uniforms.reshape(many, -1), config.codes)
-            yield {"share": valid[keys, seen].astype(np.float64)}
+            codes = codes_of(project(reduced, planes, bits=config.m))
+            uniforms = self.key.secret.uniforms("reference codes", size * 2**config.m, index=block)
+            valid = random_masks(uniforms.reshape(size, -1), config.codes)
+            yield {"share": valid[keys, codes].astype(np.float64)}
 
     def _votes(self, rows: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Which sentences have a valid code: (n, d) to (n,)."""
         votes: NDArray[np.bool_] = self._valid[codes_of(project_in_order(rows, self._planes)[:, 0])]
         return votes
 
 
 def codes_of(projections: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The number whose bits are 1[R e >= 0]: (..., m) to (...)."""
+    """The integer whose bits are 1[R e >= 0]: (..., m) to (...)."""
     return bits_to_numbers(projections >= 0)
 
 

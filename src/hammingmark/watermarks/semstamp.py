@@ -1,4 +1,4 @@
-"""SemStamp: the regions that the preceding sentence's region allows (Hou et al., NAACL 2024)."""
+"""SemStamp: a sentence must lie in a region that is valid after the last (Hou et al., 2024)."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ PUBLISHED_MASKS = ((4, 0), (6, 2), (4, 7), (2, 3), (0, 2), (0, 5), (6, 2), (1, 7
 
 @dataclass(frozen=True, kw_only=True)
 class SemStampConfig(SentenceConfig):
-    """Which regions the next sentence may lie in.
+    """The regions of sentences, and how many of them are valid.
 
     Attributes:
-        d: hyperplanes of the locality-sensitive hash, which make 2^d regions.
-        gamma: the valid ratio, the share of regions that may follow a region.
-        margin: least |cosine| to every hyperplane's normal of a sentence that is accepted;
-            detection counts it nearer, too.
-        N_max: candidates per sentence at most.
+        d: hyperplanes of the locality-sensitive hash, which give 2^d regions.
+        gamma: the valid ratio, the share of regions that are valid after a region.
+        margin: the least |cosine| of an accepted sentence to the normal of every hyperplane;
+            detection ignores it.
+        N_max: the most candidates per sentence.
         constants: ``own`` takes hyperplanes and valid regions from the key; ``published`` takes
-            those of the authors' code on a CPU, which anybody knows.
+            those of the authors' code on a CPU, which are public.
     """
 
     method: ClassVar[str] = "semstamp"
@@ -52,44 +52,44 @@ class SemStampConfig(SentenceConfig):
 
     def __post_init__(self) -> None:
         if not 1 <= self.d <= 6:
-            raise InputError(f"The hash has between 1 and 6 hyperplanes, not {self.d}.")
+            raise InputError(f"d must lie between 1 and 6 hyperplanes, not {self.d}.")
         if not 1 <= self.valid < 2**self.d:
             raise InputError(
                 f"Of {2**self.d} regions between 1 and {2**self.d - 1} must be valid; a gamma of "
                 f"{self.gamma:g} gives {self.valid}."
             )
         if not 0.0 <= self.margin < 1.0:
-            raise InputError(f"The margin lies between 0 and 1, not at {self.margin:g}.")
+            raise InputError(f"The margin must lie between 0 and 1, not {self.margin:g}.")
         if self.N_max < 1:
-            raise InputError(f"N_max is at least 1, not {self.N_max}.")
+            raise InputError(f"N_max must be at least 1, not {self.N_max}.")
         if self.constants == "published" and (self.d, self.valid) != (3, 2):
-            raise InputError("Published valid regions exist for d = 3 and gamma = 0.25 alone.")
+            raise InputError("Published valid regions exist only for d = 3 and gamma = 0.25.")
 
     @classmethod
-    def from_preset(cls, preset: str = "default", **given: Any) -> SemStampConfig:
-        """A preset, with what is given put in its place."""
+    def from_preset(cls, preset: str = "default", **parameters: Any) -> SemStampConfig:
+        """A preset; parameters given replace those of the preset."""
         cls.require_preset(preset)
-        return cls(**{"gamma": GAMMA[preset], **given})
+        return cls(**{"gamma": GAMMA[preset], **parameters})
 
     @property
     def valid(self) -> int:
-        """How many regions are valid after a region."""
+        """The number of regions that are valid after a region."""
         return int(2**self.d * self.gamma)
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         return f"one of {self.valid} of {2**self.d} regions, {self.margin:g} from every edge"
 
 
 class SemStamp:
-    """The next sentence lies in a region that a secret allows after the preceding one's.
+    """A sentence lies in a region that a secret makes valid after the preceding region.
 
-    d hyperplanes cut the space of embeddings into 2^d regions. The region of a sentence, its
-    signature, decides which regions are valid for the next. A candidate is accepted when it lies
+    d hyperplanes divide the space of embeddings into 2^d regions. The region of a sentence, its
+    signature, decides which regions are valid for the next one. A candidate is accepted if it lies
     in one of them, with a margin to every hyperplane.
 
-    The published code draws without end where no candidate fits; here N_max holds.
+    The published code never stops drawing if no candidate fits; here N_max limits it.
 
     Args:
         key: the secret and the rule.
@@ -122,13 +122,20 @@ class SemStamp:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """A limit of trials; and with the published constants there is no secret."""
+        """Marking sentences, with a limit of trials; published constants are not secret."""
         return Capabilities(sentences=self, keyless=self._is_published, trials=self.config.N_max)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
     ) -> Choice:
-        """The first candidate in a valid region and far enough from its edges."""
+        """The first candidate in a valid region with the margin.
+
+        Otherwise the first one in a valid region, or the first of all.
+
+        Args:
+            previous: embedding (d,) of the preceding sentence, or None if there is none.
+            candidates: (c, d), in drawing order, at least one.
+        """
         if previous is None:
             return Choice(0, True, (1.0,) * len(candidates))
         projections = self._project(np.vstack([previous, candidates]))
@@ -160,23 +167,23 @@ class SemStamp:
     def reference_votes(
         self, values: NDArray[np.float32]
     ) -> Iterator[Mapping[str, NDArray[np.float64]]]:
-        """Votes under block after block of reference keys, (n - 1, k)."""
+        """Votes under blocks of reference keys, (n - 1, k), from embeddings (n, d)."""
         config = self.config
-        regions, many = 2**config.d, ReferenceKeys.block
+        regions, size = 2**config.d, ReferenceKeys.block
         reduced = coordinates(values)
-        keys = np.arange(many)
+        keys = np.arange(size)
         for block in count():
             planes = self._references.planes(block, reduced.shape[1])
-            seen = signatures(project(reduced, planes, bits=config.d))
+            numbers = signatures(project(reduced, planes, bits=config.d))
             uniforms = self.key.secret.uniforms(
-                "reference masks", many * regions * regions, index=block
+                "reference masks", size * regions * regions, index=block
             )
-            masks = random_masks(uniforms.reshape(many, regions, regions), config.valid)
-            yield {"share": masks[keys, seen[:-1], seen[1:]].astype(np.float64)}
+            masks = random_masks(uniforms.reshape(size, regions, regions), config.valid)
+            yield {"share": masks[keys, numbers[:-1], numbers[1:]].astype(np.float64)}
 
 
 def signatures(projections: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The number of a region: (..., d) to (...)."""
+    """The numbers of the regions of projected sentences: (..., d) to (...)."""
     return bits_to_numbers(projections > 0)
 
 

@@ -1,4 +1,4 @@
-"""SimMark: neighbouring sentences as similar as an interval says (Dabiriaghdam and Wang, 2025)."""
+"""SimMark: the similarity of neighbours lies in an interval (Dabiriaghdam and Wang, 2025)."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ INTERVALS = {
     "default": {"cosine": (0.68, 0.76), "euclidean": (0.28, 0.36)},
     "relaxed": {"cosine": (0.40, 0.90)},
 }
-"""As published, for the authors' encoder; by the Euclidean distance, of 16 components."""
+"""As published for the authors' encoder; the Euclidean interval is for 16 components."""
 
 _BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimMarkConfig(SentenceConfig):
-    """How alike neighbouring sentences must be.
+    """The interval of the similarity of neighbouring sentences.
 
-    The published intervals fit the authors' encoder. With another one natural text may hardly ever
-    lie in them; ``acceptance`` then finds an interval.
+    The published intervals fit the authors' encoder. With another encoder, natural text may hardly
+    ever lie in them; ``acceptance`` then gives an interval.
 
     Attributes:
-        a: where the interval begins.
-        b: where it ends.
-        distance: the cosine of neighbours, or the Euclidean distance between them.
-        K: how fast the soft count falls outside of the interval.
+        a: the lower end of the interval.
+        b: the upper end of the interval.
+        distance: the cosine of neighbours, or their Euclidean distance.
+        K: how fast the soft count decays outside the interval.
         gamma: the share of human neighbours inside the interval.
-        acceptance: the share for which the interval was chosen, around the median of human text; 0
-            where it was not chosen by a share.
+        acceptance: the share for which the interval was fitted around the median of human text, or
+            0.
         components: principal components, orthonormal rows (c, d) as text, along which the
-            Euclidean distance is taken; empty for all of the embedding.
-        profile: of the encoder, where gamma, the interval or the components come from.
-        N_max: candidates per sentence at most.
+            Euclidean distance is taken; empty for the whole embedding.
+        profile: the encoder profile from which gamma, the interval or the components come.
+        N_max: the most candidates per sentence.
     """
 
     method: ClassVar[str] = "simmark"
@@ -70,64 +70,67 @@ class SimMarkConfig(SentenceConfig):
         least, most = (-1.0, 1.0) if self.distance == "cosine" else (0.0, 2.0)
         if not least <= self.a < self.b <= most:
             raise InputError(
-                f"The interval of a {self.distance} lies between {least:g} and {most:g} and is not "
-                f"empty; [{self.a:g}, {self.b:g}] is none."
+                f"The interval [{self.a:g}, {self.b:g}] is invalid: it must lie between {least:g} "
+                f"and {most:g} for the distance {self.distance!r}, and must not be empty."
             )
         if not 0.0 < self.gamma < 1.0:
-            raise InputError(f"gamma lies between 0 and 1, not at {self.gamma:g}.")
+            raise InputError(f"gamma must lie between 0 and 1, not {self.gamma:g}.")
         if not 0.0 <= self.acceptance < 1.0:
-            raise InputError(f"The acceptance lies between 0 and 1, not at {self.acceptance:g}.")
+            raise InputError(f"acceptance must lie between 0 and 1, not {self.acceptance:g}.")
         if not 0.0 < self.K <= 1e6:
-            raise InputError(f"K is a number above 0 and up to a million, not {self.K:g}.")
+            raise InputError(f"K must be above 0 and at most a million, not {self.K:g}.")
         if self.N_max < 1:
-            raise InputError(f"N_max is at least 1, not {self.N_max}.")
+            raise InputError(f"N_max must be at least 1, not {self.N_max}.")
         if self.components:
             if self.distance == "cosine":
-                raise InputError("Components are for the Euclidean distance, not for the cosine.")
+                raise InputError(
+                    "Components are only for the Euclidean distance, not for the cosine."
+                )
             shape = array_from_text(self.components).shape
             if shape[1] != self.encoder.dimension:
                 raise InputError(
-                    f"The components are rows of {self.encoder.dimension} numbers, not {shape[1]}."
+                    f"The components must be rows of {self.encoder.dimension} numbers, not "
+                    f"{shape[1]}."
                 )
 
     @classmethod
-    def from_preset(cls, preset: str = "default", **given: Any) -> SimMarkConfig:
-        """A preset, with what is given put in its place.
+    def from_preset(cls, preset: str = "default", **parameters: Any) -> SimMarkConfig:
+        """A preset; parameters given replace those of the preset.
 
-        What is not given of gamma, of the components and, where ``acceptance`` is, of the interval
-        comes from ``profile``, a file, or from the encoder's that comes with the package.
+        Without ``gamma`` it is measured on a profile, with ``acceptance`` the interval is fitted to
+        it, and for the Euclidean distance the components come from it. The profile is the file
+        ``profile``, or the one of the encoder that comes with the package.
         """
         cls.require_preset(preset)
-        distance, file = given.get("distance", "cosine"), given.get("profile", "")
-        wanted, measures = given.get("acceptance", 0.0), "gamma" not in given
-        wants_components = distance == "euclidean" and "components" not in given
-        chosen: dict[str, Any] = {}
+        distance, file = parameters.get("distance", "cosine"), parameters.get("profile", "")
+        acceptance, needs_gamma = parameters.get("acceptance", 0.0), "gamma" not in parameters
+        needs_components = distance == "euclidean" and "components" not in parameters
+        values = dict(parameters)
         sample: NDArray[np.float32] = np.empty(0, np.float32)
-        if file or wants_components or wanted or measures:
-            found = profile_for(given["encoder"], file, method=cls.method)
-            chosen["profile"] = found.name
-            if wants_components:
-                chosen["components"] = array_to_text(found.components)
-            if wanted or measures:
-                sample = _sample(found, distance, given.get("components"))
-        chosen = {**given, **chosen}
-        if not {"a", "b"} <= given.keys():
-            low, high = _interval(preset, distance, sample, acceptance=wanted)
-            chosen = {"a": low, "b": high, **chosen}
-        if measures:
-            chosen["gamma"] = share_inside(sample, chosen["a"], chosen["b"])
-        return cls(**chosen)
+        if file or needs_components or acceptance or needs_gamma:
+            profile = profile_for(parameters["encoder"], file, method=cls.method)
+            values["profile"] = profile.name
+            if needs_components:
+                values["components"] = array_to_text(profile.components)
+            if acceptance or needs_gamma:
+                sample = _sample(profile, distance, parameters.get("components"))
+        if not {"a", "b"} <= parameters.keys():
+            low, high = _interval(preset, distance, sample, acceptance=acceptance)
+            values = {"a": low, "b": high, **values}
+        if needs_gamma:
+            values["gamma"] = share_inside(sample, values["a"], values["b"])
+        return cls(**values)
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
-        of = ""
+        """A short description of the rule."""
+        components = ""
         if self.components:
             number = len(array_from_text(self.components))
-            of = f" of {number} components ({short_hash(self.components)})"
-        what = "cosine" if self.distance == "cosine" else "distance"
+            components = f" of {number} components ({short_hash(self.components)})"
+        measure = "cosine" if self.distance == "cosine" else "distance"
         return (
-            f"{what}{of} to the preceding sentence in [{self.a:g}, {self.b:g}], where "
+            f"{measure}{components} to the preceding sentence in [{self.a:g}, {self.b:g}], where "
             f"{self.gamma:.1%} of natural neighbours lie"
         )
 
@@ -138,42 +141,44 @@ def _interval(
     """The interval with this natural acceptance, or the published one."""
     if acceptance:
         if not 0.0 < acceptance < 1.0:
-            raise InputError(f"The acceptance lies between 0 and 1, not at {acceptance:g}.")
+            raise InputError(f"acceptance must lie between 0 and 1, not {acceptance:g}.")
         return central_interval(sample, acceptance)
     if distance not in INTERVALS[preset]:
         raise InputError(
-            f"The preset {preset!r} has an interval of cosines alone; give a and b, or acceptance."
+            f"The preset {preset!r} defines only an interval of cosines. Set a and b, or "
+            "acceptance."
         )
     return INTERVALS[preset][distance]
 
 
 def _sample(profile: EncoderProfile, distance: str, components: str | None) -> NDArray[np.float32]:
-    """How alike human neighbours are."""
+    """The similarities of human neighbours, (s,)."""
     if distance == "cosine":
         return profile.cosines
     if components is None:
         return profile.distances
     if components:
-        raise InputError("With components of your own, give gamma, a and b as well.")
+        raise InputError("With your own components, set gamma, a and b as well.")
     lengths: NDArray[np.float32] = np.sqrt(2.0 - 2.0 * profile.cosines[::-1])
     return lengths
 
 
 class SimMark:
-    """The next sentence is as similar to the preceding one as a fixed interval says.
+    """The similarity of neighbouring sentences lies in an interval.
 
-    A candidate is accepted when its cosine to the preceding sentence, or its distance from it, lies
-    in an interval. A sentence counts 1 inside, and exp(-K distance) outside, by how far it is from
-    the interval.
+    A candidate is accepted if its cosine to the preceding sentence, or its distance from it, lies
+    in the interval. A sentence counts 1 inside the interval, and exp(-K distance) at a distance
+    from it.
 
-    There is no key: whoever knows the interval can find the mark, and take it away. The published
-    interval fits the authors' encoder; with another one it should be chosen by the encoder's
-    profile (``acceptance``).
+    There is no key: anybody who knows the interval can detect the mark, and remove it. The
+    published interval fits the authors' encoder; for another encoder it should be fitted by the
+    encoder's profile (``acceptance``).
 
-    The published code keeps the last of N_max candidates where none fits; here it is the nearest.
+    If no candidate fits, the published code keeps the last of N_max candidates; here it is the
+    nearest.
 
     Args:
-        key: the rule; its secret decides nothing.
+        key: the rule; its secret has no effect.
     """
 
     name = "simmark"
@@ -190,9 +195,9 @@ class SimMark:
 
     @classmethod
     def examples(cls, encoder: EncoderId) -> Mapping[str, SimMarkConfig]:
-        """Configurations for the contract suite; gamma stands for a measured one."""
+        """Configurations for the contract suite, with made-up values of gamma."""
         size = encoder.dimension
-        some = np.linalg.qr(np.random.default_rng(0).standard_normal((size, size)))[0][: size // 3]
+        rows = np.linalg.qr(np.random.default_rng(0).standard_normal((size, size)))[0][: size // 3]
         return {
             "default": SimMarkConfig(encoder=encoder, gamma=0.1),
             "relaxed": SimMarkConfig(encoder=encoder, a=0.4, b=0.9, gamma=0.6),
@@ -205,19 +210,19 @@ class SimMark:
                 a=0.45,
                 b=0.55,
                 gamma=0.3,
-                components=array_to_text(some),
+                components=array_to_text(rows),
             ),
         }
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """A limit of trials; it rests on no secret."""
+        """Marking sentences, with a limit of trials and without a secret."""
         return Capabilities(sentences=self, keyless=True, trials=self.config.N_max)
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
     ) -> Choice:
-        """The first candidate inside the interval, otherwise the one nearest to it."""
+        """The first candidate inside the interval, otherwise the nearest to it."""
         if previous is None:
             return Choice(0, True, (1.0,) * len(candidates))
         before = np.broadcast_to(previous, candidates.shape)
@@ -242,27 +247,28 @@ class SimMark:
         )
 
     def _soft(self, first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Soft counts of pairs, (n, d) each; exactly 1 inside the interval and nowhere else."""
+        """Soft counts of pairs, (n, d) each, to (n,); 1 inside the interval and nowhere else."""
         config = self.config
-        likeness = self._likeness(first, second)
-        outside = np.maximum(np.maximum(config.a - likeness, likeness - config.b), 0.0)
+        similarity = self._similarity(first, second)
+        outside = np.maximum(np.maximum(config.a - similarity, similarity - config.b), 0.0)
         soft = np.minimum(np.exp(-config.K * outside), float(_BELOW_ONE))
         return np.where(outside > 0.0, soft, 1.0)
 
     def _scores(self, soft: NDArray[np.float64]) -> NDArray[np.float32]:
-        """What lies outside stays below 1: `_soft` leaves room for the rounding."""
+        """Soft counts as scores; outside the interval `_soft` leaves room for rounding below 1."""
         return soft.astype(np.float32)
 
-    def _likeness(
+    def _similarity(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> NDArray[np.float64]:
+        """The cosines or distances of pairs: (n, d) and (n, d) to (n,)."""
         if self.config.distance == "cosine":
             return pair_cosines(first, second)
-        # Summed in one order, so that a pair has the same distance whatever stands beside it.
+        # Summed in one order, so that the distance of a pair does not depend on the other pairs.
         if self._components is None:
-            apart = first.astype(np.float64, order="C") - second
+            difference = first.astype(np.float64, order="C") - second
         else:
-            left = project_in_order(first, self._components)[:, 0]
-            apart = left.astype(np.float64) - project_in_order(second, self._components)[:, 0]
-        lengths: NDArray[np.float64] = np.sqrt((apart * apart).sum(axis=1))
+            left = project_in_order(first, self._components)[:, 0].astype(np.float64)
+            difference = left - project_in_order(second, self._components)[:, 0]
+        lengths: NDArray[np.float64] = np.sqrt((difference * difference).sum(axis=1))
         return lengths

@@ -1,4 +1,4 @@
-"""SIR: tokens are biased by what the text before them means (Liu et al., 2024)."""
+"""SIR: tokens are biased by the meaning of the preceding text (Liu et al., 2024)."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
     import torch
 
 PROJECTION = "projection"
-"""In place of a network: 300 directions that anybody knows."""
+"""Instead of a network: 300 public directions."""
 
 SHIPPED = "shipped"
-"""The network of the encoder that comes with the package."""
+"""The encoder's network that comes with the package."""
 
 _DIMENSIONS = 300
-_VALUES = 1 << 16  # of which a token's dimension is the remainder
-_CENTRE = 0.2  # the published threshold: half of what marked text has, or less
+_VALUES = 1 << 16  # a token's dimension is one of these modulo 300
+_CENTRE = 0.2  # the published threshold: at most half of the mean in marked text
 _KEY_BLOCK = 64  # keys that are compared side by side
 
 
 @dataclass(frozen=True, kw_only=True)
 class SIRConfig(ContextConfig):
-    """How tokens are biased, and by how much of the text before them.
+    """The bias of tokens, and the context that decides it.
 
     Attributes:
-        delta: added to the logits of half of the tokens, and taken off those of the others.
-        chunk_length: words after which the context is another.
-        context_chunks: chunks of a context at most.
-        network: makes signs of an embedding: ``shipped``, ``projection``, or the file of one.
-        digest: which network it is.
+        delta: added to the logits of half of the tokens, and subtracted from those of the others.
+        chunk_length: words in a chunk; the context changes after each chunk.
+        context_chunks: the most chunks in a context.
+        network: gives the signs of an embedding: ``shipped``, ``projection``, or a file.
+        digest: identifies the network; empty for a projection.
     """
 
     method: ClassVar[str] = "sir"
@@ -67,44 +67,49 @@ class SIRConfig(ContextConfig):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.delta <= 100.0:
-            raise InputError(f"delta lies above 0 and is at most 100, not {self.delta:g}.")
+            raise InputError(f"delta must be above 0 and at most 100, not {self.delta:g}.")
         if not 1 <= self.chunk_length <= 1000:
-            raise InputError(f"A chunk has between 1 and 1000 words, not {self.chunk_length}.")
+            raise InputError(
+                f"chunk_length must lie between 1 and 1000 words, not {self.chunk_length}."
+            )
         if not 1 <= self.context_chunks <= 1000:
             raise InputError(
-                f"A context has between 1 and 1000 chunks at most, not {self.context_chunks}."
+                f"context_chunks must lie between 1 and 1000, not {self.context_chunks}."
             )
         if not self.network:
             raise InputError(
-                f"Name a network: {SHIPPED}, {PROJECTION}, or the file of one that was trained."
+                f"network must be {SHIPPED}, {PROJECTION}, or the file of a trained network."
             )
 
     @classmethod
-    def from_preset(cls, preset: str = "default", **given: Any) -> SIRConfig:
-        """A preset, with what is given put in its place; it names the network that there is now."""
+    def from_preset(cls, preset: str = "default", **parameters: Any) -> SIRConfig:
+        """A preset; parameters given replace those of the preset.
+
+        The digest is that of the network as it is now.
+        """
         cls.require_preset(preset)
-        made = cls(**given)
-        if made.network == PROJECTION:
-            if made.digest:
-                raise InputError("A projection is no file, and has no digest. Leave it out.")
-            return made
-        if made.network != SHIPPED:
-            # A key is used from other folders than the one where it was made.
-            made = replace(made, network=str(Path(made.network).expanduser().absolute()))
-        return replace(made, digest=made.find_network().digest)
+        config = cls(**parameters)
+        if config.network == PROJECTION:
+            if config.digest:
+                raise InputError("A projection has no digest. Omit it.")
+            return config
+        if config.network != SHIPPED:
+            # A key may be used in another folder than the one where it was created.
+            config = replace(config, network=str(Path(config.network).expanduser().absolute()))
+        return replace(config, digest=config.find_network().digest)
 
     def find_network(self) -> TransformNetwork:
-        """The network of this name.
+        """The network with this name and digest.
 
         Raises:
-            InputError: there is none, or it is another one.
+            InputError: it does not exist, or has another digest.
         """
         file = "" if self.network == SHIPPED else self.network
         return transform_for(self.encoder, file, digest=self.digest)
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
+        """A short description of the rule."""
         return (
             f"logits ± {self.delta:g} by the meaning of the last "
             f"{self.chunk_length * self.context_chunks} words, every {self.chunk_length} words "
@@ -113,16 +118,16 @@ class SIRConfig(ContextConfig):
 
 
 class SIR:
-    """Half of the tokens get a bonus; which half depends on the meaning of the text before.
+    """Half of the tokens get a bonus; the meaning of the preceding text decides which half.
 
-    A network makes 300 signs of the embedding of a context; a secret gives each token one of the
-    300 dimensions. The sign in its dimension is taken from, or added to, the token's logit. Texts
-    that mean the same have nearly the same signs, so that the mark survives a rewording of what
-    stands before. The context is the text in whole chunks of words; the first chunk of a text
-    has none, and is not marked.
+    A network gives 300 signs for the embedding of a context, and a secret gives each token one of
+    the 300 dimensions. The sign in its dimension decides whether δ is added to the token's logit or
+    subtracted from it. Texts with the same meaning have nearly the same signs, so that the mark
+    survives rewording of the preceding text. The context is the preceding text in whole chunks of
+    words; the first chunk of a text has no context, and is not marked.
 
-    The p-value is exact over keys, which give tokens other dimensions: a token that comes again
-    has the same dimension again, and is not counted as if it had another.
+    The p-value is exact over keys, which give tokens other dimensions: a repeated token has the
+    same dimension again, and the null distribution takes its occurrences together.
 
     Args:
         key: the secret and the rule.
@@ -150,7 +155,7 @@ class SIR:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """A search among very many keys; tokens have contexts."""
+        """Marking tokens by their contexts, and ranking of very many keys."""
         return Capabilities(tokens=self, ranking=self, context=self)
 
     def context(self, text: str) -> str:
@@ -158,11 +163,11 @@ class SIR:
         return self._chunks.context(text)
 
     def contexts(self, text: str, places: Sequence[int]) -> tuple[list[str], NDArray[np.int64]]:
-        """The contexts of a text, and the number of that of each place, -1 for none."""
+        """The contexts of a text, and the number of each place's context, -1 for none."""
         return self._chunks.contexts(text, places)
 
     def context_changes(self, text: str) -> Callable[[str], bool]:
-        """A function that says whether the context after a text and some more is another."""
+        """A function that says whether the context changes after more text."""
         return self._chunks.context_changes(text)
 
     def condition(self, embeddings: FloatArray) -> FloatArray:
@@ -179,7 +184,7 @@ class SIR:
         return self.key.expand_once(dimensions_of)
 
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
-        """Logits (B, k) with the bias of each text's context, none where it has none yet."""
+        """Logits with the bias of each text's context, if it has one: (B, k) to (B, k)."""
         import torch
 
         device = scores.device
@@ -200,7 +205,7 @@ class SIR:
             centre=_CENTRE,
             kinds=kinds,
             secret=self.key.secret,
-            # A unit adds 1 or -1, and the odds are for the one against the other.
+            # Increments are 1 and -1, so the tilt of one step is half of the log-odds.
             tilt=log_odds(marked_share(0.5, self.most_valid), 0.5) / 2.0,
         )
         test = TextTest(own, null.best, null.centre, null)
@@ -216,7 +221,7 @@ class SIR:
 
     @property
     def most_valid(self) -> float:
-        """The probability of biased tokens where all were equally likely: e^2δ / (1 + e^2δ)."""
+        """The probability of tokens with a bonus if all were equally likely: e^2δ / (1 + e^2δ)."""
         return 1.0 / (1.0 + math.exp(-2.0 * self.config.delta))
 
     def rank(
@@ -237,7 +242,7 @@ class SIR:
         return rank_keys(keys, centres, increments, block_size=_KEY_BLOCK)
 
     def like(self, key: WatermarkKey) -> SIR:
-        """The same under another key of the same configuration."""
+        """The same method under another key of the same configuration."""
         mark = SIR(key)
         if "_network" in self.__dict__:
             mark.__dict__["_network"] = self._network
@@ -257,12 +262,12 @@ def dimensions_of(key: WatermarkKey) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=1)
 def _probabilities() -> NDArray[np.float64]:
-    """Of each dimension: 65,536 is no multiple of 300, and the null distribution is exact."""
+    """The probability of each dimension, (300,); 65,536 is not a multiple of 300."""
     return np.bincount(np.arange(_VALUES) % _DIMENSIONS) / _VALUES
 
 
 @lru_cache(maxsize=4)
 def _projection(dimension: int) -> NDArray[np.float64]:
-    """Directions that anybody knows, (300, d), the same on every machine."""
-    numbers = Secret(bytes(32)).normals("sir projection", _DIMENSIONS * dimension)
-    return numbers.astype(np.float64).reshape(_DIMENSIONS, dimension)
+    """Public directions, (300, d), the same on every machine."""
+    deviates = Secret(bytes(32)).normals("sir projection", _DIMENSIONS * dimension)
+    return deviates.astype(np.float64).reshape(_DIMENSIONS, dimension)

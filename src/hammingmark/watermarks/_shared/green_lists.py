@@ -167,7 +167,7 @@ class GreenMark(ABC):
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """A search among very many keys."""
+        """Marking tokens, and ranking of very many keys."""
         return Capabilities(tokens=self, ranking=self)
 
     @abstractmethod

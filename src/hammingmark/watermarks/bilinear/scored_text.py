@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from hammingmark.watermarks.bilinear.method import BilinearMark
 
 SECTION = 256
-"""The most transitions that are compared together. The work grows with their third power, while each
-further one adds less evidence, because the earlier ones determine more of the matrix S."""
+"""The most transitions that are compared together. The work grows with their third power, while
+further ones add less evidence, because the earlier ones determine more of the matrix S."""
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
 _STEPS = 128  # pairs of parts at a time, for the same reason

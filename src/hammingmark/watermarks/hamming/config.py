@@ -1,6 +1,6 @@
-"""The rule of HammingMark: its parameters, and named choices of them.
+"""The parameters of HammingMark's rule, and its presets.
 
-``docs/decisions/0013-new-parts.md`` has the figures behind the presets.
+The figures behind the presets are in ``docs/decisions/0013-new-parts.md``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from hammingmark.watermarks.hamming.soft import soft_acceptance, threshold_for
 SHARES = {"default": 0.38, "economical": 0.50, "robust": 0.22}
 """Acceptance rate of each preset; 1 / rate is about the number of candidates per sentence."""
 
-LEAST = 0.02
-"""A rule that accepts fewer candidates than this would exhaust its budget."""
+MIN_ACCEPTANCE = 0.02
+"""A rule that accepts a smaller share of candidates would exhaust its budget."""
 
 BITS = 8
 SOFTNESS = 1.0
@@ -34,9 +34,10 @@ class HammingConfig(SentenceConfig):
     Attributes:
         bits: m, the number of secret hyperplanes.
         threshold: T, the number of bits that must match; an integer for a hard Hamming ball.
-        softness: s, by which bits near their hyperplane count less; 0 is a hard Hamming ball.
-        residual: whether a sentence is compared with the residual of the next, its embedding with
-            the previous one projected out, or, as in the paper, with the whole of it.
+        softness: s; bits near their hyperplane count less if it is larger. 0 is a hard Hamming
+            ball.
+        residual: whether a sentence is compared with the residual of the next one, which is its
+            embedding with the previous one projected out, or, as in the paper, with all of it.
     """
 
     method: ClassVar[str] = "hamming"
@@ -49,7 +50,7 @@ class HammingConfig(SentenceConfig):
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= 64:
-            raise InputError(f"A key has between 1 and 64 bits, not {self.bits}.")
+            raise InputError(f"The number of bits must lie between 1 and 64, not {self.bits}.")
         if not 0 <= self.threshold <= self.bits:
             raise InputError(
                 f"The threshold must lie between 0 and {self.bits}, not {self.threshold}."
@@ -70,17 +71,17 @@ class HammingConfig(SentenceConfig):
         threshold: float | None = None,
         softness: float | None = None,
         residual: bool | None = None,
-        **parts: Any,
+        **parameters: Any,
     ) -> HammingConfig:
-        """A preset, with what is given put in its place.
+        """A preset; parameters given replace those of the preset.
 
-        Where no threshold is given, it is the one at which residuals are accepted as often as the
-        preset says; for whole sentences it is the paper's three quarters of the bits, which count
-        whole unless a softness is given.
+        The default threshold for residuals is the one with the preset's acceptance rate; for whole
+        sentences it is the paper's three quarters of the bits, with a hard ball unless a softness
+        is given.
 
         Raises:
-            InputError: no preset has this name, a soft ball for whole sentences lacks its
-                threshold, or hardly any candidate would be accepted.
+            InputError: the preset does not exist, a soft ball for whole sentences has no threshold,
+                or hardly any candidate would be accepted.
         """
         cls.require_preset(preset)
         paper = preset == "paper"
@@ -100,19 +101,19 @@ class HammingConfig(SentenceConfig):
                 threshold = float(ceil(PAPER_SHARE * m))
         if of_residual and 0 <= threshold <= m:
             accepted = float(soft_acceptance(m, threshold, np.array([0.5]), softness=s)[0])
-            if accepted < LEAST:
+            if accepted < MIN_ACCEPTANCE:
                 raise InputError(
                     f"With {m} bits of residuals, T = {threshold:g} has an acceptance rate of "
                     f"{accepted:.1%}; lower T, so that at least one in fifty is accepted."
                 )
-        return cls(bits=m, threshold=threshold, softness=s, residual=of_residual, **parts)
+        return cls(bits=m, threshold=threshold, softness=s, residual=of_residual, **parameters)
 
     @property
     def summary(self) -> str:
-        """The rule in a few words."""
-        softly = f" (soft matching, softness {self.softness:g})" if self.softness else ""
-        what = "residual of the next sentence" if self.residual else "next sentence"
-        return f"{self.threshold:g} of {self.bits} bits of the {what} must match{softly}"
+        """A short description of the rule."""
+        suffix = f" (soft matching, softness {self.softness:g})" if self.softness else ""
+        vector = "residual of the next sentence" if self.residual else "next sentence"
+        return f"{self.threshold:g} of {self.bits} bits of the {vector} must match{suffix}"
 
 
 def _require_softness(softness: float) -> None:

@@ -1,4 +1,4 @@
-"""What the transitions of a text add to a statistic, under any number of keys."""
+"""The increments of a text's transitions to a statistic, under any number of keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hammingmark.watermarks.hamming.statistics import Statistic
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
 
 Projection = Callable[["slice | NDArray[np.intp]"], NDArray[np.float32]]
-"""Which c sentences of a text to their projections under k keys (c, k, m)."""
+"""From the numbers of c sentences of a text to their projections under k keys, (c, k, m)."""
 
 
 def along(
@@ -23,9 +23,9 @@ def along(
     """Increments chunk by chunk along a text: (c, k).
 
     Args:
-        view: gives the projections of its n sentences.
-        similarity: cosine of neighbours, (n - 1,).
-        statistic: which one.
+        view: gives the projections of the text's n sentences.
+        similarity: cosines of neighbours, (n - 1,).
+        statistic: computes the increments of pairs.
         rule: m, and what is compared.
     """
     for first in range(0, len(similarity), _CHUNK):
@@ -44,16 +44,16 @@ def projected(
     """The projections of rows (n, d) under the planes of k keys.
 
     Args:
-        rows: of the sentences.
-        planes: as `project` takes them.
+        rows: one for each sentence.
+        planes: the transposed planes of the keys side by side, (d, k m).
         bits: m.
-        shared: what every key has in common, (n, m), if anything.
+        shared: a part of the projections that is the same for every key, (n, m).
     """
 
     def view(part: slice | NDArray[np.intp]) -> NDArray[np.float32]:
-        found = project(rows[part], planes, bits=bits)
+        projections = project(rows[part], planes, bits=bits)
         if shared is not None:
-            found += shared[part, None, :]
-        return found
+            projections += shared[part, None, :]
+        return projections
 
     return view

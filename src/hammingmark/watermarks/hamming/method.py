@@ -1,4 +1,4 @@
-"""The method under one key."""
+"""HammingMark under one key."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WHOLES = 4  # keys to keep for the whole of a text, beside one for a passage
 
 
 class HammingMark:
-    """The next sentence agrees with the one before in enough of the bits of a secret hash.
+    """Neighbouring sentences agree in enough bits of a secret hash.
 
     Args:
         key: the secret and the rule.
-        alternative: what marked text is expected to look like when it is judged.
+        alternative: how marked text is expected to look at detection.
         references: the reference keys; by default the key's own.
     """
 
@@ -75,7 +75,7 @@ class HammingMark:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Edited texts, and a search among very many keys."""
+        """Edited texts, and ranking of very many keys."""
         return Capabilities(sentences=self, read_edited=self.read_edited, ranking=self)
 
     def choose(
@@ -90,7 +90,7 @@ class HammingMark:
         if previous is None:
             scores = (float(self.config.bits),) * len(candidates)
             return Choice(index=0, accepted=True, scores=scores)
-        # Each candidate beside the previous sentence: pairs, as detection would see them.
+        # Each candidate after the previous sentence, in the pairs that detection would see.
         rows = np.empty((2 * len(candidates), candidates.shape[1]), np.float32)
         rows[::2], rows[1::2] = previous, candidates
         pairs = Pairs(project_in_order(rows, self.planes), cosines(rows), rule=self.rule)
@@ -104,7 +104,7 @@ class HammingMark:
         return HammingText(self, values)
 
     def read_edited(self, values: NDArray[np.float32], edits: EditHypotheses) -> EditedText:
-        """Score a text by the embeddings (N, d) of all that its sentences may have been."""
+        """Score a possibly edited text by the embeddings (N, d) of all its parts."""
         return EditedText(self, values, edits)
 
     def rank(
@@ -116,9 +116,9 @@ class HammingMark:
     ) -> list[list[int]]:
         """For each text, the keys under which the whole of it and a passage of it do best.
 
-        Each text is compared as it stands and without its mean sentence: a key that favours the
-        topic would otherwise rank before the one that marked the text, and is no better than others
-        once the topic is given. So there are at most ten keys for each text.
+        Each text is compared as it stands and without its mean sentence. Otherwise a key that
+        favours the topic would rank before the key that marked the text, although it is no better
+        than others given the topic. So there are at most ten keys for each text.
         """
         measure = STATISTICS[statistic](self.rule)
         views = [rows for text in texts for rows in (text, without_topic(text))]
@@ -140,13 +140,13 @@ class HammingMark:
         ]
 
     def like(self, key: WatermarkKey) -> HammingMark:
-        """The same under another key of the same configuration, with the same reference keys."""
+        """The same method under another key of the same configuration and the same references."""
         return HammingMark(key, alternative=self.rule.alternative, references=self.references)
 
     def accepts(self, agreement: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """The paper's equation 3, at least T, for generation and detection alike."""
-        enough: NDArray[np.bool_] = agreement >= np.float32(self.rule.threshold)
-        return enough
+        """Which are at least T (the paper's equation 3), for generation and detection alike."""
+        accepted: NDArray[np.bool_] = agreement >= np.float32(self.rule.threshold)
+        return accepted
 
 
 def planes_of(key: WatermarkKey) -> NDArray[np.float32]:

@@ -8,11 +8,11 @@ residual is
 
 It has length one and stands at right angles to e. Under a Gaussian matrix R the projections of e
 and f are therefore independent: each bit of f matches e's with probability 1/2, whatever the
-similarity, the topic or the encoder. A rule that compares e with f in place of e' accepts, on
+similarity, the topic or the encoder. A rule that compares e with f instead of e' accepts, on
 average over keys, the same share of candidates everywhere, whether or not they repeat the last
-sentence, and every transition it accepts proves the same.
+sentence, and every accepted transition is equally strong evidence.
 
-Projecting is linear, so the residual is taken on projections and any number of keys at once.
+Projection is linear, so the residual is taken on projections, under any number of keys at once.
 
 Arrays are laid out sentences first, then keys, then bits.
 """
@@ -32,25 +32,26 @@ from hammingmark.watermarks.hamming import theory
 from hammingmark.watermarks.hamming.soft import agreement, soft_acceptance
 
 GRID = 4096
-"""Steps in which the natural match probability is told apart."""
+"""Steps of the grid of natural match probabilities."""
 
-LEAST = 1e-6
-"""Of 1 - ρ². A sentence nearer to the one before it is a copy and has no residual; -e is put in its
-place, so that no rule accepts it."""
+MIN_RESIDUAL = 1e-6
+"""The least 1 - ρ². A sentence nearer to the preceding one is a copy and has no residual; -e is
+used instead, so that no rule accepts it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What a marked text is expected to look like when it is tested.
+    """How marked text is expected to look at detection.
 
-    A wrong expectation costs power and nothing else: the p-value is taken over keys.
+    A wrong expectation costs only power: the p-value is taken over keys.
 
     Attributes:
-        flip: probability that an edit turns a match into a mismatch or back, for every bit.
-        free: probability that a transition was never constrained (an insertion, a fallback).
-        edited: probability that a transition's sentences were paraphrased (margin statistic only).
-        blur: how far paraphrasing moves a projection, in units of its own spread; a bit nearer to
-            its hyperplane than this is then unreliable (margin statistic only).
+        flip: the probability that an edit turns a match into a mismatch or back, for every bit.
+        free: the probability that a transition was never constrained (an insertion, a fallback).
+        edited: the probability that a transition's sentences were paraphrased (margin statistic
+            only).
+        blur: how far paraphrasing moves a projection, in standard deviations; a bit nearer to its
+            hyperplane is then unreliable (margin statistic only).
     """
 
     flip: float = 0.02
@@ -69,14 +70,14 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What decides a statistic beside the text.
+    """The parameters of a statistic.
 
     Attributes:
         bits: m.
-        threshold: T; whole for a hard ball.
-        alternative: what marked text should look like.
+        threshold: T; an integer for a hard ball.
+        alternative: how marked text is expected to look.
         softness: s of a soft ball, 0 for a hard one.
-        residual: whether a sentence is compared with the residual of the next or all of it.
+        residual: whether a sentence is compared with the residual of the next one or all of it.
     """
 
     bits: int
@@ -103,17 +104,17 @@ def grid_steps(similarity: NDArray[np.float64], *, rule: Rule) -> NDArray[np.int
 
 
 class Pairs:
-    """Neighbouring sentences under some keys, as the rule sees them.
+    """Pairs of neighbouring sentences under k keys.
 
     Args:
         projections: of n sentences, (n, k, m).
-        similarity: cosine of neighbours, (n - 1,).
-        rule: m, and whether the second of two is seen whole or by its residual.
-        second: of n others, if each of the n is paired with one of these and not with its
-            neighbour, (n, k, m); then ``similarity`` is (n,), and so is what comes out.
+        similarity: cosines of neighbours, (n - 1,).
+        rule: m, and whether the second sentence is compared whole or by its residual.
+        second: projections of n other sentences, (n, k, m), if each of the n is paired with one of
+            these and not with its neighbour; there are then n pairs, and n similarities.
 
     Attributes:
-        steps: where on the grid of natural match probabilities each pair lies, (n - 1,).
+        steps: the step of the grid of natural match probabilities for each pair, (n - 1,).
     """
 
     def __init__(
@@ -130,10 +131,10 @@ class Pairs:
         self._neighbours = second is None
         self._second = second
         if rule.residual:
-            first, behind = (
+            before, after = (
                 (projections[:-1], projections[1:]) if second is None else (projections, second)
             )
-            self._second = residual_of(first, behind, similarity)
+            self._second = residual_of(before, after, similarity)
 
     def matches(self) -> NDArray[np.uint8]:
         """M, the number of matching bits: (n - 1, k)."""
@@ -156,16 +157,16 @@ class Pairs:
         return self._both(lambda values: np.tanh(values * np.float32(1.0 / scale)))
 
     def _both(self, view: Callable[[NDArray[np.float32]], NDArray[Any]]) -> tuple[Any, Any]:
-        """Both sides in one view; a sentence that is seen whole is looked at once."""
-        seen = view(self._projections)
-        first = seen[:-1] if self._neighbours else seen
-        return first, seen[1:] if self._second is None else view(self._second)
+        """A function of the first and second projections; evaluated once per sentence if shared."""
+        values = view(self._projections)
+        first = values[:-1] if self._neighbours else values
+        return first, values[1:] if self._second is None else view(self._second)
 
 
 def residual_of(
     before: NDArray[np.float32], after: NDArray[np.float32], cosine: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """f, or the projections of f.
+    """f, the residual of e' after e, or its projections.
 
     Args:
         before: e, or its projections, (n, ...) or anything that broadcasts to it.
@@ -176,11 +177,11 @@ def residual_of(
         Like ``after``.
     """
     left = 1.0 - np.square(cosine)
-    scale = 1.0 / np.sqrt(np.maximum(left, LEAST))
+    scale = 1.0 / np.sqrt(np.maximum(left, MIN_RESIDUAL))
     shape = (-1, *(1,) * (after.ndim - 1))
     part: NDArray[np.float32] = after - cosine.astype(np.float32).reshape(shape) * before
     part *= scale.astype(np.float32).reshape(shape)
-    copies = left <= LEAST
+    copies = left <= MIN_RESIDUAL
     if copies.any():
         part[copies] = -np.broadcast_to(before, part.shape)[copies]
     return part

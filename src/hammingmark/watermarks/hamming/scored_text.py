@@ -1,4 +1,4 @@
-"""One text under one secret key and under reference keys."""
+"""A text scored under one secret key and under reference keys."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from hammingmark.watermarks.hamming.method import HammingMark
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
-_STEPS = 128  # pairs of parts at a time, likewise
+_STEPS = 128  # pairs of parts at a time, for the same reason
 
 
 class HammingText:
-    """A text, projected once under the secret key.
+    """A text, projected once under the secret key: a `ScoredText`.
 
     Args:
         mark: the method under that key.
         embeddings: of the text's sentences, (n, d).
-        own: their projections, (n, 1, m), where they are known.
+        own: their projections, (n, 1, m), if already computed.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class HammingText:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """Matches, votes and likelihoods."""
+        """The scores and matching bits of transitions, and every statistic of the text."""
         rule = self._mark.rule
         unit, scale, threshold = "transition", float(rule.bits), float(rule.threshold)
         if not len(self._similarity):
@@ -93,7 +93,7 @@ class HammingText:
         return self._test(statistic, given_topic=False)
 
     def test_given_topic(self, statistic: str) -> TextTest:
-        """The test over keys that project the text's mean sentence as the secret key does."""
+        """The test over keys with the secret key's projection of the text's mean sentence."""
         return self._test(statistic, given_topic=True)
 
     def _test(self, name: str, *, given_topic: bool) -> TextTest:
@@ -113,14 +113,14 @@ class HammingText:
     def _reference_increments(
         self, statistic: Statistic, *, given_topic: bool
     ) -> Iterator[Iterator[NDArray[np.float64]]]:
-        """Block after block of reference keys, each chunk by chunk along the text: (c, k)."""
+        """Increments under blocks of reference keys, chunk by chunk along the text: (c, k)."""
         mark = self._mark
         shared: NDArray[np.float32] | None = None
         free = self._embeddings
         if given_topic:
             topic = split_topic(self._embeddings)
-            seen = project_in_order(topic.direction[None], mark.planes)[0]
-            shared = topic.along[:, None] * seen
+            projected_topic = project_in_order(topic.direction[None], mark.planes)[0]
+            shared = topic.along[:, None] * projected_topic
             free = topic.rest
         reduced = coordinates(free)
         for planes in mark.references.blocks(reduced.shape[1]):
@@ -128,19 +128,19 @@ class HammingText:
             yield self._increments(statistic, view)
 
     def _bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The most that each transition can add, and the centre of its increments: (n - 1,)."""
+        """The largest increment of each transition, and the centre of its increments: (n - 1,)."""
         steps = grid_steps(self._similarity, rule=self._mark.rule)
         return statistic.best(steps), statistic.centre(steps)
 
     def _increments(self, statistic: Statistic, view: Projection) -> Iterator[NDArray[np.float64]]:
-        """Chunk by chunk."""
+        """Increments chunk by chunk along the text: (c, k)."""
         return along(view, self._similarity, statistic=statistic, rule=self._mark.rule)
 
 
 class EditedText(HammingText):
-    """A text that somebody may have edited: read in every way that its parts allow.
+    """A possibly edited text, scored over all its readings: a `ScoredText`.
 
-    The increments say by how much each sentence changes the likelihood ratio of the text so far,
+    An increment is the change of the log-likelihood ratio of the text so far by one sentence,
     averaged over readings (``stats.edit_lattice``); the statistic must be a likelihood ratio. The
     evidence is that of the text as it stands.
 
@@ -155,14 +155,14 @@ class EditedText(HammingText):
     ) -> None:
         super().__init__(mark, embeddings)
         self._lattice = EditLattice(edits.begins, edits.ends, sentences=edits.sentences)
-        there = slice(edits.sentences)
-        self._plain = HammingText(mark, embeddings[there], self._own[there])
+        unedited = slice(edits.sentences)
+        self._plain = HammingText(mark, embeddings[unedited], self._own[unedited])
         first, second = embeddings[self._lattice.before], embeddings[self._lattice.after]
         self._similarity = pair_cosines(first, second)
 
     @cached_property
     def evidence(self) -> Evidence:
-        """That of the text as it stands."""
+        """The evidence of the text as it stands."""
         return self._plain.evidence
 
     def _test(self, name: str, *, given_topic: bool) -> TextTest:
@@ -173,30 +173,30 @@ class EditedText(HammingText):
         return super()._test(name, given_topic=given_topic)
 
     def _bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """With every step at its best: no reading, and so no mean of readings, does better.
+        """Bounds with every step at its best, which no reading and no mean of readings exceeds.
 
-        A likelihood ratio pulls windows down by itself, so that its centre is 0.
+        Unmarked sentences lower a likelihood ratio by themselves, so that its centre is 0.
         """
         steps = grid_steps(self._similarity, rule=self._mark.rule)
         best = np.concatenate(list(self._lattice.read(iter(statistic.best(steps)[:, None]))))
         return best, np.zeros_like(best)
 
     def _increments(self, statistic: Statistic, view: Projection) -> Iterator[NDArray[np.float64]]:
-        """Chunk by chunk, summed over the readings."""
-        told = self._lattice.read(self._worth(statistic, view))
-        while some := list(islice(told, _CHUNK)):
-            yield np.stack(some)
+        """Increments over all readings, chunk by chunk along the text: (c, k)."""
+        increments = self._lattice.read(self._log_ratios(statistic, view))
+        while chunk := list(islice(increments, _CHUNK)):
+            yield np.stack(chunk)
 
-    def _worth(self, statistic: Statistic, view: Projection) -> Iterator[NDArray[np.float64]]:
-        """Each step's log-likelihood ratio under k keys, (k,), in the lattice's order."""
+    def _log_ratios(self, statistic: Statistic, view: Projection) -> Iterator[NDArray[np.float64]]:
+        """The log-likelihood ratio of each step under k keys, (k,), in the lattice's order."""
         lattice = self._lattice
         for first in range(0, len(lattice.before), _STEPS):
-            some = slice(first, first + _STEPS)
-            used, place = np.unique(
-                np.stack([lattice.before[some], lattice.after[some]]), return_inverse=True
+            steps = slice(first, first + _STEPS)
+            parts, place = np.unique(
+                np.stack([lattice.before[steps], lattice.after[steps]]), return_inverse=True
             )
-            one, other = view(used)[place.reshape(2, -1)]
-            pairs = Pairs(one, self._similarity[some], rule=self._mark.rule, second=other)
+            before, after = view(parts)[place.reshape(2, -1)]
+            pairs = Pairs(before, self._similarity[steps], rule=self._mark.rule, second=after)
             yield from statistic.increments(pairs)
 
 

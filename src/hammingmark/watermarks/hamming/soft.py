@@ -1,13 +1,13 @@
-"""Soft neighbourhoods: bits that agree by degrees.
+"""Soft Hamming balls: bits that agree to a degree.
 
 With projections x and y of two sentences, bit i agrees to the degree
 
     z_i = (1 + tanh(x_i / s) tanh(y_i / s)) / 2
 
-which is 1 or 0 far from the hyperplanes and about 1/2 near one of them. M = z_1 + ... + z_m takes
-the place of the number of matching bits, and T need not be whole. As the softness s goes to 0, M
-becomes the paper's Match and the soft ball its Hamming ball. A soft ball asks for a margin where
-it matters, so paraphrasing, which moves projections a little, seldom undoes it.
+which is 1 or 0 far from the hyperplanes and about 1/2 near one of them. M = z_1 + ... + z_m
+replaces the number of matching bits, and T need not be an integer. As the softness s goes to 0, M
+becomes the paper's Match and the soft ball its Hamming ball. A soft ball requires a margin, so that
+paraphrasing, which moves projections slightly, seldom breaks a match.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from hammingmark.errors import InputError
 from hammingmark.watermarks.hamming import theory
 
 _STEPS = 128  # similarities at which the pmf is computed; others are interpolated
-_POINTS = 256  # quadrature points a normal variable
-_BINS = 512  # cells into which the degree of one bit is sorted
+_POINTS = 256  # quadrature points of a normal variable
+_BINS = 512  # bins of the degree of one bit
 
 
 def agreement(
@@ -33,8 +33,10 @@ def agreement(
     """M of pairs of sentences: two arrays of projections (..., m) to (...)."""
     m = first.shape[-1]
     if softness == 0.0:
-        same: NDArray[np.float32] = ((first >= 0) == (second >= 0)).sum(axis=-1, dtype=np.float32)
-        return same
+        matches: NDArray[np.float32] = ((first >= 0) == (second >= 0)).sum(
+            axis=-1, dtype=np.float32
+        )
+        return matches
     scale = np.float32(1.0 / softness)
     products = np.tanh(first * scale) * np.tanh(second * scale)
     summed: NDArray[np.float32] = (products.sum(axis=-1, dtype=np.float32) + np.float32(m)) / 2
@@ -44,7 +46,7 @@ def agreement(
 def soft_acceptance(
     m: int, T: float, probability: NDArray[np.float64], *, softness: float
 ) -> NDArray[np.float64]:
-    """P(M >= T) over keys for sentences whose hard bits agree with the given probability."""
+    """P(M >= T) over keys for sentences whose hard bits match with this probability."""
     if softness == 0.0:
         return theory.acceptance(m, _whole(T), probability)
     grid = np.linspace(0.0, 1.0, _STEPS + 1)
@@ -54,7 +56,7 @@ def soft_acceptance(
 def soft_moments(
     probability: NDArray[np.float64], *, softness: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation of one bit's degree of agreement over keys."""
+    """Mean and standard deviation of one bit's degree of agreement over keys: (n,) each."""
     if softness == 0.0:
         return probability, np.sqrt(probability * (1.0 - probability))
     grid = np.linspace(0.0, 1.0, _STEPS + 1)
@@ -66,9 +68,9 @@ def soft_moments(
 
 
 def threshold_for(m: int, share: float, cosines: npt.ArrayLike, *, softness: float) -> float:
-    """The T at which about this share of sentences of these similarities is accepted."""
+    """The T that accepts about this share of sentences with these similarities."""
     if not 0.0 < share < 1.0:
-        raise InputError(f"A share lies between 0 and 1, not {share}.")
+        raise InputError(f"The share must lie between 0 and 1, not {share}.")
     probability = theory.match_probability(cosines)
     candidates = np.round(np.arange(0.0, m + 0.005, 1.0 if softness == 0.0 else 0.01), 2)
     shares = [soft_acceptance(m, T, probability, softness=softness).mean() for T in candidates]
@@ -76,10 +78,10 @@ def threshold_for(m: int, share: float, cosines: npt.ArrayLike, *, softness: flo
 
 
 def widened(softness: float, blur: float) -> float:
-    """r, the softness at which paraphrased text is read: r² = s² + π blur² / 2.
+    """r, the softness at which paraphrased text is scored: r² = s² + π blur² / 2.
 
-    tanh(x / s) is close to erf(x √π / 2s), and averaging that over a Gaussian shift of x only
-    widens it: the mean of tanh((x + blur ε) / s) is about tanh(x / r).
+    tanh(x / s) is close to erf(x √π / 2s), whose average over a Gaussian shift of x is a wider erf:
+    the mean of tanh((x + blur ε) / s) is about tanh(x / r).
     """
     return float(np.sqrt(softness**2 + np.pi * blur**2 / 2.0))
 
@@ -124,7 +126,7 @@ def accepted_before(
 
 @lru_cache(maxsize=16)
 def _pmf(softness: float) -> NDArray[np.float64]:
-    """Law of one bit's degree at each similarity of the grid: (steps + 1, bins + 1)."""
+    """Distribution of one bit's degree at each similarity of the grid: (steps + 1, bins + 1)."""
     ranks = (np.arange(_POINTS) + 0.5) / _POINTS
     normal = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
     x, other = normal[:, None], normal[None, :]
@@ -136,7 +138,7 @@ def _pmf(softness: float) -> NDArray[np.float64]:
         place = ((1.0 + sure * np.tanh(y / softness)) / 2.0 * _BINS).ravel()
         low = np.minimum(place.astype(np.intp), _BINS - 1)
         above = place - low
-        # Split between two cells, so that the mean is not moved by sorting.
+        # Each value is split between two bins, so that binning does not change the mean.
         row = np.bincount(low, 1.0 - above, _BINS + 1) + np.bincount(low + 1, above, _BINS + 1)
         rows.append(row / row.sum())
     return np.array(rows)

@@ -1,7 +1,7 @@
-"""What each transition adds to a statistic.
+"""The statistics, and the increment of a transition to each.
 
-Every statistic is a sum over transitions, so that one pass serves the whole text, any window of
-it, and any number of keys. Arrays are laid out sentences first, then keys, then bits.
+Every statistic is a sum over transitions, so that one pass gives the whole text, any window of it,
+and any number of keys. Arrays are laid out sentences first, then keys, then bits.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from hammingmark.watermarks.hamming.soft import (
 DoubleArray = NDArray[np.float64]
 
 DETECTION_SOFTNESS = 0.5
-"""The softness at which the soft statistic looks at text that was marked with a hard ball."""
+"""The softness of the soft statistic for text that was marked with a hard ball."""
 
 
 class Statistic(ABC):
-    """One statistic under one rule: what a transition adds to it, under any number of keys.
+    """One statistic under one rule: the increments of transitions, under any number of keys.
 
     Args:
         rule: m, T and the alternative.
 
     Attributes:
-        name: by which a user asks for it.
+        name: the name that users give.
         is_ratio: whether it is a sum of log-likelihood ratios; the others are averaged.
     """
 
@@ -48,30 +48,30 @@ class Statistic(ABC):
         self._table, self._best, self._centre = _grids(type(self), rule)
 
     def best(self, steps: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The most that any key could give transitions at these steps of the grid: (n,)."""
+        """The largest increment of transitions at these steps of the grid, over keys: (n,)."""
         return self._best[steps]
 
     def centre(self, steps: NDArray[np.intp]) -> NDArray[np.float64]:
         """What to take off each increment before windows are compared: (n,).
 
-        A window only points at a marked passage if unmarked transitions pull its sum down. The
-        likelihood ratios do so by themselves; a vote or a share of bits is measured from the
-        middle between its natural mean and its mean under the rule.
+        A window only indicates a marked passage if unmarked transitions lower its sum. In a
+        likelihood ratio they do; a vote or a share of bits is measured from halfway between its
+        natural mean and its mean under the rule.
         """
         return self._centre[steps]
 
     def increments(self, pairs: Pairs) -> NDArray[np.float64]:
-        """What each of n pairs adds under each of k keys: (n, k)."""
+        """The increment of each of n pairs under each of k keys: (n, k)."""
         places = pairs.matches() + (pairs.steps * (self._rule.bits + 1))[:, None]
         return self._table.take(places)
 
     @classmethod
     @abstractmethod
     def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
-        """Worth of each match count, its maximum and its centre, at each natural probability.
+        """The increment of each match count, its maximum and centre, at each natural probability.
 
         Returns:
-            (grid, m + 1) flattened, or nothing where the worth is not one of match counts;
+            (grid, m + 1) flattened, or nothing if increments do not depend on match counts alone;
             (grid,); (grid,).
         """
 
@@ -92,7 +92,7 @@ class EdgeVote(Statistic):
 
     @classmethod
     def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
-        """1 from T on."""
+        """1 for T matches or more."""
         votes = (np.arange(rule.bits + 1) >= rule.threshold).astype(np.float64)
         natural = acceptance_grid(rule)
         return np.tile(votes, len(natural)), np.ones_like(natural), (natural + 1.0) / 2.0
@@ -110,7 +110,7 @@ class GlobalBits(Statistic):
 
 
 class SoftBits(Statistic):
-    """The mean degree to which bits agree; a bit near its hyperplane counts less."""
+    """The mean degree of agreement of bits; a bit near its hyperplane counts less."""
 
     name = "soft"
 
@@ -121,19 +121,19 @@ class SoftBits(Statistic):
 
     @classmethod
     def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
-        """The centre lies where that of the soft match does."""
+        """Those of the soft match."""
         return _share_grids(rule, softness=rule.softness or DETECTION_SOFTNESS)
 
 
 class Likelihood(Statistic):
-    """The log-likelihood ratio of "marked" against "not", given the similarities."""
+    """The log-likelihood ratio of marked against unmarked text, given the similarities."""
 
     name = "likelihood"
     is_ratio = True
     blurred: ClassVar[bool] = False
 
     def increments(self, pairs: Pairs) -> NDArray[np.float64]:
-        """Of the match counts for a hard ball, otherwise of whether the rule was satisfied."""
+        """The ratio of match counts for a hard ball, otherwise of the rule being satisfied."""
         if not (self._rule.softness or self.blurred):
             return super().increments(pairs)
         accepted = accepted_when_written(pairs, rule=self._rule, blurred=self.blurred)
@@ -145,14 +145,14 @@ class Likelihood(Statistic):
 
     @classmethod
     def grids(cls, rule: Rule) -> tuple[DoubleArray, DoubleArray, DoubleArray]:
-        """The ratio of each match count."""
+        """The log-likelihood ratio of each match count."""
         natural = acceptance_grid(rule)
         flat = np.zeros_like(natural)
         if rule.softness or cls.blurred:
             ceiling = np.log(_ratio(np.ones_like(natural), natural, rule.alternative))
             return np.empty(0), ceiling, flat
         probability = np.linspace(0.0, 1.0, GRID + 1)
-        worth = theory.log_likelihood_ratio(
+        ratios = theory.log_likelihood_ratio(
             rule.bits,
             int(rule.threshold),
             probability,
@@ -160,11 +160,11 @@ class Likelihood(Statistic):
             rule.alternative.free,
             rest=probability,
         )
-        return worth.ravel(), worth.max(axis=1), flat
+        return ratios.ravel(), ratios.max(axis=1), flat
 
 
 class Margin(Likelihood):
-    """The same with each bit weighted by its distance from its hyperplane."""
+    """The likelihood ratio with each bit weighted by its distance from its hyperplane."""
 
     name = "margin"
     blurred = True
@@ -191,17 +191,17 @@ def _grids(kind: type[Statistic], rule: Rule) -> tuple[DoubleArray, DoubleArray,
 
 
 def accepted_when_written(pairs: Pairs, *, rule: Rule, blurred: bool = True) -> NDArray[np.float32]:
-    """The probability that each transition satisfied the rule before anyone touched the text.
+    """The probability that each transition satisfied the rule before any edit.
 
-    If nobody reworded it, the matches tell. If it was reworded by logistic noise of scale s, the
-    sign of a projection x was the present one with probability (1 + tanh(|x| / s)) / 2, two
-    neighbouring bits matched with probability (1 + tanh(x / s) tanh(y / s)) / 2, and the number
-    of matches is Poisson-binomial: a bit close to its hyperplane says little either way.
+    Without rewording, the matches decide. If rewording added logistic noise of scale s, the sign of
+    a projection x was its present sign with probability (1 + tanh(|x| / s)) / 2, two neighbouring
+    bits matched with probability (1 + tanh(x / s) tanh(y / s)) / 2, and the number of matches is
+    Poisson-binomial: a bit close to its hyperplane is weak evidence for or against the mark.
 
     Args:
         pairs: n - 1 pairs of neighbours under k keys.
         rule: m, T and the alternative.
-        blurred: whether it may have been reworded.
+        blurred: whether the text may have been reworded.
 
     Returns:
         (n - 1, k).
@@ -221,7 +221,7 @@ def accepted_when_written(pairs: Pairs, *, rule: Rule, blurred: bool = True) -> 
 
 
 def _softly_accepted(pairs: Pairs, *, rule: Rule, blurred: bool) -> NDArray[np.float32]:
-    """The same for a soft ball."""
+    """`accepted_when_written` for a soft ball."""
     alternative = rule.alternative
     inside = pairs.agreement(rule.softness) >= np.float32(rule.threshold)
     flip = np.float32(alternative.flip)
@@ -285,6 +285,6 @@ def _accepted_before_flips(rule: Rule) -> NDArray[np.float32]:
 
 
 def _ratio(accepted: NDArray[Any], natural: NDArray[Any], alternative: Alternative) -> NDArray[Any]:
-    """Likelihood ratio of a transition that was constrained unless it was free."""
+    """The likelihood ratio of a transition that was constrained with probability 1 - free."""
     ratio: NDArray[Any] = alternative.free + (1.0 - alternative.free) * accepted / natural
     return ratio

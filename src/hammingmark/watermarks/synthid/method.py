@@ -1,4 +1,4 @@
-"""The method under one key."""
+"""SynthID-Text under one key."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     import torch
 
 _BLOCK_G_VALUES = 1 << 19  # g-values that are computed side by side
-_WORDS: Mapping[Hashing, str] = {
+_NULL_DESCRIPTIONS: Mapping[Hashing, str] = {
     "mixed": "exact for independent g-values",
     "iterated": "exact for independent g-values, which those of a text written for it are not",
     "table": "exact for independent g-values, which those of a text written for it are not",
 }
 _EXCESS = {"weighted_mean": 0.126, "mean": 0.107}
-"""What marked tokens have above a half where the card was fitted."""
+"""The mean of marked tokens above one half, in the texts on which the card was fitted."""
 
 
 class SynthIDMark:
-    """The next token is the winner of a tournament by secret bits, its g-values.
+    """The next token wins a tournament by secret bits, its g-values.
 
-    After the last n - 1 tokens every token has a bit for each depth. The tournament favours tokens
-    with ones and, on average over keys, leaves the model's distribution as it was.
+    After the last n - 1 tokens, every token has a bit for each depth. The tournament favours tokens
+    with ones and, on average over keys, keeps the model's distribution.
 
     Args:
         key: the secret and the rule.
@@ -63,11 +63,11 @@ class SynthIDMark:
         assert isinstance(key.config, SynthIDConfig)
         self.key = key
         self.config = config = key.config
-        # Contexts that come again are marked again where the distribution may change.
+        # The distortionary mode marks repeated contexts as well.
         self._history = 0 if config.mode == "distortionary" else config.context_history_size
         self.width = config.context + self._history
         self._hash = GValueHash.of(key.expand_once(depth_keys), config.hashing)
-        # Recorded graphs remember addresses, so what they read stays.
+        # Recorded graphs keep addresses, so the arrays that they read must stay alive.
         self._on: dict[torch.device, GValueHash] = {}
 
     @classmethod
@@ -89,7 +89,7 @@ class SynthIDMark:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """A search among very many keys."""
+        """Marking tokens, and ranking of very many keys."""
         return Capabilities(tokens=self, ranking=self)
 
     def process(self, scores: torch.Tensor, step: DecodingStep) -> torch.Tensor:
@@ -101,9 +101,9 @@ class SynthIDMark:
         context = hashing.hashes(step.contexts[:, -config.context :])
         head, tokens = scores[:, : config.candidates], step.tokens[:, : config.candidates]
         g_values = hashing.g_values(hashing.take_in(context[:, None], tokens))
-        # Within what the head has together, so that the rest keeps what it has.
-        together = head.logsumexp(-1, keepdim=True)
-        won = play((head - together).exp(), g_values, leaves=config.num_leaves).log() + together
+        # The head keeps its total probability, so that the other tokens keep theirs.
+        total = head.logsumexp(-1, keepdim=True)
+        won = play((head - total).exp(), g_values, leaves=config.num_leaves).log() + total
         marks = is_new(step.contexts[:, -config.context - self._history :], config.context)
         changed = torch.where(marks[:, None], won, head)
         return torch.cat([changed, scores[:, config.candidates :]], dim=1)
@@ -113,22 +113,24 @@ class SynthIDMark:
         runs = windows(values, self.config.ngram_len)
         counted = self._counted(runs)
         g_values = self._hash.g_values(self._hash.hashes(runs))
-        known = statistics_of(self.config.depth, self.config.hashing)
-        tests = {name: self._test(each, g_values, counted) for name, each in known.items()}
+        statistics = statistics_of(self.config.depth, self.config.hashing)
+        tests = {
+            name: self._test(statistic, g_values, counted) for name, statistic in statistics.items()
+        }
         default = self.statistics[0]
         return ScoredTokens(
             self,
             tests[default].increments.astype(np.float32),
-            known[default].centre,
+            statistics[default].centre,
             1.0,
             tests,
             counted,
             z={
-                name: z_score(each, tests[name].increments, int(counted.sum()))
-                for name, each in known.items()
-                if not each.is_ratio
+                name: z_score(statistic, tests[name].increments, int(counted.sum()))
+                for name, statistic in statistics.items()
+                if not statistic.is_ratio
             },
-            ratios=[name for name, each in known.items() if each.is_ratio],
+            ratios=[name for name, statistic in statistics.items() if statistic.is_ratio],
         )
 
     def rank(
@@ -156,38 +158,37 @@ class SynthIDMark:
         )
 
     def like(self, key: WatermarkKey) -> SynthIDMark:
-        """The same under another key of the same configuration."""
+        """The same method under another key of the same configuration."""
         return SynthIDMark(key)
 
     def _counted(self, runs: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which runs of tokens (u, n) have g-values of their own, whatever the key: (u,).
+        """Which runs of tokens (u, n) have new g-values, under every key: (u,).
 
-        Those in a context that came before were left unmarked, in the mode that does so; of the
-        others, those that came before, or share what the hash keeps of them with one that did, have
-        its g-values again.
+        In the non-distortionary mode, runs in a repeated context are not marked. Other runs have
+        the g-values of an earlier run if they repeat it, or if the hash does not distinguish them.
         """
-        kept = self._hash.tells_apart(self._hash.hashes(runs))
+        hashes = self._hash.tells_apart(self._hash.hashes(runs))
         counted: NDArray[np.bool_] = first_in(runs[:, :-1], self._history)
-        counted[counted] = first_occurrences(kept[counted][:, None])
+        counted[counted] = first_occurrences(hashes[counted][:, None])
         return counted
 
     def _test(
         self, statistic: GStatistic, g_values: NDArray[np.int64], counted: NDArray[np.bool_]
     ) -> TextTest:
-        known = statistics_of(self.config.depth, self.config.hashing)
+        likelihood = statistics_of(self.config.depth, self.config.hashing)["bayesian"]
         null = LatticeNull(
             counted,
             statistic.increments,
             centre=statistic.centre,
             secret=self.key.secret,
-            description=_WORDS[self.config.hashing],
-            ratios=known["bayesian"].increments,
+            description=_NULL_DESCRIPTIONS[self.config.hashing],
+            ratios=likelihood.increments,
         )
         own = np.where(counted, statistic.of(g_values), 0.0)
         return TextTest(own, null.best, null.centre, null, statistic.is_ratio)
 
     def _hash_on(self, device: torch.device) -> GValueHash:
-        """The hash with its numbers on a device."""
+        """The hash with its arrays on a device."""
         if device not in self._on:
             import torch
 
@@ -198,11 +199,11 @@ class SynthIDMark:
 def depth_keys(key: WatermarkKey) -> NDArray[np.int64]:
     """The keys of the depths, 63 bits each: (depth,).
 
-    No two are alike in the last 16 bits, which are all that a table sees.
+    No two share their last 16 bits, which are all that the hashing ``table`` uses.
     """
     assert isinstance(key.config, SynthIDConfig)
     depth = key.config.depth
-    # Four times as many as needed: a few thousandths of them are alike in those bits.
+    # Four times as many as needed, because a few in a thousand share those bits.
     words = np.frombuffer(key.secret.stream("tournament", 32 * depth), "<u8")
     numbers = (words >> np.uint64(1)).astype(np.int64)
     _, places = np.unique(numbers % TABLE_SIZE, return_index=True)
@@ -212,14 +213,14 @@ def depth_keys(key: WatermarkKey) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=32)
 def statistics_of(depth: int, hashing: Hashing) -> Mapping[str, GStatistic]:
-    """The statistics by name, the default first; what they know of their nulls is shared."""
+    """The statistics by name, the default first; cached with their null distributions."""
     share = share_of_ones(hashing)
     weights, ones = falling_weights(depth), np.ones(depth, np.int64)
     return {
         "weighted_mean": WeightedMean(
             weights, parts=PARTS, share=share, excess=_EXCESS["weighted_mean"]
         ),
-        # A lattice on which the centre has room between the mean and 1.
+        # The lattice is fine enough for a centre between the mean and 1.
         "mean": WeightedMean(
             ones, parts=depth * math.ceil(16 / depth), share=share, excess=_EXCESS["mean"]
         ),
@@ -228,6 +229,6 @@ def statistics_of(depth: int, hashing: Hashing) -> Mapping[str, GStatistic]:
 
 
 def z_score(statistic: GStatistic, own: NDArray[np.float64], units: int) -> float:
-    """How many standard deviations the sum of increments lies above that of unmarked text."""
+    """The sum of increments above the mean of unmarked text, in standard deviations."""
     mean, variance = statistic.increments.moments
     return (float(own.sum()) - units * mean) / math.sqrt(max(1, units) * variance)

@@ -1,11 +1,12 @@
 """The tournament of SynthID-Text, on probabilities.
 
-At each depth every token meets others drawn from the same distribution, and one of those with the
-larger g-value is kept. With k to a match and G the total probability of tokens with g = 1,
+At each depth every token is matched with others drawn from the same distribution, and one of those
+with the largest g-value wins. With k tokens in a match and G the total probability of tokens with
+g = 1,
 
     p <- p (1 - (1 - G)^k) / G   where g = 1,        p <- p (1 - G)^(k - 1)   where g = 0
 
-which for k = 2 is p (1 + g - G), and then the mean over fair bits g is p itself.
+which for k = 2 is p (1 + g - G), whose mean over fair bits g is p.
 """
 
 from __future__ import annotations
@@ -16,39 +17,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = Any
-"""Of numpy or of torch."""
+"""An array of numpy or of torch."""
 
 
 def play(shares: Array, g_values: Array, *, leaves: int = 2) -> Array:
     """The distributions of the winners.
 
     Args:
-        shares: probabilities of k tokens, (..., k), which add up to 1.
+        shares: probabilities of k tokens, (..., k), which sum to 1.
         g_values: 0 or 1, (..., k, depth).
-        leaves: how many meet in a match.
+        leaves: the number of tokens in a match.
 
     Returns:
         (..., k).
     """
     for depth in range(g_values.shape[-1]):
         green = g_values[..., depth]
-        # Rounding may lift G above 1, and no share may fall below 0.
+        # G may be rounded above 1, and no share may become negative.
         rest = (1.0 - (green * shares).sum(-1)[..., None]).clip(0.0, None)
-        least, more = 1.0, 0.0  # (1 - G)^(j - 1), and what a green token gets beyond it
+        base, bonus = 1.0, 0.0  # (1 - G)^(j - 1), and what a token with g = 1 gets in addition
         for _ in range(leaves - 1):
-            more = more + least
-            least = least * rest
-        shares = shares * (least + green * more)
+            bonus = bonus + base
+            base = base * rest
+        shares = shares * (base + green * bonus)
     return shares
 
 
 def is_new(windows: Array, length: int) -> Array:
-    """Whether the last ``length`` tokens are complete and were not seen in a row before.
+    """Whether the context, the last ``length`` tokens, is complete and new.
 
     Args:
-        windows: the tokens so far, oldest first, -1 where a text has not begun: (B, W). The
-            context is compared with the W - length before it.
-        length: of a context, h.
+        windows: the tokens so far, oldest first, -1 before the beginning of a text: (B, W). The
+            context is compared with the W - length contexts before it.
+        length: h, the length of a context.
 
     Returns:
         (B,), truth values.
@@ -62,12 +63,12 @@ def is_new(windows: Array, length: int) -> Array:
 
 
 def first_in(contexts: NDArray[np.int64], history: int) -> NDArray[np.bool_]:
-    """Which contexts (u, h) of a text are not among the ``history`` before them: (u,)."""
+    """Which contexts (u, h) of a text are not among the ``history`` contexts before them: (u,)."""
     new = np.ones(len(contexts), np.bool_)
     if len(contexts):
-        _, kinds = np.unique(contexts, axis=0, return_inverse=True)
-        kinds = kinds.ravel()
-        order = np.argsort(kinds, kind="stable")
-        again = kinds[order[1:]] == kinds[order[:-1]]
-        new[order[1:]] = ~again | (np.diff(order) > history)
+        _, numbers = np.unique(contexts, axis=0, return_inverse=True)
+        numbers = numbers.ravel()
+        order = np.argsort(numbers, kind="stable")
+        repeated = numbers[order[1:]] == numbers[order[:-1]]
+        new[order[1:]] = ~repeated | (np.diff(order) > history)
     return new
