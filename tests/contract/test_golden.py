@@ -55,7 +55,7 @@ from hammingmark.records import Evidence, Request, Verdict
 from hammingmark.stats.compare import compare
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeSplitter, FakeTokenizer
 from hammingmark.testing.fakes import ADJECTIVES, NOUNS, PREPOSITIONS, VERBS
-from hammingmark.testing.method_checks import every_test, processed, token_mark
+from hammingmark.testing.method_examples import every_test, processed, token_mark
 
 FILE = Path(__file__).with_name("golden.json")
 CLOSE = 1e-6

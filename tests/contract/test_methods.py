@@ -20,12 +20,9 @@ from hammingmark.stats.compare import compare
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.method_checks import (
     check_p_values_under_wrong_keys_are_not_smaller_than_uniform,
-    every_test,
-    examples_of,
     method_checks,
-    under,
-    unmarked,
 )
+from hammingmark.testing.method_examples import every_test, examples_of, under, unmarked
 from hammingmark.text.sentencex import SentencexSplitter
 
 METHODS = {name: registry.find("methods", name) for name in registry.names("methods")}

@@ -16,7 +16,7 @@ from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import Secret
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Prompt
-from hammingmark.testing.method_checks import sentence_mark
+from hammingmark.testing.method_examples import sentence_mark
 
 pytestmark = pytest.mark.slow
 

@@ -33,7 +33,7 @@ from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import Encoder, TokenWatermark
 from hammingmark.records import DecodingStep, Generation
 from hammingmark.stats.compare import compare
-from hammingmark.testing.method_checks import token_mark
+from hammingmark.testing.method_examples import token_mark
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

@@ -1,6 +1,7 @@
 """Fakes of every kind of component, and the checks that every component must pass.
 
-For the tests of this package and of packages that bring components. Rests on the protocols alone.
+They serve the tests of this package and of packages that register components. They depend only on
+the protocols.
 """
 
 from hammingmark.testing.backend_checks import backend_checks, draw

@@ -1,4 +1,4 @@
-"""A language model without a model."""
+"""Fakes: a language model, a splitter, an encoder and a tokenizer without models."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _TOKEN = re.compile(r"\s*\S+|\s+")
 class FakeBackend:
     """Writes sentences of a small vocabulary; its tokens are words.
 
-    The seed of a request decides what is written, whatever else is being drawn. At temperature 0
-    what stands before decides it instead. Candidates under way gain a token each per step, and
-    come back when they are finished.
+    The seed of a request decides its candidate, independent of the other candidates. At temperature
+    0 the preceding text decides it instead. Each running candidate grows by one token per step, and
+    comes back when it is finished.
 
     Attributes:
-        name: what it is called.
-        parallel: how many candidates of a session are under way at once; others wait.
-        width: how many candidates of one text are worth drawing at once.
-        context: words that prompt, text and candidate may have together.
-        sentences: what is written in answer to a request, instead of the small vocabulary.
-        order: puts requests in the order in which they finish, one at a time.
-        fail_after: fails once so many candidates have been drawn.
-        capabilities: what else it can do, such as having a tokenizer; logits are left alone.
-        drawn: a record of the requests whose candidates came back.
-        sessions: a record of the sessions that were opened.
-        steps: how many steps were taken.
+        name: its name.
+        parallel: the number of candidates of a session that run at once; others wait.
+        width: the number of candidates of one text that are worth drawing at once.
+        context: the most words in prompt, text and candidate together.
+        sentences: gives the text for a request, instead of the small vocabulary.
+        order: sorts the waiting requests in the order in which they finish, one at a time.
+        fail_after: the number of candidates after which it fails.
+        capabilities: what else it can do, such as having a tokenizer; logits are not changed.
+        drawn: the requests whose candidates came back.
+        sessions: the sessions that were opened.
+        steps: the number of steps so far.
     """
 
     name: str = "fake"
@@ -56,7 +56,7 @@ class FakeBackend:
     steps: int = 0
 
     def open(self) -> FakeSession:
-        """Begin to draw."""
+        """Open a session."""
         self.sessions.append(FakeSession(self))
         return self.sessions[-1]
 
@@ -66,14 +66,14 @@ class FakeBackend:
             session.close()
 
     def candidate(self, request: Request) -> Candidate:
-        """What a request gets, alone or in company."""
-        turns, begun = _before(request.prompt)
-        begun += request.written
-        used = len(f"{turns} {begun}".split())
+        """The candidate for a request, independent of other requests."""
+        turns, continued = _before(request.prompt)
+        continued += request.written
+        used = len(f"{turns} {continued}".split())
         room = request.max_tokens if self.context is None else self.context - used
         if room < 1:
             return Candidate(request.number, (), finished=False, failure=self._too_long(used))
-        tokens = _TOKEN.findall(self._text(request, turns=turns, begun=begun))
+        tokens = _TOKEN.findall(self._text(request, turns=turns, continued=continued))
         pieces: list[str] = []
         for token in islice(tokens, min(room, request.max_tokens)):
             pieces.append(token)
@@ -87,35 +87,35 @@ class FakeBackend:
             request.number, tuple(pieces), finished, truncated=not finished, failure=failure
         )
 
-    def _text(self, request: Request, *, turns: str, begun: str) -> str:
+    def _text(self, request: Request, *, turns: str, continued: str) -> str:
         if self.sentences:
             return self.sentences(request)
         greedy = request.sampling.temperature == 0.0
-        space = " " if begun and not begun[-1].isspace() else ""
-        return space + paragraph(Random(f"{turns}\n{begun}" if greedy else request.seed))
+        space = " " if continued and not continued[-1].isspace() else ""
+        return space + paragraph(Random(f"{turns}\n{continued}" if greedy else request.seed))
 
     def _too_long(self, used: int) -> Failure:
         return Failure(
             "context_overflow",
-            f"The prompt has {used} words, and the context holds {self.context} with their "
-            "continuation. Shorten the prompt, or ask for a larger context.",
+            f"The prompt has {used} words, but the context holds {self.context} with their "
+            "continuation. Shorten the prompt, or use a larger context.",
         )
 
 
 class FakeSession:
-    """Candidates that a `FakeBackend` draws.
+    """A session of a `FakeBackend`.
 
     Attributes:
         closed: whether it was closed.
-        most: how many candidates it had to draw at once, at most.
+        most: the largest number of requests that were pending at once.
     """
 
     def __init__(self, backend: FakeBackend) -> None:
         self.closed = False
         self.most = 0
         self._backend = backend
-        self._asked: dict[int, Request] = {}
-        self._under_way: dict[int, tuple[int, Candidate]] = {}
+        self._requests: dict[int, Request] = {}
+        self._running: dict[int, tuple[int, Candidate]] = {}
 
     def submit(self, request: Request) -> None:
         """Ask for one candidate.
@@ -125,63 +125,63 @@ class FakeSession:
         """
         if self.closed:
             raise BackendError("This session is closed. Open another.", kind="closed")
-        self._asked[request.number] = request
-        self.most = max(self.most, len(self._asked))
+        self._requests[request.number] = request
+        self.most = max(self.most, len(self._requests))
 
     def cancel(self, number: int) -> None:
-        """Give up on one, which will not come back."""
-        self._asked.pop(number, None)
-        self._under_way.pop(number, None)
+        """Give up on one candidate, which will not come back."""
+        self._requests.pop(number, None)
+        self._running.pop(number, None)
 
     def wake(self) -> None:
-        """Nothing is waited for."""
+        """Do nothing, because `wait` returns at once."""
 
     def wait(self) -> list[Candidate]:
         """The candidates that finish next.
 
         Raises:
-            BackendError: `FakeBackend.fail_after` candidates have been drawn, or none was asked
-                for, where a real model would wait for ever.
+            BackendError: `FakeBackend.fail_after` candidates have been drawn, or none is pending,
+                for which a real model would wait forever.
         """
         backend = self._backend
         if backend.fail_after is not None and len(backend.drawn) >= backend.fail_after:
             raise BackendError("The model went away.")
-        if not self._asked:
-            raise BackendError("No candidate was asked for. Submit a request before you wait.")
+        if not self._requests:
+            raise BackendError("No request is pending. Submit a request before you wait.")
         if backend.order:
-            found = [backend.candidate(backend.order(list(self._asked.values()))[0])]
+            candidates = [backend.candidate(backend.order(list(self._requests.values()))[0])]
         else:
-            found = self._next_finished()
-        for candidate in found:
-            backend.drawn.append(self._asked[candidate.number])
+            candidates = self._next_finished()
+        for candidate in candidates:
+            backend.drawn.append(self._requests[candidate.number])
             self.cancel(candidate.number)
-        return found
+        return candidates
 
     def close(self) -> None:
         """Give up on all of them; may be called twice."""
         self.closed = True
-        self._asked.clear()
-        self._under_way.clear()
+        self._requests.clear()
+        self._running.clear()
 
     def _next_finished(self) -> list[Candidate]:
         backend = self._backend
-        for number, request in islice(self._asked.items(), backend.parallel):
-            if number not in self._under_way:
-                made = backend.candidate(request)
-                self._under_way[number] = backend.steps + len(made.pieces), made
-        first = min(end for end, _ in self._under_way.values())
+        for number, request in islice(self._requests.items(), backend.parallel):
+            if number not in self._running:
+                candidate = backend.candidate(request)
+                self._running[number] = backend.steps + len(candidate.pieces), candidate
+        first = min(end for end, _ in self._running.values())
         backend.steps = max(backend.steps, first)
-        return [each for end, each in self._under_way.values() if end <= backend.steps]
+        return [candidate for end, candidate in self._running.values() if end <= backend.steps]
 
 
 def _before(prompt: Prompt) -> tuple[str, str]:
-    """The turns of a chat, and what the model has begun to say or is to continue."""
+    """The turns of a chat, and the message or text that the model continues."""
     if not prompt.messages:
         return "", prompt.text
     *turns, last = prompt.messages
-    begun = last.content if last.role == "assistant" else ""
+    continued = last.content if last.role == "assistant" else ""
     before = turns if last.role == "assistant" else prompt.messages
-    return "\n".join(f"{each.role}: {each.content}" for each in before), begun
+    return "\n".join(f"{message.role}: {message.content}" for message in before), continued
 
 
 _VOCABULARY = """
@@ -223,13 +223,13 @@ _BOUNDARY = re.compile(r"(?<=[.!?]) ")
 
 @dataclass(frozen=True)
 class FakeSplitter:
-    """Ends a sentence at a full stop, exclamation or question mark before a space.
+    """Ends a sentence at a full stop, exclamation mark or question mark before a space.
 
-    Its normalised text has single spaces and nothing else between words. Everything carries.
+    Its normalised text has single spaces between words. Every sentence carries the mark.
 
     Attributes:
         language: has no effect.
-        name: what it is called.
+        name: its name.
     """
 
     language: str = "en"
@@ -245,28 +245,28 @@ class FakeSplitter:
         )
 
     def restarts(self, text: str, place: int) -> bool:
-        """False: a text is split from its start."""
+        """Always False: a text is split from its start."""
         return False
 
 
 @dataclass(frozen=True)
 class FakeEncoder:
-    """Embeds a sentence as the sum of its words, each of which has a direction of its own.
+    """Embeds a sentence as the sum of the directions of its words.
 
-    Sentences that share words are similar, the more so the more they share. The sums are of whole
-    numbers, so that an embedding is the same on every machine and in any company.
+    Sentences are more similar the more words they share. The sums are of integers, so that an
+    embedding is the same on every machine and in every batch.
 
     Attributes:
         dimension: d.
-        name: what it is called.
+        name: its name.
         seed: decides the directions.
-        asked: a record of all sentences that were embedded.
+        encoded: all sentences that were embedded.
     """
 
     dimension: int = 64
     name: str = "fake"
     seed: int = 0
-    asked: list[str] = field(default_factory=list, compare=False, repr=False)
+    encoded: list[str] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def fingerprint(self) -> str:
@@ -281,14 +281,14 @@ class FakeEncoder:
         """
         if isinstance(sentences, str):
             raise InputError("encode takes a list of sentences, not one string. Write [sentence].")
-        self.asked.extend(sentences)
+        self.encoded.extend(sentences)
         rows = np.empty((len(sentences), self.dimension), np.float32)
         for row, sentence in zip(rows, sentences, strict=True):
             words = set(re.findall(r"\w+", sentence.lower())) or {sentence}
             total = np.zeros(self.dimension, np.int64)
             for word in words:
                 total += self._direction(word)
-            # Squares as Python's integers: their sum does not depend on its order.
+            # The sum of squares of Python integers does not depend on their order.
             row[:] = total / math.sqrt(sum(value * value for value in total.tolist()))
         return rows
 
@@ -303,14 +303,14 @@ _BYTES = 256
 
 @dataclass(frozen=True)
 class FakeTokenizer:
-    """A token for each word of a vocabulary; other words are spelled in bytes.
+    """Has a token for each word of a vocabulary; other words are spelled in bytes.
 
-    Tokens 0 ... 255 are bytes. Behind them each word has two tokens: for itself and for itself
-    after a space.
+    Tokens 0 ... 255 are bytes. After them, each word has two tokens: one for the word and one for
+    the word after a space.
 
     Attributes:
         words: the vocabulary.
-        name: what it is called.
+        name: its name.
     """
 
     words: tuple[str, ...] = WORDS
@@ -328,15 +328,15 @@ class FakeTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text; half a surrogate pair is read as a question mark."""
-        vocabulary = {piece: _BYTES + at for at, piece in enumerate(self._vocabulary())}
+        vocabulary = {piece: _BYTES + i for i, piece in enumerate(self._vocabulary())}
         tokens: list[int] = []
         for piece in _WORD.findall(text):
-            known = vocabulary.get(piece)
-            tokens += piece.encode("utf-8", "replace") if known is None else [known]
+            token = vocabulary.get(piece)
+            tokens += piece.encode("utf-8", "replace") if token is None else [token]
         return tokens
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """What each token adds; a character in several bytes comes with the last of them."""
+        """The text of each token; a character of several bytes belongs to the last of them."""
         vocabulary = self._vocabulary()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         content = [
@@ -344,7 +344,7 @@ class FakeTokenizer:
             for token in tokens
         ]
         ends = [False] * (len(content) - 1) + [True]
-        return [decoder.decode(each, end) for each, end in zip(content, ends, strict=False)]
+        return [decoder.decode(part, end) for part, end in zip(content, ends, strict=False)]
 
     def _vocabulary(self) -> list[str]:
         return [piece for word in self.words for piece in (word, f" {word}")]

@@ -1,4 +1,4 @@
-"""What every splitter keeps to, as functions that fail with a sentence."""
+"""The contract of every splitter, as checks that fail with a message."""
 
 from __future__ import annotations
 
@@ -49,33 +49,33 @@ TEXTS = [
 
 
 def splitter_checks() -> list[Callable[[Splitter], None]]:
-    """The checks, each named after what it demands of a splitter.
+    """The checks, each named after its requirement.
 
     >>> from hammingmark.testing import FakeSplitter, splitter_checks
     >>> for check in splitter_checks():
     ...     check(FakeSplitter())
     """
-    return [each for name, each in globals().items() if name.startswith("check_")]
+    return [check for name, check in globals().items() if name.startswith("check_")]
 
 
 def check_it_is_a_splitter(splitter: Splitter) -> None:
-    """It has every property of the protocol."""
+    """A splitter has every member of the protocol."""
     absent = missing(splitter, Splitter)
     assert not absent, f"it lacks {', '.join(absent)} of protocols.Splitter"
     assert splitter.name, "it has no name"
 
 
 def check_a_normalised_text_splits_into_the_same_units(splitter: Splitter) -> None:
-    """Generation and detection see the same sentences."""
+    """So that generation and detection see the same sentences."""
     for text in TEXTS:
         split = splitter.split(text)
         assert splitter.split(text).units == split.units, f"{text!r} splits in two ways"
-        again = splitter.split(split.text).units
-        assert again == split.units, f"{text!r} normalised splits into {again}, not {split.units}"
+        units = splitter.split(split.text).units
+        assert units == split.units, f"{text!r} normalised splits into {units}, not {split.units}"
 
 
 def check_white_space_stands_in_gaps(splitter: Splitter) -> None:
-    """A unit has none around it, and its gap has nothing else."""
+    """A unit has no white space around it, and its gap consists only of white space."""
     for text in TEXTS:
         for unit in splitter.split(text).units:
             assert unit.text, f"{text!r} has an empty unit"
@@ -84,40 +84,40 @@ def check_white_space_stands_in_gaps(splitter: Splitter) -> None:
 
 
 def check_prose_gives_its_sentences_in_order(splitter: Splitter) -> None:
-    """Four plain sentences of English."""
-    found = splitter.split(PROSE).carrying[:4]
-    assert found == [
+    """The four plain English sentences at the beginning are found."""
+    sentences = splitter.split(PROSE).carrying[:4]
+    assert sentences == [
         "The river rose in the night.",
         "By morning it had reached the mill!",
         "Had anyone seen it come?",
         "Nobody answered.",
-    ], f"the first sentences are {found}"
+    ], f"the first sentences are {sentences}"
 
 
 def check_the_beginning_of_a_text_splits_as_in_the_whole(splitter: Splitter) -> None:
-    """A text is written sentence after sentence, and detected as a whole."""
+    """A text is written sentence by sentence, and detected as a whole."""
     whole = splitter.split(PROSE).carrying
     for count in range(1, len(whole)):
-        found = splitter.split(" ".join(whole[:count])).carrying
-        assert found == whole[:count], f"the first {count} sentences split into {found}"
+        sentences = splitter.split(" ".join(whole[:count])).carrying
+        assert sentences == whole[:count], f"the first {count} sentences split into {sentences}"
 
 
 def check_it_splits_alike_from_where_it_restarts(splitter: Splitter) -> None:
-    """Where the beginning of a text may be let go, the rest is split as in the whole."""
+    """If the beginning of a text may be dropped, the rest splits as in the whole text."""
     for text in (PROSE, DOCUMENT):
         text, place = splitter.split(text).text, 0
         units = splitter.split(text).units
         for count, unit in enumerate(units[:-3], start=1):
             place += len(unit.text)
-            for more in ("", " Then it rained."):
+            for suffix in ("", " Then it rained."):
                 if splitter.restarts(text, place):
-                    rest = splitter.split(text[place:] + more).units
-                    whole = splitter.split(text + more).units[count:]
-                    assert rest == whole, f"behind {text[:place]!r} it splits otherwise"
+                    rest = splitter.split(text[place:] + suffix).units
+                    whole = splitter.split(text + suffix).units[count:]
+                    assert rest == whole, f"it splits differently after {text[:place]!r}"
             place += len(unit.gap)
 
 
 def check_it_survives_pickling(splitter: Splitter) -> None:
     """Texts are detected in several processes."""
-    again = pickle.loads(pickle.dumps(splitter))
-    assert again.split(PROSE) == splitter.split(PROSE), "it splits otherwise when unpickled"
+    unpickled = pickle.loads(pickle.dumps(splitter))
+    assert unpickled.split(PROSE) == splitter.split(PROSE), "it splits differently after pickling"

@@ -69,7 +69,7 @@ def test_a_cached_encoder_embeds_each_sentence_once() -> None:
     cached = CachedEncoder(inner)
     first = cached.encode(["One.", "Two.", "One."])
     second = cached.encode(["Three.", "Two."])
-    assert inner.asked == ["One.", "Two.", "Three."]
+    assert inner.encoded == ["One.", "Two.", "Three."]
     np.testing.assert_array_equal(first[[0, 1]], first[[2, 1]])
     np.testing.assert_array_equal(second[1], first[1])
     assert cached.fingerprint == inner.fingerprint

@@ -184,14 +184,14 @@ def test_texts_without_a_context_say_nothing() -> None:
     verdicts = list(detector.judge_many(["", "Too short.", "One two three four"]))
     assert [verdict.watermarked for verdict in verdicts] == [None] * 3
     assert [verdict.p_value for verdict in verdicts] == [None] * 3
-    assert encoder.asked == [], "no context is embedded that no token has"
+    assert encoder.encoded == [], "no context is embedded that no token has"
 
 
 def test_a_context_is_embedded_once() -> None:
     encoder = FakeEncoder()
     reader = ContextReader(TOKENIZER, encoder, SIR(key()))
     (first, second) = next(reader.batches([WHOLE, WHOLE]))
-    assert len(encoder.asked) == len(set(encoder.asked)) > 3
+    assert len(encoder.encoded) == len(set(encoder.encoded)) > 3
     np.testing.assert_array_equal(first.values, second.values)
 
 

@@ -37,7 +37,7 @@ from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Request
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession
 from hammingmark.testing import fakes as grammar
-from hammingmark.testing.method_checks import sentence_mark
+from hammingmark.testing.method_examples import sentence_mark
 
 Serve = Callable[..., Served]
 DELIVER = {"on_failure": "deliver"}

@@ -20,7 +20,7 @@ from hammingmark.testing import (
     FakeSession,
     FakeSplitter,
 )
-from hammingmark.testing.method_checks import examples_of, under
+from hammingmark.testing.method_examples import examples_of, under
 from hammingmark.watermarks.bilinear import BilinearMark
 from hammingmark.watermarks.hamming import HammingMark
 from hammingmark.watermarks.kgw import KGW
@@ -85,7 +85,7 @@ class Forgetful(FakeSession):
     """Cancels all if one is to be cancelled."""
 
     def cancel(self, number: int) -> None:
-        self._asked.clear()
+        self._requests.clear()
 
 
 class Lingering(FakeSession):
@@ -118,7 +118,7 @@ def merged(units: list[Unit]) -> list[Unit]:
 BROKEN: dict[str, Any] = {
     "check_it_is_an_encoder": FakeEncoder(name=""),
     "check_rows_are_unit_vectors": Encoder(change=lambda rows: 2 * rows),
-    "check_a_row_does_not_depend_on_its_company": Encoder(change=lambda rows: np.roll(rows, 1, 0)),
+    "check_a_row_does_not_depend_on_the_others": Encoder(change=lambda rows: np.roll(rows, 1, 0)),
     "check_no_sentences_give_no_rows": Encoder(change=lambda rows: rows if rows.size else rows.T),
     "check_the_same_sentences_give_the_same_rows": Encoder(
         change=lambda rows: rows + NOISE.normal(scale=0.01, size=rows.shape)
@@ -150,19 +150,21 @@ BROKEN: dict[str, Any] = {
     "check_a_chat_that_ends_with_a_question_is_answered": FakeBackend(
         sentences=lambda request: "" if request.prompt.messages else "Yes."
     ),
-    "check_enough_ends_a_candidate": Backend(
+    "check_a_stop_condition_ends_a_candidate": Backend(
         read=lambda each: replace(each, stop_condition=lambda text: False)
     ),
-    "check_the_limit_cuts_a_candidate": Backend(change=lambda each: replace(each, truncated=False)),
+    "check_the_token_limit_truncates_a_candidate": Backend(
+        change=lambda each: replace(each, truncated=False)
+    ),
     "check_a_seed_decides": Backend(read=lambda each: replace(each, seed=0)),
     "check_only_the_likeliest_is_drawn_if_nothing_else_is_left": Backend(
         read=lambda each: replace(each, sampling=Sampling())
     ),
     "check_more_candidates_than_it_draws_at_once_all_come_back": Backend(session=Doubling),
     "check_one_of_several_is_cancelled": Backend(session=Forgetful),
-    "check_closing_with_candidates_under_way_leaves_no_thread": Backend(session=Lingering),
+    "check_closing_with_running_candidates_leaves_no_thread": Backend(session=Lingering),
     "check_odd_prompts_are_continued": FakeBackend(context=1),
-    "check_closing_twice_and_beginning_anew": Exhausted(),
+    "check_a_closed_backend_opens_again": Exhausted(),
 }
 CHECKS: list[Callable[[Any], None]] = [
     *testing.encoder_checks(),
@@ -224,11 +226,11 @@ MISDECLARED = {
         declaring(SIR, context=None),
     ),
     "another threshold": (
-        "sentences_whose_beginnings_foretell_their_score",
+        "sentences_that_are_drawn_in_stages",
         declaring(BilinearMark, staging_threshold=0.1),
     ),
     "scores that are no deviates": (
-        "sentences_whose_beginnings_foretell_their_score",
+        "sentences_that_are_drawn_in_stages",
         declaring(HammingMark, staging_threshold=lambda mark: mark.config.threshold),
     ),
     "edits that are not read": (

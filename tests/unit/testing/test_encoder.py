@@ -35,4 +35,4 @@ def test_what_was_embedded_is_recorded() -> None:
     encoder = FakeEncoder()
     encoder.encode(["One.", "Two."])
     encoder.encode(["Three."])
-    assert encoder.asked == ["One.", "Two.", "Three."]
+    assert encoder.encoded == ["One.", "Two.", "Three."]

@@ -15,7 +15,7 @@ from hammingmark.errors import InputError
 from hammingmark.keys.config import EncoderId, TokenizerId
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.stats.compare import compare
-from hammingmark.testing.method_checks import in_contexts, marked, processed
+from hammingmark.testing.method_examples import in_contexts, marked, processed
 from hammingmark.text.context_tokens import with_contexts
 from hammingmark.watermarks.sir import PROJECTION, SIR, SIRConfig, dimensions_of
 

@@ -28,22 +28,22 @@ def test_the_level_holds_far_below_one_in_a_hundred(n: int) -> None:
     weights, which sees levels that drawing unmarked texts would not; four standard errors."""
     scores = scores_of(n)
     secrets, levels = 60, np.array([0.05, 0.01, 0.001])
-    found = np.zeros((secrets, 2, len(levels)))
+    shares = np.zeros((secrets, 2, len(levels)))
     for number in range(secrets):
         null = ImportanceNull([scores], secret(number))
-        drawn = ImportanceNull([scores], secret(1000 + number))._sections[0]
-        told = drawn.told
-        weights = drawn.weights(told)
-        for k in range(0, told.shape[1], 5):
-            own = told[:, k]
+        section = ImportanceNull([scores], secret(1000 + number))._sections[0]
+        increments = section.drawn_increments
+        weights = section.weights(increments)
+        for k in range(0, increments.shape[1], 5):
+            own = increments[:, k]
             best = max((w[2] for w in best_windows(own)), default=0.0)
             whole, window = null.p_value(own), null._sections[0].window_p_value(own, best)
-            found[number, 0] += weights[k] * (whole <= levels)
-            found[number, 1] += weights[k] * (window <= levels)
-    found /= DRAWS / 5
-    errors = found.std(axis=0) / np.sqrt(secrets)
-    assert (found.mean(axis=0) < levels + 4 * errors).all()
-    assert (found.mean(axis=0)[:, :2] > 0.5 * levels[:2]).all(), "and no test is idle"
+            shares[number, 0] += weights[k] * (whole <= levels)
+            shares[number, 1] += weights[k] * (window <= levels)
+    shares /= DRAWS / 5
+    errors = shares.std(axis=0) / np.sqrt(secrets)
+    assert (shares.mean(axis=0) < levels + 4 * errors).all()
+    assert (shares.mean(axis=0)[:, :2] > 0.5 * levels[:2]).all(), "and the tests have power"
 
 
 @pytest.mark.parametrize("place", [5, 40, 200])
