@@ -17,6 +17,7 @@ from hammingmark.keys.key import WatermarkKey
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.stats.nulls import NormalApproximation
+from hammingmark.watermarks._shared.choices import first_accepted, free_choice
 from hammingmark.watermarks._shared.counts import CountedText
 from hammingmark.watermarks._shared.similarity import pair_cosines, share_inside, threshold_for
 
@@ -123,11 +124,10 @@ class ContinuousMark:
     ) -> Choice:
         """The first candidate that is similar enough, otherwise the most similar one."""
         if previous is None:
-            return Choice(0, True, (1.0,) * len(candidates))
+            return free_choice(len(candidates))
         scores = self._scores(np.broadcast_to(previous, candidates.shape), candidates)
         accepted = scores >= np.float32(self.config.threshold)
-        index = int(np.argmax(accepted if accepted.any() else scores))
-        return Choice(index, bool(accepted[index]), tuple(map(float, scores)))
+        return first_accepted(scores, accepted)
 
     def read(self, values: NDArray[np.float32]) -> CountedText:
         """Score a text by the embeddings (n, d) of its sentences."""

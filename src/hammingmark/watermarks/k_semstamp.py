@@ -18,6 +18,7 @@ from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.keys.matrix_text import array_from_text, array_to_text, short_hash
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
+from hammingmark.watermarks._shared.choices import first_accepted, free_choice
 from hammingmark.watermarks._shared.counts import CountedText, random_masks
 from hammingmark.watermarks._shared.hashing import project_in_order
 
@@ -172,14 +173,13 @@ class KSemStamp:
             candidates: (c, d), in drawing order, at least one.
         """
         if previous is None:
-            return Choice(0, True, (1.0,) * len(candidates))
+            return free_choice(len(candidates))
         cosines = self._cosines(np.vstack([previous, candidates]))
         clusters = cosines.argmax(axis=1)
         scores = self._masks[clusters[0], clusters[1:]].astype(np.float32)
         second, first = np.partition(cosines[1:].astype(np.float64), -2, axis=1)[:, -2:].T
         accepted = (scores >= 1.0) & (first - second >= self.config.margin)
-        index = int(np.argmax(accepted if accepted.any() else scores))
-        return Choice(index, bool(accepted[index]), tuple(map(float, scores)))
+        return first_accepted(scores, accepted)
 
     def read(self, values: NDArray[np.float32]) -> CountedText:
         """Score a text by the embeddings (n, d) of its sentences."""

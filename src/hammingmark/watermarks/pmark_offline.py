@@ -14,6 +14,7 @@ from hammingmark.keys.config import EncoderId
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.watermarks._shared.channels import ChannelConfig, ChannelMark
+from hammingmark.watermarks._shared.choices import first_accepted
 from hammingmark.watermarks._shared.counts import CountedText
 
 
@@ -71,8 +72,7 @@ class PMarkOffline(ChannelMark):
         """The first of the candidates with the most channels on their required side."""
         signs = self.channels.signs(self._place)
         scores = _matches(self.channels.project(candidates), signs)
-        index = int(np.argmax(scores))
-        return Choice(index, bool(scores[index] >= self.config.b), tuple(map(float, scores)))
+        return first_accepted(scores, scores >= self.config.b)
 
     def read(self, values: NDArray[np.float32]) -> CountedText:
         """Score a text by the embeddings (n, d) of its sentences, from the first on."""

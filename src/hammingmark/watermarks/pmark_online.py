@@ -15,6 +15,7 @@ from hammingmark.keys.config import EncoderId
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.watermarks._shared.channels import ChannelConfig, ChannelMark, harrell_davis_median
+from hammingmark.watermarks._shared.choices import free_choice
 from hammingmark.watermarks._shared.counts import CountedText
 
 
@@ -79,7 +80,7 @@ class PMarkOnline(ChannelMark):
     ) -> Choice:
         """The first candidate that remains after every channel; the first of all at place 0."""
         if self._place == 0:
-            return Choice(0, True, (float(self.config.b),) * len(candidates))
+            return free_choice(len(candidates), score=float(self.config.b))
         projections = self.channels.project(candidates)
         signs = self.channels.signs(self._place)
         remaining = np.arange(len(candidates))

@@ -17,6 +17,7 @@ from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.stats.references import coordinates
+from hammingmark.watermarks._shared.choices import first_accepted
 from hammingmark.watermarks._shared.counts import CountedText, random_masks
 from hammingmark.watermarks._shared.hashing import bits_to_numbers, project, project_in_order
 
@@ -90,9 +91,8 @@ class RandomCode:
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
     ) -> Choice:
         """The first candidate with a valid code, otherwise the first."""
-        scores = self._votes(candidates).astype(np.float32)
-        index = int(np.argmax(scores))
-        return Choice(index, bool(scores[index]), tuple(map(float, scores)))
+        votes = self._votes(candidates)
+        return first_accepted(votes.astype(np.float32), votes)
 
     def read(self, values: NDArray[np.float32]) -> CountedText:
         """Score a text by the embeddings (n, d) of its sentences."""

@@ -17,6 +17,7 @@ from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.stats.references import coordinates
+from hammingmark.watermarks._shared.choices import first_accepted, free_choice
 from hammingmark.watermarks._shared.counts import CountedText, random_masks
 from hammingmark.watermarks._shared.hashing import bits_to_numbers, project, project_in_order
 
@@ -137,14 +138,13 @@ class SemStamp:
             candidates: (c, d), in drawing order, at least one.
         """
         if previous is None:
-            return Choice(0, True, (1.0,) * len(candidates))
+            return free_choice(len(candidates))
         projections = self._project(np.vstack([previous, candidates]))
         regions = signatures(projections)
         scores = self._masks[regions[0], regions[1:]].astype(np.float32)
         clear = (np.abs(projections[1:]) >= self._least).all(axis=1)
         accepted = (scores >= 1.0) & clear
-        index = int(np.argmax(accepted if accepted.any() else scores))
-        return Choice(index, bool(accepted[index]), tuple(map(float, scores)))
+        return first_accepted(scores, accepted)
 
     def read(self, values: NDArray[np.float32]) -> CountedText:
         """Score a text by the embeddings (n, d) of its sentences."""

@@ -18,6 +18,7 @@ from hammingmark.keys.matrix_text import array_from_text, array_to_text, short_h
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
 from hammingmark.stats.nulls import NormalApproximation
+from hammingmark.watermarks._shared.choices import first_accepted, free_choice
 from hammingmark.watermarks._shared.counts import CountedText
 from hammingmark.watermarks._shared.hashing import project_in_order
 from hammingmark.watermarks._shared.similarity import central_interval, pair_cosines, share_inside
@@ -224,11 +225,10 @@ class SimMark:
     ) -> Choice:
         """The first candidate inside the interval, otherwise the nearest to it."""
         if previous is None:
-            return Choice(0, True, (1.0,) * len(candidates))
+            return free_choice(len(candidates))
         before = np.broadcast_to(previous, candidates.shape)
         scores = self._scores(self._soft(before, candidates))
-        index = int(np.argmax(scores))
-        return Choice(index, bool(scores[index] >= 1.0), tuple(map(float, scores)))
+        return first_accepted(scores, scores >= 1.0)
 
     def read(self, values: NDArray[np.float32]) -> CountedText:
         """Score a text by the embeddings (n, d) of its sentences."""

@@ -62,9 +62,9 @@ def by_hand(mark: BilinearMark, rows: FloatArray) -> tuple[NDArray[np.float64], 
     secret = mark.key.secret
     before, after = secret.normals("bilinear", 2 * RANK * D).reshape(2, RANK, D).astype(np.float64)
     start = secret.normals("beginning", RANK).astype(np.float64)
-    seen = np.vstack([start, rows[:-1].astype(np.float64) @ before.T])
-    seen /= np.linalg.norm(seen, axis=1, keepdims=True)
-    return seen, np.einsum("nm,md,nd->n", seen, after, rows.astype(np.float64))
+    directions = np.vstack([start, rows[:-1].astype(np.float64) @ before.T])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return directions, np.einsum("nm,md,nd->n", directions, after, rows.astype(np.float64))
 
 
 def test_a_score_is_the_secret_form_of_two_neighbours() -> None:
@@ -72,10 +72,10 @@ def test_a_score_is_the_secret_form_of_two_neighbours() -> None:
     mark, rows = mark_of(), topical(9, np.random.default_rng(1))
     directions, expected = by_hand(mark, rows)
     scores = mark.read(rows).evidence.scores
-    np.testing.assert_allclose([each.score for each in scores], expected, atol=1e-5)
+    np.testing.assert_allclose([unit.score for unit in scores], expected, atol=1e-5)
     np.testing.assert_allclose(mark.directions_before(rows), directions, atol=1e-6)
     threshold = mark.config.threshold
-    assert [each.valid for each in scores] == [bool(each >= threshold) for each in expected]
+    assert [unit.valid for unit in scores] == [bool(each >= threshold) for each in expected]
     for place in range(9):
         previous = rows[place - 1] if place else None
         choice = mark.choose(previous, rows[place : place + 1])
@@ -245,7 +245,7 @@ def test_a_text_longer_than_a_section_is_tested_section_by_section() -> None:
     own = read.test("likelihood").increments
     directions, scores = (
         mark.directions_before(rows),
-        np.array([each.score for each in read.evidence.scores], np.float64),
+        np.array([unit.score for unit in read.evidence.scores], np.float64),
     )
     length = (2 * SECTION + 40) // 3
     for first in (0, length, 2 * length):

@@ -35,7 +35,7 @@ def test_votes_are_those_of_the_definition() -> None:
     ]
     assert 5 < sum(expected) < 55
     read = mark.read(rows)
-    assert [each.valid for each in read.evidence.scores] == expected
+    assert [unit.valid for unit in read.evidence.scores] == expected
     assert read.evidence.means["share"] == np.mean(expected)
     z = (sum(expected) - 0.3 * 59) / math.sqrt(59 * 0.3 * 0.7)
     assert read.evidence.z["share"] == pytest.approx(z)
@@ -86,8 +86,8 @@ def test_what_is_not_given_comes_from_the_profile(
 ) -> None:
     rows, cosines = topical(2, np.random.default_rng(4)), np.linspace(0, 1, 101, dtype=np.float32)
     of = Provenance(9, 99, "cd" * 32, 0, "s", "v", "k")
-    made = EncoderProfile(ENCODER, rows, rows, rows[0], cosines, cosines, of)
-    (tmp_path / "p").write_bytes(save_profile(made))
+    profile = EncoderProfile(ENCODER, rows, rows, rows[0], cosines, cosines, of)
+    (tmp_path / "p").write_bytes(save_profile(profile))
     config = ContinuousConfig.from_preset(encoder=ENCODER, profile=str(tmp_path / "p"), **given)
     assert config.threshold == pytest.approx(threshold, abs=2e-3)
     assert config.gamma == pytest.approx(gamma, abs=0.02)

@@ -68,8 +68,8 @@ def test_a_text_longer_than_a_chunk_equals_its_pieces(
     whole = mark.read(text)
     pieces = [mark.read(text[i : i + 2]) for i in range(len(text) - 1)]
     alone = [piece.evidence.scores[0] for piece in pieces]
-    assert [each.score for each in whole.evidence.scores] == [each.score for each in alone]
-    assert [each.valid for each in whole.evidence.scores] == [each.valid for each in alone]
+    assert [unit.score for unit in whole.evidence.scores] == [unit.score for unit in alone]
+    assert [unit.valid for unit in whole.evidence.scores] == [unit.valid for unit in alone]
     for statistic in mark.statistics:
         own = [piece.test(statistic).increments for piece in pieces]
         np.testing.assert_allclose(
@@ -85,12 +85,12 @@ def test_reference_keys_see_a_text_longer_than_a_chunk_in_one_piece(
     """The margin, which does not jump where a product of another shape rounds otherwise."""
     monkeypatch.setattr(ReferenceKeys, "block", 20)
     sentences = make.plain(300, seed=1)
-    told = edit_hypotheses(sentences)
-    rows = make.encoder().encode(told.texts if edits else sentences)
+    edits = edit_hypotheses(sentences)
+    rows = make.encoder().encode(edits.texts if edits else sentences)
 
     def chunks() -> list[np.ndarray]:
         mark = mark_of(config)
-        read = mark.read_edited(rows, told) if edits else mark.read(rows)
+        read = mark.read_edited(rows, edits) if edits else mark.read(rows)
         tests = (read.test("margin"), read.test_given_topic("margin"))
         return [chunk for test in tests for chunk in next(iter(test.null.blocks()))]
 

@@ -27,8 +27,8 @@ CENTRES = topical(8, np.random.default_rng(7), topic=0.0)
 
 
 def mark_of(number: int = 0, **parameters: object) -> KSemStamp:
-    given = {"centres": array_to_text(CENTRES), **parameters}
-    config = KSemStampConfig(encoder=ENCODER, **given)  # type: ignore[arg-type]
+    values = {"centres": array_to_text(CENTRES), **parameters}
+    config = KSemStampConfig(encoder=ENCODER, **values)  # type: ignore[arg-type]
     return KSemStamp(WatermarkKey(Secret(hashlib.sha256(b"k %d" % number).digest()), config))
 
 
@@ -48,7 +48,7 @@ def test_votes_are_those_of_the_definition() -> None:
     clusters = [nearest(row)[0][1] for row in rows]
     expected = [b in valid[a] for a, b in itertools.pairwise(clusters)]
     evidence = mark.read(rows).evidence
-    assert [each.valid for each in evidence.scores] == expected
+    assert [unit.valid for unit in evidence.scores] == expected
     h, n = sum(expected), 39
     assert evidence.z["share"] == pytest.approx((h - n / 4) / math.sqrt(n * 3 / 16))
     assert evidence.means["share"] == pytest.approx(h / n)
@@ -94,11 +94,11 @@ def test_what_cannot_be_is_refused(wrong: dict[str, object]) -> None:
 @pytest.fixture
 def profile(tmp_path: Path) -> Path:
     rows, sample = topical(3, np.random.default_rng(3)), np.linspace(0, 1, 5, dtype=np.float32)
-    made = EncoderProfile(
+    profile = EncoderProfile(
         ENCODER, rows, rows, rows[0], sample, sample, Provenance(9, 99, "cd" * 32, 0, "s", "v", "k")
     )
     file = tmp_path / "p.safetensors"
-    file.write_bytes(save_profile(made))
+    file.write_bytes(save_profile(profile))
     return file
 
 

@@ -31,8 +31,8 @@ def scores(mark: HammingMark, text: np.ndarray) -> tuple[list[float], list[float
         pairs = Pairs(project_in_order(text, planes), similarity, rule=mark.rule)
         increments = Margin(mark.rule).increments(pairs)[:, 0]
         wholes.append(float(increments.sum()))
-        found = best_windows(increments - centre)
-        windows.append(found[0][2] if found else 0.0)
+        ranked_windows = best_windows(increments - centre)
+        windows.append(ranked_windows[0][2] if ranked_windows else 0.0)
     return wholes, windows
 
 

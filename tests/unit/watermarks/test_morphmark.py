@@ -60,14 +60,14 @@ def test_rows_are_those_of_the_definition_side_by_side(preset: str) -> None:
     green = own.green(step).numpy()
     scores[0, int(np.argmax(~green[0]))] = 15.0
     scores[1, int(np.argmax(green[1]))] = 15.0
-    found = own.process(torch.from_numpy(scores), step).softmax(dim=1).numpy()
+    actual = own.process(torch.from_numpy(scores), step).softmax(dim=1).numpy()
     shares = []
     for row in range(8):
         expected, P = by_hand(own, scores[row].tolist(), int(contexts[row, 0]))
-        np.testing.assert_allclose(found[row], expected, atol=2e-6)
+        np.testing.assert_allclose(actual[row], expected, atol=2e-6)
         shares.append(P)
     assert shares[0] < own.config.p_0 < 0.98 < shares[1]
-    np.testing.assert_allclose(found[0], torch.from_numpy(scores[0]).softmax(0).numpy(), atol=1e-6)
+    np.testing.assert_allclose(actual[0], torch.from_numpy(scores[0]).softmax(0).numpy(), atol=1e-6)
 
 
 def test_growth_is_in_the_published_order() -> None:
@@ -91,8 +91,8 @@ def test_all_green_and_all_red_are_left_alone() -> None:
     every = [DecodingStep(tokens, torch.tensor([[token]]), none) for token in range(V)]
     step = next(each for each in every if own.green(each).all())
     scores = torch.randn(1, V, generator=torch.Generator().manual_seed(0))
-    found = own.process(scores, step)
-    torch.testing.assert_close(found.softmax(1), scores.softmax(1))
+    actual = own.process(scores, step)
+    torch.testing.assert_close(actual.softmax(1), scores.softmax(1))
     fast = mark(gamma=0.99, k=100.0)  # a strength beyond what a float holds
     torch.testing.assert_close(fast.process(scores, step).softmax(1), scores.softmax(1))
     own = mark(gamma=0.001)

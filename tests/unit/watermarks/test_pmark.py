@@ -113,8 +113,8 @@ def test_offline_counts_are_those_of_the_definition() -> None:
     mark, rows = offline(), topical(40, np.random.default_rng(1), topic=0.3)
     softs, rights = written_by_hand(mark, rows, np.zeros((40, 4)), 0)
     evidence = mark.read(rows).evidence
-    assert [each.score for each in evidence.scores] == [sum(right) for right in rights]
-    assert [each.valid for each in evidence.scores] == [all(right) for right in rights]
+    assert [unit.score for unit in evidence.scores] == [sum(right) for right in rights]
+    assert [unit.valid for unit in evidence.scores] == [all(right) for right in rights]
     assert evidence.means["soft"] == pytest.approx(np.mean(softs))
     assert evidence.means["hard"] == pytest.approx(np.mean(rights))
     assert evidence.z["soft"] == pytest.approx((np.mean(softs) - 0.5) / math.sqrt(0.25 / (40 * 4)))
@@ -131,7 +131,7 @@ def test_online_counts_are_those_of_the_definition() -> None:
     ])  # fmt: skip
     softs, rights = written_by_hand(mark, rows[1:], medians, 1)
     text = mark.read_sampled(rows, samples)
-    assert [each.score for each in text.evidence.scores] == [
+    assert [unit.score for unit in text.evidence.scores] == [
         (*right, False).index(False) for right in rights
     ]
     np.testing.assert_allclose(text.test("soft").increments, softs, atol=1e-4)
@@ -236,8 +236,8 @@ def test_generation_and_detection_number_sentences_alike(splitter: Splitter) -> 
     assert sum(not unit.carries for unit in units) >= 3
     assert tuple(unit.text for unit in units if unit.carries) == generation.sentences
     evidence = mark.read(FakeEncoder().encode(generation.sentences)).evidence
-    assert [step.score for step in generation.steps] == [each.score for each in evidence.scores]
-    assert [step.accepted for step in generation.steps] == [each.valid for each in evidence.scores]
+    assert [step.score for step in generation.steps] == [unit.score for unit in evidence.scores]
+    assert [step.accepted for step in generation.steps] == [unit.valid for unit in evidence.scores]
     assert all(step.candidates == 16 for step in generation.steps)
 
 

@@ -33,7 +33,7 @@ def test_votes_are_those_of_the_definition() -> None:
     numbers = [int("".join("1" if dot > 0 else "0" for dot in normals @ row), 2) for row in rows]
     expected = [b in valid[a] for a, b in itertools.pairwise(numbers)]
     evidence = mark.read(rows).evidence
-    assert [each.valid for each in evidence.scores] == expected
+    assert [unit.valid for unit in evidence.scores] == expected
     h, n = sum(expected), 29
     assert evidence.z["share"] == pytest.approx((h - n / 4) / math.sqrt(n * 3 / 16))
     assert evidence.means["share"] == pytest.approx(h / n)
@@ -62,7 +62,7 @@ def test_published_constants_are_those_of_the_authors_code() -> None:
     normals = np.random.RandomState(1234).randn(3, D)
     numbers = (((rows @ normals.T) > 0) @ np.array([4, 2, 1])).tolist()
     expected = [b in PUBLISHED_MASKS[a] for a, b in itertools.pairwise(numbers)]
-    assert [each.valid for each in mark.read(rows).evidence.scores] == expected
+    assert [unit.valid for unit in mark.read(rows).evidence.scores] == expected
     assert mark.read(rows).evidence == other.read(rows).evidence
 
 

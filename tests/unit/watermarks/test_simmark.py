@@ -63,8 +63,8 @@ def test_counts_are_those_of_the_definition(parameters: dict[str, object]) -> No
         soft.append(1.0 if inside else math.exp(-250 * max(config.a - x, x - config.b)))
     assert 5 < sum(hard) < 55
     evidence = mark.read(rows).evidence
-    assert [each.valid for each in evidence.scores] == hard
-    np.testing.assert_allclose([each.score for each in evidence.scores], soft, atol=1e-3)
+    assert [unit.valid for unit in evidence.scores] == hard
+    np.testing.assert_allclose([unit.score for unit in evidence.scores], soft, atol=1e-3)
     assert evidence.means["soft"] == pytest.approx(np.mean(soft), abs=1e-4)
     assert evidence.means["hard"] == np.mean(hard)
     n, g = 59, config.gamma
@@ -121,17 +121,17 @@ def profile(tmp_path: Path) -> str:
     """Cosines 0, 0.01 ... 1 and distances 0, 0.02 ... 2."""
     rows = COMPONENTS.astype(np.float32)
     cosines = np.linspace(0, 1, 101, dtype=np.float32)
-    made = EncoderProfile(
+    profile = EncoderProfile(
         ENCODER, rows, rows, rows[0], cosines, 2 * cosines,
         Provenance(9, 99, "cd" * 32, 0, "s", "v", "k"),
     )  # fmt: skip
     file = tmp_path / "p.safetensors"
-    file.write_bytes(save_profile(made))
+    file.write_bytes(save_profile(profile))
     return str(file)
 
 
 @pytest.mark.parametrize(
-    ("preset", "given", "interval", "gamma"),
+    ("preset", "parameters", "interval", "gamma"),
     [
         ("default", {}, (0.68, 0.76), 0.08),
         ("relaxed", {}, (0.40, 0.90), 0.50),
@@ -144,24 +144,28 @@ def profile(tmp_path: Path) -> str:
     ],
 )  # fmt: skip
 def test_what_is_not_given_comes_from_the_profile(
-    profile: str, preset: str, given: dict[str, object], interval: tuple[float, float], gamma: float
+    profile: str,
+    preset: str,
+    parameters: dict[str, object],
+    interval: tuple[float, float],
+    gamma: float,
 ) -> None:
-    config = SimMarkConfig.from_preset(preset, encoder=ENCODER, profile=profile, **given)
+    config = SimMarkConfig.from_preset(preset, encoder=ENCODER, profile=profile, **parameters)
     assert (config.a, config.b) == pytest.approx(interval, abs=2e-3)
     assert config.gamma == pytest.approx(gamma, abs=0.021)
-    wants = given.get("distance") == "euclidean" and "components" not in given
+    wants = parameters.get("distance") == "euclidean" and "components" not in parameters
     assert bool(config.components) is wants
     assert len(config.summary) < 150
 
 
 def test_what_a_profile_cannot_tell_is_asked_for(profile: str) -> None:
-    for given in (
+    for parameters in (
         {"distance": "euclidean", "components": array_to_text(COMPONENTS)},
         {"acceptance": 1.5},
         {"acceptance": -0.5},
     ):
         with pytest.raises(InputError):
-            SimMarkConfig.from_preset(encoder=ENCODER, profile=profile, **given)
+            SimMarkConfig.from_preset(encoder=ENCODER, profile=profile, **parameters)
     with raises_naming(InputError, "'relaxed'", "acceptance"):
         SimMarkConfig.from_preset("relaxed", encoder=ENCODER, profile=profile, distance="euclidean")
 

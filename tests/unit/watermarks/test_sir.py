@@ -57,12 +57,12 @@ def test_a_key_knows_its_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     file = tmp_path / "mine.safetensors"
     file.write_bytes(save_transform(TransformNetwork(ENCODER, layers, provenance)))
     parts = {"tokenizer": TOKENIZER, "encoder": ENCODER}
-    made = SIRConfig.from_preset("default", **parts, network=str(file))
+    config = SIRConfig.from_preset("default", **parts, network=str(file))
     monkeypatch.chdir(tmp_path)
-    assert SIRConfig.from_preset("default", **parts, network=file.name) == made
-    assert made.digest
-    assert made.digest[:12] in made.summary
-    own = SIR(WatermarkKey(Secret(bytes(32)), made))
+    assert SIRConfig.from_preset("default", **parts, network=file.name) == config
+    assert config.digest
+    assert config.digest[:12] in config.summary
+    own = SIR(WatermarkKey(Secret(bytes(32)), config))
     rows = in_contexts(np.arange(9), rng)["context"][2:]
     assert own.condition(rows).shape == (7, 300)
     assert own.like(own.key).condition(rows).tolist() == own.condition(rows).tolist()
@@ -70,7 +70,7 @@ def test_a_key_knows_its_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     changed = replace(provenance, seed=1)
     file.write_bytes(save_transform(TransformNetwork(ENCODER, layers, changed)))
     with raises_naming(InputError, file):
-        SIR(WatermarkKey(Secret(bytes(32)), made)).condition(rows)
+        SIR(WatermarkKey(Secret(bytes(32)), config)).condition(rows)
     with raises_naming(InputError, "'test'", "network=projection"):
         SIRConfig.from_preset("default", **parts)
     assert SIRConfig.from_preset("default", **parts, network=PROJECTION).digest == ""
@@ -97,11 +97,11 @@ def test_what_gets_a_bonus_counts() -> None:
     own = mark(delta=2.5)
     rows = in_contexts(np.arange(12), np.random.default_rng(1))["context"][[2, 6, 10]]
     logits = np.zeros((3, 400), np.float32)
-    found = processed(own, logits, np.empty((3, 0), np.int64), own.condition(rows))
+    actual = processed(own, logits, np.empty((3, 0), np.int64), own.condition(rows))
     for number in range(3):
         text = with_contexts(np.arange(400), rows, np.full(400, number))
-        scores = [each.score for each in own.read(text).evidence.scores]
-        np.testing.assert_allclose(found[number], 2.5 * np.array(scores))
+        scores = [unit.score for unit in own.read(text).evidence.scores]
+        np.testing.assert_allclose(actual[number], 2.5 * np.array(scores))
         assert abs(np.mean(scores)) < 0.5
     none = processed(own, logits, np.empty((3, 0), np.int64))
     assert not none.any(), "before the first chunk is whole nothing is marked"
@@ -118,11 +118,11 @@ def test_tokens_on_some_devices_are_told_one_by_one() -> None:
     )
     tokens = torch.tensor([[3, 9], [9, 4]])
     step = DecodingStep(tokens, torch.empty(2, 0), torch.from_numpy(conditions))
-    found = own.process(torch.zeros(2, 2), step)
+    actual = own.process(torch.zeros(2, 2), step)
     expected = [
         [row[own.dimensions[t]] for t in some] for row, some in zip(conditions, tokens, strict=True)
     ]
-    np.testing.assert_array_equal(found.numpy(), expected)
+    np.testing.assert_array_equal(actual.numpy(), expected)
 
 
 def test_the_first_chunk_has_no_score() -> None:

@@ -36,9 +36,9 @@ on_cuda = pytest.param(
 )
 
 
-def mark(seed: int = 0, **given: Any) -> SynthIDMark:
+def mark(seed: int = 0, **parameters: Any) -> SynthIDMark:
     secret = Secret(np.random.default_rng(seed).bytes(32))
-    return SynthIDMark(WatermarkKey(secret, SynthIDConfig(tokenizer=TOKENIZER, **given)))
+    return SynthIDMark(WatermarkKey(secret, SynthIDConfig(tokenizer=TOKENIZER, **parameters)))
 
 
 def step_of(
@@ -196,9 +196,9 @@ def text_for(frequency: int, *, tokens: int) -> NDArray[np.int64]:
     one that comes nearest to it. Under any key all runs then have much the same g-values.
     """
     text = np.random.default_rng(0).integers(0, 5000, size=4).tolist()
-    words = np.arange(5000)
+    numbers = np.arange(5000)
     while len(text) < tokens:
-        runs = np.concatenate([np.tile(text[-4:], (5000, 1)), words[:, None]], axis=1)
+        runs = np.concatenate([np.tile(text[-4:], (5000, 1)), numbers[:, None]], axis=1)
         hashes = GValueHash("iterated", 0, np.zeros(1, np.int64)).hashes(runs)
         phase = (hashes * np.int64(frequency)).astype(np.float64) / 2.0**63
         phase[text] = 1.0  # none comes twice
@@ -321,17 +321,19 @@ def test_unmarked_tokens_have_a_falling_likelihood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "datum"),
+    ("parameters", "datum"),
     [
         ({"ngram_len": 1}, "ngram_len"),
         ({"depth": 0}, "depth"),
         ({"depth": 65}, "depth"),
-        ({"context_history_size": -1}, "history"),
-        ({"num_leaves": 1, "mode": "distortionary"}, "match"),
+        ({"context_history_size": -1}, "context_history_size"),
+        ({"num_leaves": 1, "mode": "distortionary"}, "num_leaves"),
         ({"num_leaves": 3}, "mode=distortionary"),
         ({"candidates": 1}, "candidates"),
     ],
 )
-def test_configurations_that_make_no_sense_are_refused(given: dict[str, Any], datum: str) -> None:
+def test_configurations_that_make_no_sense_are_refused(
+    parameters: dict[str, Any], datum: str
+) -> None:
     with raises_naming(InputError, datum):
-        SynthIDConfig(tokenizer=TOKENIZER, **given)
+        SynthIDConfig(tokenizer=TOKENIZER, **parameters)

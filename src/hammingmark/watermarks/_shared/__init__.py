@@ -1,4 +1,4 @@
-"""What several methods share: hashing, green lists, channels, counts.
+"""Code that several methods share: hashing, choices, counts, channels, green lists.
 
 Arithmetic of one method belongs to that method; tests and p-values belong to ``stats``.
 """

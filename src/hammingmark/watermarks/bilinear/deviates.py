@@ -26,17 +26,19 @@ class Alternative:
     Attributes:
         free: the probability that a transition was never constrained (an insertion, a fallback).
         edited: the probability that its sentences were reworded.
-        kept: r, the correlation of a score before and after rewording.
+        correlation: r, the correlation of a score before and after rewording.
     """
 
     free: float = 0.05
     edited: float = 0.5
-    kept: float = 0.9
+    correlation: float = 0.9
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.free < 1.0 and 0.0 <= self.edited <= 1.0 and 0.0 < self.kept < 1.0):
+        if not (
+            0.0 < self.free < 1.0 and 0.0 <= self.edited <= 1.0 and 0.0 < self.correlation < 1.0
+        ):
             raise InputError(
-                "An alternative needs 0 < free < 1, 0 <= edited <= 1 and 0 < kept < 1."
+                "An alternative needs 0 < free < 1, 0 <= edited <= 1 and 0 < correlation < 1."
             )
 
 
@@ -51,7 +53,7 @@ def log_likelihood_ratio(
     therefore at least T with probability Φ((r w - T) / √(1 - r²)). By Bayes' rule the ratio is this
     probability over a.
     """
-    free, edited, r = alternative.free, alternative.edited, alternative.kept
+    free, edited, r = alternative.free, alternative.edited, alternative.correlation
 
     def log_ratio(w: NDArray[np.float64]) -> NDArray[np.float64]:
         spread = math.sqrt(2.0 * (1.0 - r**2))

@@ -33,7 +33,7 @@ HISTORIES = (
     Alternative(edited=0.0),
     Alternative(edited=0.5),
     Alternative(edited=1.0),
-    Alternative(edited=1.0, kept=0.7, free=0.1),
+    Alternative(edited=1.0, correlation=0.7, free=0.1),
     Alternative(edited=0.5, free=0.5),
 )
 """As written; partly edited; reworded throughout, as by translation; rewritten by a model; half of
@@ -77,7 +77,7 @@ class MarkedScores:
             which, first, second = uniforms[t]
             shares = np.cumsum(np.einsum("hj,hk->jk", self._shares, belief), axis=0)
             kind = np.minimum((which >= shares).sum(axis=0), len(shares) - 1)
-            r = np.where(marked[t], self._kept[kind], 0.0)
+            r = np.where(marked[t], self._correlations[kind], 0.0)
             left = 1.0 - r * r
             variance = r * r * deviation * deviation + left  # of y
             spread = np.sqrt(variance)
@@ -118,10 +118,10 @@ class MarkedScores:
 
     def _ratios(self, scores: DoubleArray, mean: DoubleArray, deviation: float) -> DoubleArray:
         """The likelihood ratio of scores (k,) for each r: (j, k)."""
-        ratios = np.ones((len(self._kept), len(scores)))
+        ratios = np.ones((len(self._correlations), len(scores)))
         accepted = log_tail((self.threshold - mean) / deviation)
         ratios[1] = np.where(scores >= self.threshold, np.exp(-accepted), 0.0)
-        r = self._kept[2:, None]
+        r = self._correlations[2:, None]
         left = np.sqrt(1.0 - r * r)
         spread = np.sqrt(r * r * deviation * deviation + 1.0 - r * r)
         ratios[2:] = np.exp(
@@ -131,19 +131,21 @@ class MarkedScores:
         return ratios
 
     @cached_property
-    def _kept(self) -> DoubleArray:
+    def _correlations(self) -> DoubleArray:
         """The correlations r, (j,): 0 if never constrained, 1 as written, then those of edits."""
-        return np.array([0.0, 1.0, *sorted({history.kept for history in self.histories})])
+        return np.array([0.0, 1.0, *sorted({history.correlation for history in self.histories})])
 
     @cached_property
     def _shares(self) -> DoubleArray:
         """The probability of each correlation under each history, (h, j)."""
-        shares = np.zeros((len(self.histories), len(self._kept)))
+        shares = np.zeros((len(self.histories), len(self._correlations)))
         for row, history in zip(shares, self.histories, strict=True):
             constrained = 1.0 - history.free
             row[0] = history.free
             row[1] = constrained * (1.0 - history.edited)
-            row[np.searchsorted(self._kept[2:], history.kept) + 2] = constrained * history.edited
+            row[np.searchsorted(self._correlations[2:], history.correlation) + 2] = (
+                constrained * history.edited
+            )
         return shares
 
 

@@ -14,6 +14,7 @@ from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice, EditHypotheses
 from hammingmark.stats.ranking import rank_keys
 from hammingmark.stats.sums import NormalIncrements
+from hammingmark.watermarks._shared.choices import first_accepted
 from hammingmark.watermarks._shared.hashing import project, project_in_order
 from hammingmark.watermarks.bilinear.config import BilinearConfig
 from hammingmark.watermarks.bilinear.deviates import Alternative, log_likelihood_ratio
@@ -110,9 +111,7 @@ class BilinearMark:
         """
         before = self._beginning if previous is None else self.directions(previous[None])
         scores = transition_scores(before, self.projections(candidates))
-        valid = self.accepts(scores)
-        index = int(np.argmax(valid if valid.any() else scores))
-        return Choice(index, bool(valid[index]), tuple(float(score) for score in scores))
+        return first_accepted(scores, self.accepts(scores))
 
     def accepts(self, scores: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Which scores are at least T, for generation and detection: (n,) to (n,)."""

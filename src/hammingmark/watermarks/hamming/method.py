@@ -14,6 +14,7 @@ from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice, EditHypotheses
 from hammingmark.stats.ranking import rank_keys
 from hammingmark.stats.references import without_topic
+from hammingmark.watermarks._shared.choices import first_accepted, free_choice
 from hammingmark.watermarks._shared.hashing import project_in_order
 from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming.config import HammingConfig
@@ -88,16 +89,13 @@ class HammingMark:
             candidates: (c, d), in drawing order, at least one.
         """
         if previous is None:
-            scores = (float(self.config.bits),) * len(candidates)
-            return Choice(index=0, accepted=True, scores=scores)
+            return free_choice(len(candidates), score=float(self.config.bits))
         # Each candidate after the previous sentence, in the pairs that detection would see.
         rows = np.empty((2 * len(candidates), candidates.shape[1]), np.float32)
         rows[::2], rows[1::2] = previous, candidates
         pairs = Pairs(project_in_order(rows, self.planes), cosines(rows), rule=self.rule)
         agreement = pairs.agreement(self.rule.softness)[::2, 0]
-        valid = self.accepts(agreement)
-        index = int(np.argmax(valid if valid.any() else agreement))
-        return Choice(index, bool(valid[index]), tuple(float(score) for score in agreement))
+        return first_accepted(agreement, self.accepts(agreement))
 
     def read(self, values: NDArray[np.float32]) -> HammingText:
         """Score a text by the embeddings (n, d) of its sentences."""

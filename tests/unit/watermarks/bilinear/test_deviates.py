@@ -28,19 +28,19 @@ def test_longer_texts_and_weaker_claims_need_less() -> None:
 def test_texts_of_the_alternative_prove_as_much_as_asked_for(bits: float, transitions: int) -> None:
     """Simulated: half of the sentences reworded, one in twenty free; 4,000 texts."""
     a = acceptance_for(bits, transitions)
-    given, threshold = Alternative(), NormalDist().inv_cdf(1.0 - a)
+    alternative, threshold = Alternative(), NormalDist().inv_cdf(1.0 - a)
     rng = np.random.default_rng(7)
     shape = (4000, transitions)
     uniform = rng.uniform(1.0 - a, 1.0, size=shape)
     marked = np.vectorize(NormalDist().inv_cdf)(uniform)
     noise = rng.standard_normal(shape)
-    reworded = given.kept * marked + np.sqrt(1.0 - given.kept**2) * noise
-    scores = np.where(rng.random(shape) < given.edited, reworded, marked)
-    scores = np.where(rng.random(shape) < given.free, rng.standard_normal(shape), scores)
-    increments = log_likelihood_ratio(a, threshold, given)
+    reworded = alternative.correlation * marked + np.sqrt(1.0 - alternative.correlation**2) * noise
+    scores = np.where(rng.random(shape) < alternative.edited, reworded, marked)
+    scores = np.where(rng.random(shape) < alternative.free, rng.standard_normal(shape), scores)
+    increments = log_likelihood_ratio(a, threshold, alternative)
     sums = increments.of(scores).sum(axis=1)
-    found = np.mean([increments.survival(transitions, each) <= 2.0**-bits for each in sums])
-    assert 0.9 - 0.02 < found < 0.93, "no stricter than it must be"
+    share = np.mean([increments.survival(transitions, each) <= 2.0**-bits for each in sums])
+    assert 0.9 - 0.02 < share < 0.93, "no stricter than it must be"
 
 
 def test_what_cannot_be_proved_is_said() -> None:

@@ -85,9 +85,9 @@ def test_a_marked_passage_has_a_small_p_value_and_the_rest_has_not() -> None:
     scores = scores_of(60)
     rng = np.random.default_rng(4)
     inside = (np.arange(60) >= 20) & (np.arange(60) < 34)
-    told = scores.draw(inside[:, None], rng.random((60, 3, 1)))[:, 0]
+    increments = scores.draw(inside[:, None], rng.random((60, 3, 1)))[:, 0]
     null = ImportanceNull([scores], secret())
-    found = compare(TextTest(told, null.best, np.zeros(60), null, is_ratio=True), limit=1)
+    found = compare(TextTest(increments, null.best, np.zeros(60), null, is_ratio=True), limit=1)
     best = found.windows[0]
     assert best.p_value < 1e-3
     assert abs(best.begin - 20) <= 3
@@ -117,8 +117,10 @@ def test_a_long_text_is_tested_section_by_section() -> None:
 def test_power_is_how_often_marked_texts_reach_the_level() -> None:
     scores = scores_of(5)
     rng = np.random.default_rng(9)
-    told = scores.draw(np.ones((5, 400), bool), rng.random((5, 3, 400)))
-    found = [ImportanceNull([scores], secret(k)).p_value(told[:, k]) <= 0.05 for k in range(400)]
+    increments = scores.draw(np.ones((5, 400), bool), rng.random((5, 3, 400)))
+    found = [
+        ImportanceNull([scores], secret(k)).p_value(increments[:, k]) <= 0.05 for k in range(400)
+    ]
     power = ImportanceNull([scores], secret()).power(0.05)
     assert power is not None
     assert power == pytest.approx(np.mean(found), abs=0.12)
@@ -133,8 +135,8 @@ def test_hardly_any_marked_text_does_better_than_what_is_attainable() -> None:
     scores, count = scores_of(5), 400
     null = ImportanceNull([scores], secret())
     uniforms = np.random.default_rng(10).random((5, 3, count))
-    told: NDArray[np.float64] = scores.draw(np.ones((5, count), bool), uniforms)
-    better = np.mean([null.p_value(column) < null.attainable for column in told.T])
+    increments: NDArray[np.float64] = scores.draw(np.ones((5, count), bool), uniforms)
+    better = np.mean([null.p_value(column) < null.attainable for column in increments.T])
     assert better < 0.02
     assert null.attainable > 0.0
     nothing = MarkedScores(T, np.zeros((3, 3)), np.zeros(3, bool))

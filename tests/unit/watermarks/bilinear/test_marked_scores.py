@@ -14,12 +14,12 @@ from hammingmark.watermarks.bilinear.scores import triangular_factor
 
 T = 0.6
 WRITTEN = Alternative(free=1e-9, edited=0.0)
-TRANSLATED = Alternative(free=0.1, edited=0.7, kept=0.8)
+TRANSLATED = Alternative(free=0.1, edited=0.7, correlation=0.8)
 
 
 def scores_of(n: int, *histories: Alternative, seed: int = 1) -> MarkedScores:
-    made = triangular_factor(correlated(n, 20 + 4 * n, np.random.default_rng(seed)))
-    return MarkedScores(T, *made, histories) if histories else MarkedScores(T, *made)
+    factor = triangular_factor(correlated(n, 20 + 4 * n, np.random.default_rng(seed)))
+    return MarkedScores(T, *factor, histories) if histories else MarkedScores(T, *factor)
 
 
 def unmarked(scores: MarkedScores, count: int, seed: int = 2) -> NDArray[np.float64]:
@@ -33,23 +33,25 @@ def unmarked(scores: MarkedScores, count: int, seed: int = 2) -> NDArray[np.floa
 def test_a_text_as_written_is_worth_one_over_its_probability() -> None:
     """Two correlated scores: the orthant probability is the library's."""
     scores = scores_of(2, WRITTEN)
-    told = scores.log_ratios(np.array([[T + 0.3, T + 2.0, T - 0.1], [T + 0.1, T, T + 1.0]]))
+    increments = scores.log_ratios(np.array([[T + 0.3, T + 2.0, T - 0.1], [T + 0.1, T, T + 1.0]]))
     first = stats.norm.sf(T)
-    assert told[0, :2] == pytest.approx(-np.log(first), rel=1e-6)
-    assert told[0, 2] < -15.0, "never constrained"
+    assert increments[0, :2] == pytest.approx(-np.log(first), rel=1e-6)
+    assert increments[0, 2] < -15.0, "never constrained"
     mean, deviation = scores.lower[1, 0] * (T + 0.3), scores.lower[1, 1]
-    assert told[1, 0] == pytest.approx(-np.log(stats.norm.sf((T - mean) / deviation)), rel=1e-6)
+    assert increments[1, 0] == pytest.approx(
+        -np.log(stats.norm.sf((T - mean) / deviation)), rel=1e-6
+    )
 
 
 def test_the_ratio_of_one_score_is_bayes_rule() -> None:
     """P(y >= T | z) and P(y >= T), by integrating numerically over what was written."""
-    z, r = 0.4, TRANSLATED.kept
+    z, r = 0.4, TRANSLATED.correlation
     y = np.linspace(T, 12.0, 200_001)
     joint = stats.norm.pdf(y) * stats.norm.pdf(z, r * y, np.sqrt(1 - r * r))
     reworded = np.trapezoid(joint, y) / stats.norm.pdf(z) / stats.norm.sf(T)
     expected = np.log(0.1 + 0.9 * 0.7 * reworded)  # as written it would have been at least T
-    got = scores_of(1, TRANSLATED).log_ratios(np.array([[z]]))[0, 0]
-    assert got == pytest.approx(expected, abs=1e-5)
+    actual = scores_of(1, TRANSLATED).log_ratios(np.array([[z]]))[0, 0]
+    assert actual == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("histories", [(), (TRANSLATED,), (WRITTEN, TRANSLATED)])
@@ -58,8 +60,8 @@ def test_ratios_are_a_martingale_of_mean_one_under_the_null(
 ) -> None:
     """Every prefix of the text; four standard errors of what was drawn."""
     scores = scores_of(4, *histories)
-    told = scores.log_ratios(unmarked(scores, 60_000))
-    ratios = np.exp(np.cumsum(told, axis=0))
+    increments = scores.log_ratios(unmarked(scores, 60_000))
+    ratios = np.exp(np.cumsum(increments, axis=0))
     errors = ratios.std(axis=1) / np.sqrt(ratios.shape[1])
     assert (np.abs(ratios.mean(axis=1) - 1.0) < 4 * errors).all()
 
@@ -97,19 +99,19 @@ def test_a_text_that_was_translated_throughout_is_told_from_one_as_written() -> 
 
 def test_scores_that_do_not_count_say_nothing() -> None:
     scores = MarkedScores(T, np.eye(3), np.array([True, False, True]))
-    told = scores.log_ratios(np.full((3, 2), 2.0))
-    assert not told[1].any()
-    assert (told[[0, 2]] > 0.5).all()
+    increments = scores.log_ratios(np.full((3, 2), 2.0))
+    assert not increments[1].any()
+    assert (increments[[0, 2]] > 0.5).all()
     drawn = scores.draw(np.ones((3, 5), bool), np.random.default_rng(1).random((3, 3, 5)))
     assert not drawn[1].any()
 
 
 def test_the_ratio_of_a_passage_is_the_mean_over_all_of_them() -> None:
-    told, ends = np.random.default_rng(5).normal(size=(6, 2)), 0.3
+    increments, ends = np.random.default_rng(5).normal(size=(6, 2)), 0.3
     expected = np.zeros(2)
     for begin in range(6):
         for end in range(begin + 1, 7):
             length = end - begin
             chance = (1 - ends) ** (length - 1) * (ends if end < 6 else 1.0)
-            expected += chance / 6 * np.exp(told[begin:end].sum(axis=0))
-    np.testing.assert_allclose(passage_log_ratio(told, ends), np.log(expected))
+            expected += chance / 6 * np.exp(increments[begin:end].sum(axis=0))
+    np.testing.assert_allclose(passage_log_ratio(increments, ends), np.log(expected))

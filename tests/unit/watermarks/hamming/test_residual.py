@@ -58,13 +58,13 @@ def test_it_can_be_taken_before_or_after_projecting() -> None:
 @pytest.mark.parametrize("softness", [None, 0.0])
 def test_no_rule_accepts_a_copy(preset: str, softness: float | None) -> None:
     rng = np.random.default_rng(3)
-    made = ball(preset, softness=softness)
-    rule = Rule(made.bits, made.threshold, Alternative(), made.softness, residual=True)
+    config = ball(preset, softness=softness)
+    rule = Rule(config.bits, config.threshold, Alternative(), config.softness, residual=True)
     rows = np.repeat(texts(0.4, 5, rng)[:1], 3, axis=0)
     planes = rng.standard_normal((DIMENSION, 8 * 200)).astype(np.float32)
     projections = (rows @ planes).reshape(3, 200, 8)
-    degrees = Pairs(projections, cosines(rows), rule=rule).agreement(made.softness)
-    assert (degrees < made.threshold).all()
+    degrees = Pairs(projections, cosines(rows), rule=rule).agreement(config.softness)
+    assert (degrees < config.threshold).all()
 
 
 @pytest.mark.parametrize("softness", [0.0, 0.5, 1.0])
@@ -95,11 +95,11 @@ def test_whole_sentences_are_compared_whole() -> None:
 
 @pytest.mark.parametrize("preset", SHARES)
 def test_a_preset_accepts_its_share(preset: str) -> None:
-    made = ball(preset)
+    config = ball(preset)
     half = theory.match_probability(np.zeros(1))
-    got = soft_acceptance(made.bits, made.threshold, half, softness=made.softness)[0]
-    assert made.residual
-    assert got == pytest.approx(SHARES[preset], abs=0.01)
+    actual = soft_acceptance(config.bits, config.threshold, half, softness=config.softness)[0]
+    assert config.residual
+    assert actual == pytest.approx(SHARES[preset], abs=0.01)
 
 
 def test_what_is_given_takes_the_place_of_a_presets() -> None:

@@ -63,8 +63,8 @@ def test_a_hard_ball_is_the_limit() -> None:
 def test_a_threshold_for_a_share(softness: float) -> None:
     T = threshold_for(8, 0.36, 0.3, softness=softness)
     p = theory.match_probability(np.array([0.3]))
-    got = soft_acceptance(8, T, p, softness=softness)[0]
-    assert got == pytest.approx(0.36, abs=0.005 if softness else 0.12)
+    actual = soft_acceptance(8, T, p, softness=softness)[0]
+    assert actual == pytest.approx(0.36, abs=0.005 if softness else 0.12)
     with pytest.raises(InputError):
         threshold_for(8, 1.0, 0.3, softness=softness)
 

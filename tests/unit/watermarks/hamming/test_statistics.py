@@ -44,17 +44,17 @@ def test_edge_vote_and_global_bits_are_the_papers() -> None:
 
 def test_likelihood_is_the_closed_form() -> None:
     values = projections()
-    got = increments(values, SIMILARITY, statistic="likelihood", rule=RULE)
+    actual = increments(values, SIMILARITY, statistic="likelihood", rule=RULE)
     p = theory.match_probability(SIMILARITY)
     table = theory.log_likelihood_ratio(8, 6, p, 0.02, 0.05, rest=p)
     expected = np.take_along_axis(table, matches(values), axis=1)
-    np.testing.assert_allclose(got, expected, atol=0.01)  # p is told apart in 4,096 steps
+    np.testing.assert_allclose(actual, expected, atol=0.01)  # p is told apart in 4,096 steps
 
 
 @pytest.mark.parametrize("cosine", [0.0, 0.4, 0.8])
 def test_margin_is_its_formula(cosine: float) -> None:
     values = projections(n=2, k=4)
-    got = increments(values, np.array([cosine]), statistic="margin", rule=RULE)[0]
+    actual = increments(values, np.array([cosine]), statistic="margin", rule=RULE)[0]
     a = RULE.alternative
     sure = np.tanh(values / a.blur)
     agree = 0.5 + 0.5 * (1 - 2 * a.flip) * sure[0] * sure[1]
@@ -64,7 +64,7 @@ def test_margin_is_its_formula(cosine: float) -> None:
     for key in range(4):
         accepted = (1 - a.edited) * tail(untouched[key]) + a.edited * tail(agree[key])
         expected = np.log(a.free + (1 - a.free) * accepted / natural)
-        assert got[key] == pytest.approx(expected, abs=0.01)  # p is told apart in 4,096 steps
+        assert actual[key] == pytest.approx(expected, abs=0.01)  # p is told apart in 4,096 steps
 
 
 def tail(match: np.ndarray) -> float:
@@ -82,8 +82,8 @@ def test_few_mismatches_is_the_poisson_binomial_tail(match: list[float], allowed
     law = np.ones(1)
     for p in match:
         law = np.convolve(law, [p, 1 - p])
-    got = few_mismatches(np.array(match, np.float32)[:, None], allowed)
-    assert float(got[0]) == pytest.approx(float(law[: allowed + 1].sum()), abs=1e-5)
+    actual = few_mismatches(np.array(match, np.float32)[:, None], allowed)
+    assert float(actual[0]) == pytest.approx(float(law[: allowed + 1].sum()), abs=1e-5)
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
@@ -92,12 +92,12 @@ def test_no_key_does_better_than_the_best(statistic: str, bits: int, threshold: 
     rule = Rule(bits, threshold, Alternative())
     values = 3 * projections(m=bits, k=500)
     values[:, 0] = 50.0  # a key under which every bit of every sentence agrees
-    got = increments(values, SIMILARITY, statistic=statistic, rule=rule)
+    actual = increments(values, SIMILARITY, statistic=statistic, rule=rule)
     best = STATISTICS[statistic](rule).best(grid_steps(SIMILARITY, rule=rule))
-    assert np.isfinite(got).all()
-    assert (got <= best[:, None] + 1e-6).all()
+    assert np.isfinite(actual).all()
+    assert (actual <= best[:, None] + 1e-6).all()
     if statistic != "margin":
-        np.testing.assert_allclose(got[:, 0], best, atol=1e-12)
+        np.testing.assert_allclose(actual[:, 0], best, atol=1e-12)
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
@@ -119,17 +119,17 @@ def test_unmarked_transitions_pull_windows_down(statistic: str) -> None:
     first = rng.standard_normal((1, 20_000, 8))
     second = cosine * first + np.sqrt(1 - cosine**2) * rng.standard_normal(first.shape)
     pair = np.concatenate([first, second]).astype(np.float32)
-    got = increments(pair, np.array([cosine]), statistic=statistic, rule=RULE)
+    actual = increments(pair, np.array([cosine]), statistic=statistic, rule=RULE)
     centre = STATISTICS[statistic](RULE).centre(grid_steps(np.array([cosine]), rule=RULE))
-    assert float((got - centre[:, None]).mean()) < -0.05
+    assert float((actual - centre[:, None]).mean()) < -0.05
 
 
 @given(st.floats(-1, 1))
 def test_likelihood_ratios_are_finite_at_any_similarity(cosine: float) -> None:
     for statistic in STATISTICS:
         similarity = np.array([cosine])
-        got = increments(projections(n=2), similarity, statistic=statistic, rule=RULE)
-        assert np.isfinite(got).all()
+        actual = increments(projections(n=2), similarity, statistic=statistic, rule=RULE)
+        assert np.isfinite(actual).all()
         steps = grid_steps(similarity, rule=RULE)
         assert np.isfinite(STATISTICS[statistic](RULE).best(steps)).all()
 

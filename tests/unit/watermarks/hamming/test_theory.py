@@ -40,9 +40,9 @@ class TestPaperNumbers:
 
     @pytest.mark.parametrize(("T", "a", "bits"), [(5, 0.5941, 0.75), (6, 0.3154, 1.66)])
     def test_acceptance_and_strength_at_mean_4_8(self, T: int, a: float, bits: float) -> None:
-        got = theory.acceptance(8, T, 0.6)
-        assert round(float(got), 4) == a
-        assert round(float(theory.strength(got)), 2) == bits
+        actual = theory.acceptance(8, T, 0.6)
+        assert round(float(actual), 4) == a
+        assert round(float(theory.strength(actual)), 2) == bits
 
     def test_both_estimates_give_six(self) -> None:
         assert theory.estimated_threshold(8, 4.8, 1.0) == 6
@@ -81,8 +81,8 @@ class TestAgainstScipy:
         )
         for b in range(9):
             expected = stats.binom.cdf(b, 8, angles / math.pi)
-            got = theory.code_stability_within(8, angles, b)
-            np.testing.assert_allclose(got, expected, rtol=1e-10)
+            actual = theory.code_stability_within(8, angles, b)
+            np.testing.assert_allclose(actual, expected, rtol=1e-10)
 
     @given(m=st.integers(2, 30), share=st.floats(0.05, 0.95), bits=st.floats(0.05, 6.0))
     def test_estimated_threshold_is_the_quantile(self, m: int, share: float, bits: float) -> None:
@@ -134,8 +134,8 @@ class TestMatchLaw:
         assert all(later <= earlier for earlier, later in itertools.pairwise(tails))
 
     def test_probability_at_the_poles_and_past_them(self) -> None:
-        got = theory.match_probability([-1.0000001, -1.0, 0.0, 1.0, 1.0000001])
-        np.testing.assert_allclose(got, [0.0, 0.0, 0.5, 1.0, 1.0])
+        actual = theory.match_probability([-1.0000001, -1.0, 0.0, 1.0, 1.0000001])
+        np.testing.assert_allclose(actual, [0.0, 0.0, 0.5, 1.0, 1.0])
 
     def test_shapes(self) -> None:
         assert theory.match_probability(0.3).shape == ()

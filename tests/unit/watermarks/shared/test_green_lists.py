@@ -53,9 +53,9 @@ def test_a_device_and_numpy_have_the_same_green_lists(scheme: str, device: str) 
     green = lists(scheme)
     expected = green.is_green(green.contexts(list(before)), tokens)
     there = [torch.from_numpy(each).to(device) for each in before]
-    found = green.is_green(green.contexts(there), torch.from_numpy(tokens).to(device))
+    actual = green.is_green(green.contexts(there), torch.from_numpy(tokens).to(device))
     assert expected.shape == (40, tokens.shape[1])
-    np.testing.assert_array_equal(found.cpu().numpy(), expected)
+    np.testing.assert_array_equal(actual.cpu().numpy(), expected)
 
 
 def test_green_lists_are_these_on_every_machine() -> None:
@@ -78,8 +78,8 @@ def test_green_lists_are_these_on_every_machine() -> None:
             word = mixed(word + each)
         word = mixed(word + mixed(token * 0x5851F42D4C957F2D + second))
         arrays = [np.array([each]) for each in before]
-        found = green.is_green(green.contexts(arrays), np.array([token]))
-        assert bool(found[0]) is (word >> 11 < round(0.3 * 2**53))
+        actual = green.is_green(green.contexts(arrays), np.array([token]))
+        assert bool(actual[0]) is (word >> 11 < round(0.3 * 2**53))
 
 
 @pytest.mark.parametrize("gamma", [0.25, 0.5])
@@ -137,8 +137,8 @@ def test_what_is_favoured_is_what_is_counted(scheme: str) -> None:
     np.testing.assert_array_equal(text.test("green_all").increments > 0, favoured)
     counted = text.counted
     scores = text.evidence.scores
-    np.testing.assert_array_equal([each.valid for each in scores], favoured)
-    np.testing.assert_array_equal([each.counted for each in scores], counted)
+    np.testing.assert_array_equal([unit.valid for unit in scores], favoured)
+    np.testing.assert_array_equal([unit.counted for unit in scores], counted)
     assert text.evidence.valid == (favoured & counted).sum()
     assert text.evidence.repeated == 117 - counted.sum()
     assert 0 < counted.sum() < 117
@@ -163,15 +163,15 @@ def test_statistics_are_those_of_the_definition() -> None:
     pairs = list(zip(tokens[:-1].tolist(), tokens[1:].tolist(), strict=True))
     firsts = [pairs.index(pair) == place for place, pair in enumerate(pairs)]
     np.testing.assert_array_equal(text.counted, firsts)
-    for name, kept in (("green", votes[firsts]), ("green_all", votes)):
-        n, h = len(kept), kept.sum()
+    for name, counted_votes in (("green", votes[firsts]), ("green_all", votes)):
+        n, h = len(counted_votes), counted_votes.sum()
         assert text.evidence.means[name] == h / n
         assert text.evidence.z[name] == pytest.approx(
             (h - gamma * n) / np.sqrt(n * gamma * (1 - gamma))
         )
     n, h = sum(firsts), votes[firsts].sum()
-    found = compare(text.test("green"), limit=1)
-    assert found.p_value == pytest.approx(stats.binom.sf(h - 1, n, gamma), rel=1e-9)
+    comparison = compare(text.test("green"), limit=1)
+    assert comparison.p_value == pytest.approx(stats.binom.sf(h - 1, n, gamma), rel=1e-9)
     deep = replace(text.test("green"), increments=text.counted.astype(float))
     assert compare(deep, limit=1).p_value == pytest.approx(gamma**n, rel=1e-6)
 
@@ -208,10 +208,10 @@ def test_the_right_key_is_found_among_many(scheme: str) -> None:
     marked = np.array(tokens)
     mixed = np.concatenate([rng.integers(0, 5000, size=150), marked[:60]])
     for statistic in own.statistics:
-        found = own.rank(keys, [marked, mixed, marked[:1]], statistic=statistic)
-        assert found[0][0] == 417
-        assert 417 in found[1]
-        assert found[2]
+        ranked = own.rank(keys, [marked, mixed, marked[:1]], statistic=statistic)
+        assert ranked[0][0] == 417
+        assert 417 in ranked[1]
+        assert ranked[2]
     votes = GreenLists([key.secret for key in keys[:5]], config).votes(
         np.lib.stride_tricks.sliding_window_view(mixed, 3), keys=5
     )

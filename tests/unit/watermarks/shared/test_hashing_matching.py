@@ -18,23 +18,23 @@ def test_matches_are_counted_bit_by_bit(n: int, k: int, m: int, seed: int) -> No
     bits = projections >= 0
     expected = (bits[1:] == bits[:-1]).sum(axis=-1)
     codes = hash_bits(projections)
-    got = match_counts(codes[1:], codes[:-1], bits=m)
-    np.testing.assert_array_equal(got, expected)
+    actual = match_counts(codes[1:], codes[:-1], bits=m)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @given(n=st.integers(1, 300), d=st.integers(1, 40), k=st.integers(1, 40), m=st.integers(1, 9))
 def test_projecting_in_pieces_changes_nothing(n: int, d: int, k: int, m: int) -> None:
     embeddings = gaussians(n, d)
     planes = gaussians(d, k * m, seed=1)
-    got = project(embeddings, planes, bits=m)
-    assert got.shape == (n, k, m)
-    np.testing.assert_allclose(got.reshape(n, k * m), embeddings @ planes, atol=1e-4)
+    actual = project(embeddings, planes, bits=m)
+    assert actual.shape == (n, k, m)
+    np.testing.assert_allclose(actual.reshape(n, k * m), embeddings @ planes, atol=1e-4)
 
 
 def test_a_wide_product_is_taken_in_pieces() -> None:
     embeddings, planes = gaussians(10, 10), gaussians(10, 8000, seed=1)
-    got = project(embeddings, planes, bits=8)
-    np.testing.assert_allclose(got.reshape(10, -1), embeddings @ planes, atol=1e-4)
+    actual = project(embeddings, planes, bits=8)
+    np.testing.assert_allclose(actual.reshape(10, -1), embeddings @ planes, atol=1e-4)
 
 
 def test_zero_is_a_one() -> None:

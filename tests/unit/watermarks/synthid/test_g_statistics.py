@@ -41,10 +41,10 @@ def test_the_mean_is_binomial() -> None:
 def test_the_weighted_mean_is_that_of_falling_weights() -> None:
     bits = np.random.default_rng(1).integers(0, 2, size=(5, 40, 30))
     weights = np.linspace(10.0, 1.0, 30)
-    found = weighted(30).of(bits)
-    assert found.shape == (5, 40)
-    assert np.abs(found - bits @ weights / weights.sum()).max() <= 0.5 / PARTS + 1e-12
-    np.testing.assert_array_equal(found * PARTS, np.rint(found * PARTS))
+    actual = weighted(30).of(bits)
+    assert actual.shape == (5, 40)
+    assert np.abs(actual - bits @ weights / weights.sum()).max() <= 0.5 / PARTS + 1e-12
+    np.testing.assert_array_equal(actual * PARTS, np.rint(actual * PARTS))
     assert weighted(30).of(np.ones((1, 30), np.int64))[0] == 1.0
     assert weighted(1).of(np.array([[1], [0]])).tolist() == [1.0, 0.0]
 
@@ -75,9 +75,9 @@ def test_the_ratio_is_that_of_the_likelihood() -> None:
             logit = LEVEL[depth] + SLOPE[depth] * (token[:depth] - 0.5).sum()
             two = 1.0 / (1.0 + np.exp(-logit))
             expected[row] += np.log(0.5 * ((bit + 0.5) * two + (1.0 - two)) / 0.5)
-    found = LikelihoodRatio(LEVEL, SLOPE, share=0.5).of(bits)
-    assert np.abs(found - expected).max() < 0.5 / 16 + 8 * 0.5 / 1024 + 1e-9
-    assert found.std() > 0.3
+    actual = LikelihoodRatio(LEVEL, SLOPE, share=0.5).of(bits)
+    assert np.abs(actual - expected).max() < 0.5 / 16 + 8 * 0.5 / 1024 + 1e-9
+    assert actual.std() > 0.3
 
 
 def test_ratios_are_one_on_average_where_no_mark_is() -> None:

@@ -33,23 +33,23 @@ def iterated_by_whole_numbers(tokens: list[int], keys: list[int], depth: int) ->
         return signed((value + data) * 6364136223846793005 + 1)
 
     packed = b"".join(key.to_bytes(8, "little", signed=True) for key in keys)
-    found = int(hashlib.sha256(packed).hexdigest(), 16) % (2**63 - 1)
+    hashed = int(hashlib.sha256(packed).hexdigest(), 16) % (2**63 - 1)
     for data in [*tokens, keys[depth]]:
-        found = step(found, data)
+        hashed = step(hashed, data)
     for _ in range(12):
-        found = step(found, 1) >> 5
-    return (found >> 30) % 2
+        hashed = step(hashed, 1) >> 5
+    return (hashed >> 30) % 2
 
 
 def test_iterated_g_values_are_those_of_whole_numbers() -> None:
-    some = runs(20, 5)
+    token_runs = runs(20, 5)
     hashing = GValueHash.of(KEYS, "iterated")
-    found = hashing.g_values(hashing.hashes(some))
+    actual = hashing.g_values(hashing.hashes(token_runs))
     expected = [
         [iterated_by_whole_numbers(row, KEYS.tolist(), depth) for depth in range(30)]
-        for row in some.tolist()
+        for row in token_runs.tolist()
     ]
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def mixed_by_whole_numbers(tokens: list[int], keys: list[int], depth: int) -> int:
@@ -62,20 +62,20 @@ def mixed_by_whole_numbers(tokens: list[int], keys: list[int], depth: int) -> in
         return value ^ (value >> 31)
 
     packed = b"".join(key.to_bytes(8, "little", signed=True) for key in keys)
-    found = int(hashlib.sha256(packed).hexdigest(), 16) % (2**63 - 1)
+    hashed = int(hashlib.sha256(packed).hexdigest(), 16) % (2**63 - 1)
     for data in [*tokens, keys[depth]]:
-        found = mix(found + data)
-    return found >> 63
+        hashed = mix(hashed + data)
+    return hashed >> 63
 
 
 def test_mixed_g_values_are_those_of_whole_numbers() -> None:
-    some = runs(20, 5)
+    token_runs = runs(20, 5)
     hashing = GValueHash.of(KEYS, "mixed")
     expected = [
         [mixed_by_whole_numbers(row, KEYS.tolist(), depth) for depth in range(30)]
-        for row in some.tolist()
+        for row in token_runs.tolist()
     ]
-    np.testing.assert_array_equal(hashing.g_values(hashing.hashes(some)), expected)
+    np.testing.assert_array_equal(hashing.g_values(hashing.hashes(token_runs)), expected)
 
 
 def test_table_g_values_are_those_of_transformers() -> None:
@@ -92,8 +92,8 @@ def test_table_g_values_are_those_of_transformers() -> None:
     tokens = runs(3, 80)
     expected = theirs.compute_g_values(torch.from_numpy(tokens)).numpy()
     hashing = GValueHash.of(KEYS, "table")
-    some = np.lib.stride_tricks.sliding_window_view(tokens, 5, axis=1)
-    np.testing.assert_array_equal(hashing.g_values(hashing.hashes(some)), expected)
+    token_runs = np.lib.stride_tricks.sliding_window_view(tokens, 5, axis=1)
+    np.testing.assert_array_equal(hashing.g_values(hashing.hashes(token_runs)), expected)
 
 
 def test_the_table_is_what_torch_draws() -> None:
@@ -107,25 +107,25 @@ def test_the_table_is_what_torch_draws() -> None:
 @pytest.mark.parametrize("hashing", HASHINGS)
 def test_numpy_and_torch_agree_bit_for_bit(hashing: Hashing) -> None:
     torch = pytest.importorskip("torch")
-    some = runs(4, 16, 5)
+    token_runs = runs(4, 16, 5)
     ours = GValueHash.of(KEYS, hashing)
     tensors = ours.moved(torch.tensor)
-    hashes = tensors.hashes(torch.from_numpy(some))
-    np.testing.assert_array_equal(ours.hashes(some), hashes.numpy())
-    found = tensors.g_values(hashes)
-    assert found.shape == (4, 16, 30)
-    np.testing.assert_array_equal(ours.g_values(ours.hashes(some)), found.numpy())
+    hashes = tensors.hashes(torch.from_numpy(token_runs))
+    np.testing.assert_array_equal(ours.hashes(token_runs), hashes.numpy())
+    actual = tensors.g_values(hashes)
+    assert actual.shape == (4, 16, 30)
+    np.testing.assert_array_equal(ours.g_values(ours.hashes(token_runs)), actual.numpy())
 
 
 @pytest.mark.parametrize("hashing", HASHINGS)
 def test_many_keys_at_once_are_each_of_them_alone(hashing: Hashing) -> None:
     keys = np.random.default_rng(2).integers(0, 2**63 - 1, size=(7, 12))
-    some = runs(9, 4)
+    token_runs = runs(9, 4)
     together = GValueHash.of_many(keys, hashing)
-    found = together.g_values(together.hashes(some))
-    for row, each in zip(keys, found, strict=True):
+    actual = together.g_values(together.hashes(token_runs))
+    for row, each in zip(keys, actual, strict=True):
         alone = GValueHash.of(row, hashing)
-        np.testing.assert_array_equal(alone.g_values(alone.hashes(some)), each)
+        np.testing.assert_array_equal(alone.g_values(alone.hashes(token_runs)), each)
 
 
 @pytest.mark.parametrize("hashing", HASHINGS)
@@ -143,8 +143,8 @@ def test_what_a_hash_keeps_tells_equal_g_values() -> None:
     """Under a table, runs whose hashes share 16 bits have the same g-values under every key."""
     ours = GValueHash.of(KEYS, "table")
     hashes = np.array([5, 5 + (1 << 16), 6])
-    kept = ours.tells_apart(hashes)
-    assert kept[0] == kept[1] != kept[2]
+    distinguished = ours.tells_apart(hashes)
+    assert distinguished[0] == distinguished[1] != distinguished[2]
     bits = ours.g_values(hashes)
     np.testing.assert_array_equal(bits[0], bits[1])
     assert not np.array_equal(bits[0], bits[2])

@@ -27,8 +27,8 @@ def test_numpy_and_torch_play_alike() -> None:
     torch = pytest.importorskip("torch")
     bits = np.random.default_rng(2).integers(0, 2, size=(4, 12, 6))
     for leaves in (2, 5):
-        found = play(torch.from_numpy(SHARES), torch.from_numpy(bits), leaves=leaves).numpy()
-        np.testing.assert_allclose(play(SHARES, bits, leaves=leaves), found, atol=1e-12)
+        actual = play(torch.from_numpy(SHARES), torch.from_numpy(bits), leaves=leaves).numpy()
+        np.testing.assert_allclose(play(SHARES, bits, leaves=leaves), actual, atol=1e-12)
 
 
 def test_over_all_bits_a_match_of_two_keeps_the_distribution() -> None:
