@@ -79,7 +79,7 @@ def test_the_level_holds_with_as_many_reference_keys_as_users_have(
 def test_the_margin_spends_all_of_its_level(
     config: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It hardly ever ties, so that its p-values have a mean of a half; four standard errors."""
+    """It hardly ever ties, so that its p-values have a mean of one half; four standard errors."""
     monkeypatch.setattr(ReferenceKeys, "block", 100)
     rng = np.random.default_rng(17)
     found: dict[str, list[float]] = {}
@@ -97,7 +97,7 @@ def test_the_margin_spends_all_of_its_level(
 @pytest.mark.parametrize("n", [3, 40])
 @pytest.mark.parametrize("config", examples_of(METHODS["hamming"]).values(), ids=str)
 def test_one_sentence_said_again_and_again_is_no_evidence(config: object, n: int) -> None:
-    """Given the topic, every reference key sees the text as the secret one does: all tie."""
+    """Given the topic, every reference key has the projections of the secret key, and all tie."""
     rng = np.random.default_rng(12)
     found: dict[str, list[float]] = {}
     for _ in range(12):
@@ -129,7 +129,7 @@ SENTENCE_METHODS = [
 @pytest.mark.parametrize("method", SENTENCE_METHODS)
 @pytest.mark.parametrize("budget", [3, None])
 def test_a_cap_on_candidates_caps(method: Any, budget: int | None) -> None:
-    """Where nothing is ever accepted, as many are drawn as are allowed, and the text goes on."""
+    """If nothing is accepted, the allowed number of candidates is drawn, and the text continues."""
     encoder = FakeEncoder()
     config = next(iter(method.examples(EncoderId.of(encoder)).values()))
     if "N_max" in {field.name for field in fields(config)}:
@@ -137,7 +137,7 @@ def test_a_cap_on_candidates_caps(method: Any, budget: int | None) -> None:
     mark = method(WatermarkKey(Secret(bytes(range(32))), config))
 
     class Refuses(method):  # type: ignore[misc]
-        """The same, and nobody is good enough."""
+        """The same method, which accepts no candidate."""
 
         def choose(self, previous: FloatArray | None, candidates: FloatArray) -> Choice:
             choice = super().choose(previous, candidates)

@@ -104,7 +104,7 @@ def test_a_key_for_long_texts_asks_no_more_than_they_need(run: Run) -> None:
     assert 0.5 < parameters["acceptance"] < 0.6
     refused = run("keys", "new", "--length", "60", "--evidence", "30")
     assert refused.returncode == 1
-    assert "cannot prove 2^-30" in refused.stderr
+    assert "2^-30" in refused.stderr
 
 
 def test_two_keys_are_never_alike(run: Run) -> None:

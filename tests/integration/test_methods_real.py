@@ -1,4 +1,4 @@
-"""Methods to compare with on the embedded models: marked and found."""
+"""Methods for comparison on the embedded models: generated and detected."""
 
 from __future__ import annotations
 

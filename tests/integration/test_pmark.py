@@ -1,4 +1,4 @@
-"""PMark on the embedded models: written and found, without the model at detection and with it."""
+"""PMark on the embedded models: generated and detected, without and with the model."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def run(monkeypatch: pytest.MonkeyPatch, command: Run, fetched: list[str]) -> Ru
         (("kgw", "--backend", "my.gguf"), "Write transformers:my.gguf."),
         (("kgw", "--backend", "transformers"), "Write transformers:MODEL, where MODEL is"),
         (("kgw", "--backend", "transformers:"), "Write transformers:MODEL, where MODEL is"),
-        (("kgw", "--set", "gamma=2"), "gamma lies between"),
+        (("kgw", "--set", "gamma=2"), "gamma must lie between"),
         (("kgw", "--set", "gama=2"), "Did you mean 'gamma'?"),
         (("kgw", "--set", "prefix_length=many"), "a whole number"),
         (("kgw", "--preset", "cheap"), "no preset 'cheap'"),

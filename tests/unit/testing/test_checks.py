@@ -1,4 +1,4 @@
-"""Each check finds a component that breaks what it demands."""
+"""Each check fails for a component that breaks its requirement."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOISE = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class Encoder(FakeEncoder):
-    """Does something to its embeddings."""
+    """Changes its embeddings."""
 
     change: Callable[[FloatArray], FloatArray] = lambda rows: rows
 
@@ -41,7 +41,7 @@ class Encoder(FakeEncoder):
 
 @dataclass(frozen=True)
 class Splitter(FakeSplitter):
-    """Does something to its units, and forgets it when it is pickled."""
+    """Changes its units, but not after pickling."""
 
     change: Callable[[list[Unit]], list[Unit]] = lambda units: units
 
@@ -53,7 +53,7 @@ class Splitter(FakeSplitter):
 
 
 class Restarting(Splitter):
-    """Promises of every place that it can begin anew there."""
+    """Claims that splitting can restart everywhere."""
 
     def restarts(self, text: str, place: int) -> bool:
         return True
@@ -61,7 +61,7 @@ class Restarting(Splitter):
 
 @dataclass
 class Backend(FakeBackend):
-    """Misreads requests, does something to candidates, and has sessions of another kind."""
+    """Changes requests and candidates, and has sessions of another class."""
 
     read: Callable[[Request], Request] = lambda request: request
     change: Callable[[Candidate], Candidate] = lambda candidate: candidate
@@ -75,21 +75,21 @@ class Backend(FakeBackend):
 
 
 class Doubling(FakeSession):
-    """Hands back every candidate twice."""
+    """Returns every candidate twice."""
 
     def wait(self) -> list[Candidate]:
         return 2 * super().wait()
 
 
 class Forgetful(FakeSession):
-    """Cancels all if one is to be cancelled."""
+    """Cancels all candidates instead of one."""
 
     def cancel(self, number: int) -> None:
         self._requests.clear()
 
 
 class Lingering(FakeSession):
-    """Leaves a thread behind for each request, until all tests of it have been made."""
+    """Leaves a thread running for each request until the check is over."""
 
     over = threading.Event()
 
@@ -98,19 +98,19 @@ class Lingering(FakeSession):
 
 
 class Exhausted(Backend):
-    """Has nothing to say once it has been closed."""
+    """Draws empty texts after it was closed."""
 
     def close(self) -> None:
         self.sentences = lambda request: ""
 
 
 def negated(rows: FloatArray) -> FloatArray:
-    """Every second row turned around."""
+    """Every second row negated."""
     return rows * np.where(np.arange(len(rows)) % 2, -1.0, 1.0)[:, None]
 
 
 def merged(units: list[Unit]) -> list[Unit]:
-    """Fewer than three units as one."""
+    """The units, merged into one if they are fewer than three."""
     text = " ".join(unit.text for unit in units)
     return [Unit(text, "", carries=True)] if 0 < len(units) < 3 else units
 
@@ -190,7 +190,7 @@ class ShiftedRanking(BilinearMark):
 
 
 class ChangingContext(SIR):
-    """Does not notice that the context is another."""
+    """Does not notice a change of the context."""
 
     def context_changes(self, text: str) -> Callable[[str], bool]:
         return lambda more: False

@@ -1,4 +1,4 @@
-"""A tokenizer without a model."""
+"""The tokenizer without a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bilinear rule: its scores, its null distribution and what it finds."""
+"""The bilinear rule: its scores, its null distribution and its detection."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def mark_of(number: int = 0, **parameters: float) -> BilinearMark:
 
 
 def topical(n: int, rng: np.random.Generator, *, topic: float = 1.5) -> FloatArray:
-    """Unit rows (n, d) with a direction in common."""
+    """Unit rows (n, d) with a common direction."""
     rows = rng.standard_normal((n, D)) + topic * rng.standard_normal(D)
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
 def marked(mark: BilinearMark, count: int, *, seed: int) -> list[str]:
-    """Sentences of which each was accepted after the one before."""
+    """Sentences that were each accepted after the preceding one."""
     chosen: list[str] = []
     previous = None
     for step in range(count):
@@ -58,7 +58,7 @@ def detector(*marks: BilinearMark, edits: bool = False) -> Detector:
 
 
 def by_hand(mark: BilinearMark, rows: FloatArray) -> tuple[NDArray[np.float64], ...]:
-    """What stands before each sentence (n, m), and the scores (n,), in plain numpy."""
+    """The direction before each sentence (n, m), and the scores (n,), in plain numpy."""
     secret = mark.key.secret
     before, after = secret.normals("bilinear", 2 * RANK * D).reshape(2, RANK, D).astype(np.float64)
     start = secret.normals("beginning", RANK).astype(np.float64)
@@ -68,7 +68,7 @@ def by_hand(mark: BilinearMark, rows: FloatArray) -> tuple[NDArray[np.float64], 
 
 
 def test_a_score_is_the_secret_form_of_two_neighbours() -> None:
-    """Rounded to single precision twice, by far less than 1e-5."""
+    """Two roundings to single precision differ by far less than 1e-5."""
     mark, rows = mark_of(), topical(9, np.random.default_rng(1))
     directions, expected = by_hand(mark, rows)
     scores = mark.read(rows).evidence.scores
@@ -120,7 +120,7 @@ def test_the_p_value_is_the_share_of_other_second_matrices(topic: float) -> None
 
 
 def test_an_unmarked_text_has_any_p_value_over_keys() -> None:
-    """Of sentences that are very much alike: uniform, by the mean and two shares."""
+    """For very similar sentences: uniform, by the mean and two shares."""
     rows = topical(15, np.random.default_rng(4), topic=4.0)
     p = np.array(
         [compare(mark_of(k).read(rows).test("likelihood"), limit=1).p_value for k in range(300)]
@@ -143,7 +143,7 @@ def test_a_sentence_that_is_said_again_counts_once() -> None:
 
 
 def test_a_marked_passage_is_found_with_its_borders() -> None:
-    """To two sentences on average: chance may make those beside it valid, too."""
+    """To within two sentences on average, because neighbours may be valid by chance."""
     mark = mark_of(1, acceptance=0.22)
     off = []
     for seed in range(6):
@@ -251,8 +251,8 @@ def test_a_text_longer_than_a_section_is_tested_section_by_section() -> None:
     for first in (0, length, 2 * length):
         part = slice(first, first + length)
         factor = triangular_factor(covariance(directions[part], rows[part]))
-        law = MarkedScores(float(np.float32(mark.config.threshold)), *factor)
-        expected = law.log_ratios(scores[part][:, None])[:, 0]
+        marked_scores = MarkedScores(float(np.float32(mark.config.threshold)), *factor)
+        expected = marked_scores.log_ratios(scores[part][:, None])[:, 0]
         np.testing.assert_allclose(own[part], expected, atol=1e-12)
     assert compare(read.test("likelihood"), limit=99).p_value > 1e-4
 
@@ -277,7 +277,7 @@ def test_the_rule_accepts_the_share_that_it_says(acceptance: float) -> None:
 
 @pytest.mark.parametrize(("left", "pairs"), [(0.15, 14), (0.45, 40)])
 def test_a_chain_of_near_copies_has_any_p_value_over_keys(left: float, pairs: int) -> None:
-    """An anchor between steps of a chain: what rounding leaves of a score must not count."""
+    """An anchor between steps of a chain: a score that is mostly rounding must not count."""
     steps = np.eye(D, dtype=np.float64)[: min(pairs, D - 1)]
     chain = [steps[0]]
     for step in steps[1:]:

@@ -1,4 +1,4 @@
-"""Continuous similarity, held to the paper's definition written down once more."""
+"""Continuous similarity, against a naive implementation of the paper's definition."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def mark_of(config: HammingConfig) -> HammingMark:
 def test_a_text_is_projected_under_its_own_key_once(
     make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, edits: bool
 ) -> None:
-    """With its topic, whose direction is one row more."""
+    """Given the topic, whose direction is one more row."""
     rows: list[int] = []
 
     def counted(embeddings: np.ndarray, planes: np.ndarray) -> np.ndarray:
@@ -56,7 +56,7 @@ def test_edits_need_a_likelihood_ratio(make: SimpleNamespace) -> None:
 def test_a_text_longer_than_a_chunk_equals_its_pieces(
     make: SimpleNamespace, config: HammingConfig
 ) -> None:
-    """Each transition is scored as its two sentences are alone.
+    """Each transition has the score of its two sentences alone.
 
     The score is computed in one order, and equal. Logarithms and hyperbolic tangents may round
     otherwise at another place of an array: in single precision, by far less than 1e-5.

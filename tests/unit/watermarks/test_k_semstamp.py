@@ -1,4 +1,4 @@
-"""K-SemStamp, held to its published definition written down once more."""
+"""K-SemStamp, against a naive implementation of its published definition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mark_of(number: int = 0, **parameters: object) -> KSemStamp:
 
 
 def nearest(row: np.ndarray) -> list[tuple[float, int]]:
-    """Cosine and number of every centre, the nearest first, in plain loops."""
+    """The cosine and number of every centre, the nearest first, in plain loops."""
     found = []
     for number, centre in enumerate(CENTRES.astype(np.float16).astype(np.float64).tolist()):
         dot = sum(a * b for a, b in zip(centre, row.tolist(), strict=True))
@@ -68,7 +68,7 @@ def test_a_sentence_between_two_centres_is_refused_and_counts() -> None:
 
 
 def test_reference_keys_share_the_centres() -> None:
-    """Two transitions of one kind are both valid or neither, under every key."""
+    """Two transitions between the same clusters are both valid or both invalid, under every key."""
     mark = mark_of()
     rows = CENTRES[[0, 1, 0, 1, 0]]
     test = mark.read(rows).test("share")

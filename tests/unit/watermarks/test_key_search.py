@@ -1,4 +1,4 @@
-"""Which of many keys a text is tested under."""
+"""The ranking of many keys for a text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def scores(mark: HammingMark, text: np.ndarray) -> tuple[list[float], list[float
 
 
 def test_the_best_of_each_look_is_among_those_tested() -> None:
-    """The text as it stands and without its topic, as a whole and in a window."""
+    """The best keys for the text with and without its topic, as a whole and in a window."""
     rng = np.random.default_rng(8)
     mark = HammingMark(hamming_key(Secret(bytes(range(32)))))
     keys = [mark.key.derive(str(number)) for number in range(KEYS)]

@@ -1,4 +1,4 @@
-"""MorphMark, held to its definition row by row."""
+"""MorphMark, against a naive implementation of its definition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mark(preset: str = "default", **given: object) -> MorphMark:
 
 
 def by_hand(own: MorphMark, scores: list[float], context: int) -> tuple[list[float], float]:
-    """The new distribution of one text, and the green tokens' probability before."""
+    """The new distribution of one text, and the earlier probability of green tokens."""
     config = own.config
     green = [
         bool(own._lists.is_green(own._lists.contexts([np.array([context])]), np.array([v]))[0])
@@ -113,7 +113,7 @@ def test_a_configuration_that_cannot_be_is_refused(given: dict[str, object]) -> 
 
 @pytest.mark.parametrize("statistic", ["green", "green_all"])
 def test_power_is_not_stated_where_nobody_knows_what_a_mark_moves(statistic: str) -> None:
-    """If all tokens were equally likely, such a mark would move nothing, and it moves some."""
+    """If all tokens were equally likely, this mark would move nothing, although it moves some."""
     values = np.random.default_rng(1).integers(0, V, 400)
     for given, known in (({"gamma": 0.1}, False), ({"gamma": 0.1, "p_0": 0.05}, True)):
         null = mark(**given).read(values).test(statistic).null.computed

@@ -1,4 +1,4 @@
-"""PMark with and without its model, held to its published definition written down once more."""
+"""PMark with and without its model, against a naive implementation of its definition."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def online(number: int = 0, *, encoder: EncoderId = HASH, **parameters: object) 
 
 
 def signs_of(secret: Secret, place: int, b: int) -> list[int]:
-    """Bit by bit of a byte that the secret has for a sentence number, the lowest first."""
+    """The bits of a byte of the secret for a sentence number, the lowest first."""
     (byte,) = secret.stream("signs", 1, index=place)
     return [byte >> channel & 1 for channel in range(b)]
 
@@ -59,7 +59,7 @@ def counted(distance: float, sign: int) -> tuple[float, bool]:
 def written_by_hand(
     mark: PMarkOffline | PMarkOnline, rows: FloatArray, medians: np.ndarray, first: int
 ) -> tuple[list[float], list[list[bool]]]:
-    """The mean soft count, and which channels are right, of every sentence."""
+    """The mean soft count of every sentence, and its channels on their required side."""
     b = mark.config.b
     directions = mark.channels.directions.astype(np.float64)
     softs, rights = [], []
@@ -229,7 +229,7 @@ def written(
 
 
 def test_generation_and_detection_number_sentences_alike(splitter: Splitter) -> None:
-    """Also where headings stand between them."""
+    """Headings between them do not matter."""
     mark = offline(5, encoder=EncoderId.of(FakeEncoder()), N=16, b=3)
     generation = written(mark, splitter)
     units = splitter.split(generation.text).units
@@ -254,7 +254,7 @@ def test_a_text_without_its_beginning_shows_no_mark(splitter: Splitter) -> None:
 
 
 def test_the_best_of_a_pool_is_kept_whatever_the_fallback(splitter: Splitter) -> None:
-    """Under the paper's procedure too, which keeps the last of candidates judged one by one."""
+    """This holds under the paper's procedure too, which keeps the last refused candidate."""
     mark = offline(6, encoder=EncoderId.of(FakeEncoder()), N=8, b=6)
     texts = [
         written(mark, splitter, GenerationConfig(max_sentences=8, fallback=fallback)).text

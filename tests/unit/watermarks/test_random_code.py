@@ -1,4 +1,4 @@
-"""Random Code, held to its definition written down once more."""
+"""Random Code, against a naive implementation of its definition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_votes_are_those_of_the_definition() -> None:
 
 
 def test_over_keys_a_sentence_is_valid_as_often_as_codes_are() -> None:
-    """37 of 256, the volume of the paper's ball, whatever the sentence; four standard errors."""
+    """37 of 256, the volume of the paper's ball, for any sentence; four standard errors."""
     row, count = topical(1, np.random.default_rng(2)), 1500
     actual = np.mean([mark_of(number).choose(None, row).accepted for number in range(count)])
     share = theory.code_share(8, 6)

@@ -1,4 +1,4 @@
-"""SemStamp, held to its published definition written down once more."""
+"""SemStamp, against a naive implementation of its published definition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mark_of(number: int = 0, **parameters: object) -> SemStamp:
 
 
 def test_votes_are_those_of_the_definition() -> None:
-    """Signature by signature: the set of the preceding one holds the next one's, or does not."""
+    """A sentence is valid if the set of the preceding signature contains its own."""
     mark, rows = mark_of(), topical(30, np.random.default_rng(1))
     secret = mark.key.secret
     normals = secret.normals("planes", 3 * D).reshape(3, D).astype(np.float64)

@@ -1,4 +1,4 @@
-"""SimMark, held to its published definition written down once more."""
+"""SimMark, against a naive implementation of its published definition."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def mark_of(number: int = 0, **parameters: object) -> SimMark:
 
 
 def likeness(a: np.ndarray, b: np.ndarray, config: SimMarkConfig) -> float:
-    """In plain loops."""
+    """The soft and hard counts of neighbours, in plain loops."""
     if config.distance == "cosine":
         return sum(x * y for x, y in zip(a.tolist(), b.tolist(), strict=True))
     apart = [x - y for x, y in zip(a.tolist(), b.tolist(), strict=True)]

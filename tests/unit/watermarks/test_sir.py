@@ -1,4 +1,4 @@
-"""SIR: tokens biased by the meaning of the text before them."""
+"""SIR: tokens biased by the meaning of the preceding text."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_what_gets_a_bonus_counts() -> None:
 
 
 def test_tokens_on_some_devices_are_told_one_by_one() -> None:
-    """Where the likeliest alone are looked at, each text has others."""
+    """With only the likeliest tokens, each text has other tokens."""
     torch = pytest.importorskip("torch")
     from hammingmark.records import DecodingStep
 
@@ -138,7 +138,7 @@ def test_the_first_chunk_has_no_score() -> None:
 
 
 def test_one_token_again_and_again_is_no_evidence() -> None:
-    """A key gives it one dimension: 40 times the same is one draw, whatever the context."""
+    """A key gives a token one dimension: 40 repetitions are one draw in any context."""
     rows = in_contexts(np.arange(3), np.random.default_rng(3))["context"][2:]
     again = with_contexts(np.full(40, 7), rows, np.zeros(40, np.int64))
     p = [compare(mark(n).read(again).test("similarity"), limit=1).p_value for n in range(20)]

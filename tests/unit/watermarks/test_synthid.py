@@ -1,4 +1,4 @@
-"""SynthID-Text: what it does to a distribution, what it counts, and whom it finds."""
+"""SynthID-Text: its change of distributions, its counted tokens, and its detection."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def mark(seed: int = 0, **parameters: Any) -> SynthIDMark:
 def step_of(
     watermark: SynthIDMark, tokens: NDArray[np.int64], before: NDArray[np.int64]
 ) -> DecodingStep:
-    """Tokens (B, k) after texts (B, n), of which there may be too few for a whole context."""
+    """A step with tokens (B, k) after texts (B, n), which may be shorter than a context."""
     blank = np.full((len(before), watermark.width), -1)
     contexts = np.concatenate([blank, before], axis=1)[:, -watermark.width :]
     return DecodingStep(
@@ -58,7 +58,7 @@ def logits_of(rows: int, k: int, *, seed: int = 1, spread: float = 2.0) -> Any:
 
 
 def written(watermark: SynthIDMark, n: int, *, seed: int = 0, k: int = 32) -> NDArray[np.int64]:
-    """A text of n tokens, each drawn from k that a model likes."""
+    """A text of n tokens, each drawn from k likely tokens."""
     rng = np.random.default_rng(seed)
     text: list[int] = []
     while len(text) < n:
@@ -190,7 +190,7 @@ def test_under_wrong_keys_z_is_a_standard_deviate_and_the_ratio_speaks_against_a
 
 
 def text_for(frequency: int, *, tokens: int) -> NDArray[np.int64]:
-    """A text written for the iterated hashing, by somebody without any key.
+    """A text written against the iterated hashing without a key.
 
     Its hashes are linear in the tokens, and its bits have a period nearly: each next token is the
     one that comes nearest to it. Under any key all runs then have much the same g-values.
@@ -207,7 +207,7 @@ def text_for(frequency: int, *, tokens: int) -> NDArray[np.int64]:
 
 
 def test_no_text_can_be_written_for_the_default_hashing() -> None:
-    """For the published one it can: that is why it is not the default."""
+    """For the published hashing it can, which is why it is not the default."""
     text = text_for(8745474123609625697, tokens=204)
 
     def spread(hashing: str) -> float:
@@ -219,7 +219,7 @@ def test_no_text_can_be_written_for_the_default_hashing() -> None:
 
 
 def test_contexts_that_are_marked_again_count_again() -> None:
-    """But for runs that are the same again."""
+    """Except for repeated runs."""
     text = np.array([1, 2, 3, 4, 50, 1, 2, 3, 4, 60, 1, 2, 3, 4, 50])
     assert mark().read(text).counted.sum() == 9
     assert mark(mode="distortionary").read(text).counted.sum() == 10
@@ -249,7 +249,7 @@ def test_what_comes_again_does_not_count() -> None:
 
 
 def test_a_run_counts_where_it_was_marked_although_it_came_unmarked_before() -> None:
-    """In a context that has just come it was left as it is; later the context was forgotten."""
+    """A token in a recent context was not marked; an older context is forgotten."""
     context, between = [1, 2], [30, 31, 32, 33, 34, 35]
     text = [*context, 7, *context, 9, *between, *context, 9]
     own = mark(ngram_len=3, context_history_size=4)
@@ -259,7 +259,7 @@ def test_a_run_counts_where_it_was_marked_although_it_came_unmarked_before() -> 
 
 
 def test_one_token_is_too_little_to_say_that_there_is_no_mark() -> None:
-    """By any statistic: even the likelihood ratio would find few marked texts that short."""
+    """This holds for every statistic: even the likelihood ratio detects few texts that short."""
     text = np.random.default_rng(11).integers(0, 5000, size=60)
     for statistic in mark().statistics:
         short, long = (
@@ -271,7 +271,7 @@ def test_one_token_is_too_little_to_say_that_there_is_no_mark() -> None:
 
 
 def test_a_table_that_sees_two_runs_as_one_counts_one() -> None:
-    """Tokens 2^16 apart are one to a table, and two to the other hashing."""
+    """Tokens 2^16 apart are equal to the table hashing, and different to the others."""
     text = np.array([7, 8, 9, 10, 11])
     both = np.concatenate([text, [3], text + TABLE_SIZE])
     assert mark(hashing="table").read(both).counted.tolist() == [True] * 6 + [False]

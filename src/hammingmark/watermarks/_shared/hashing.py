@@ -1,7 +1,7 @@
 """Embeddings to sign bits (the paper's equation 2).
 
-Arrays are laid out sentences first, then keys, then bits, so that what is compared bit by bit
-lies side by side in memory.
+Arrays are laid out sentences first, then keys, then bits, so that bits that are compared
+with each other are adjacent in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a normal score says for a mark, and how strict a rule must be."""
+"""The likelihood ratio of a normal score, and the acceptance rate that a rule needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P-values by weighed draws from marked texts."""
+"""P-values by weighted draws from marked texts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_level_holds_far_below_one_in_a_hundred(n: int) -> None:
 
 @pytest.mark.parametrize("place", [5, 40, 200])
 def test_the_whole_and_its_best_window_agree_with_counting(place: int) -> None:
-    """Among 4,000 unmarked texts; importance sampling errs by a fifth at most here."""
+    """Among 4,000 unmarked texts; importance sampling errs here by at most a fifth."""
     scores, count = scores_of(30), 4000
     null = ImportanceNull([scores], secret())
     other = scores.log_ratios(unmarked(scores, count))
@@ -96,7 +96,7 @@ def test_a_marked_passage_has_a_small_p_value_and_the_rest_has_not() -> None:
 
 
 def test_a_long_text_is_tested_section_by_section() -> None:
-    """The p-value is the smallest times their number, whichever it is."""
+    """The p-value is the smallest of the sections times their number."""
     first, second = scores_of(8, seed=6), scores_of(5, seed=7)
     null = ImportanceNull([first, second], secret())
     rng = np.random.default_rng(8)
@@ -131,7 +131,7 @@ def test_power_is_how_often_marked_texts_reach_the_level() -> None:
 
 
 def test_hardly_any_marked_text_does_better_than_what_is_attainable() -> None:
-    """One in 1,000 or so does better than the best of 1,000 draws, of which half are whole."""
+    """About one in 1,000 exceeds the best of 1,000 draws, of which half are wholly marked."""
     scores, count = scores_of(5), 400
     null = ImportanceNull([scores], secret())
     uniforms = np.random.default_rng(10).random((5, 3, count))

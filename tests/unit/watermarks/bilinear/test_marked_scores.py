@@ -1,4 +1,4 @@
-"""The likelihood ratio of a text's scores, and draws of marked ones."""
+"""The likelihood ratio of a text's scores, and draws of marked scores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def unmarked(scores: MarkedScores, count: int, seed: int = 2) -> NDArray[np.floa
 
 
 def test_a_text_as_written_is_worth_one_over_its_probability() -> None:
-    """Two correlated scores: the orthant probability is the library's."""
+    """The probabilities of two correlated scores, by scipy."""
     scores = scores_of(2, WRITTEN)
     increments = scores.log_ratios(np.array([[T + 0.3, T + 2.0, T - 0.1], [T + 0.1, T, T + 1.0]]))
     first = stats.norm.sf(T)
@@ -44,7 +44,7 @@ def test_a_text_as_written_is_worth_one_over_its_probability() -> None:
 
 
 def test_the_ratio_of_one_score_is_bayes_rule() -> None:
-    """P(y >= T | z) and P(y >= T), by integrating numerically over what was written."""
+    """P(y >= T | z) and P(y >= T), by numerical integration over the original score."""
     z, r = 0.4, TRANSLATED.correlation
     y = np.linspace(T, 12.0, 200_001)
     joint = stats.norm.pdf(y) * stats.norm.pdf(z, r * y, np.sqrt(1 - r * r))
@@ -58,7 +58,7 @@ def test_the_ratio_of_one_score_is_bayes_rule() -> None:
 def test_ratios_are_a_martingale_of_mean_one_under_the_null(
     histories: tuple[Alternative, ...],
 ) -> None:
-    """Every prefix of the text; four standard errors of what was drawn."""
+    """For every prefix of the text; within four standard errors of the draws."""
     scores = scores_of(4, *histories)
     increments = scores.log_ratios(unmarked(scores, 60_000))
     ratios = np.exp(np.cumsum(increments, axis=0))
@@ -70,7 +70,7 @@ def test_ratios_are_a_martingale_of_mean_one_under_the_null(
 def test_marked_draws_weighed_by_one_over_their_ratio_are_unmarked(
     histories: tuple[Alternative, ...],
 ) -> None:
-    """The law of the log-likelihood ratio, by draws from either side: four standard errors."""
+    """The distribution of the log-likelihood ratio by draws from both; four standard errors."""
     scores, count = scores_of(4, *histories), 30_000
     rng = np.random.default_rng(3)
     drawn = scores.draw(np.ones((4, count), bool), rng.random((4, 3, count))).sum(axis=0)
@@ -87,7 +87,7 @@ def test_marked_draws_weighed_by_one_over_their_ratio_are_unmarked(
 
 
 def test_a_text_that_was_translated_throughout_is_told_from_one_as_written() -> None:
-    """Its later sentences are judged by what the earlier ones say."""
+    """Its later sentences are scored by the histories that the earlier ones make likely."""
     scores = MarkedScores(T, np.eye(12), np.ones(12, bool), (WRITTEN, TRANSLATED))
     below = scores.log_ratios(np.full((12, 1), T - 0.2))[:, 0]
     above = scores.log_ratios(np.full((12, 1), T + 0.2))[:, 0]

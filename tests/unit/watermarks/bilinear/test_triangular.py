@@ -1,4 +1,4 @@
-"""Correlated normal scores, one after the other."""
+"""The triangular factor of correlated normal scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hammingmark.watermarks.bilinear.scores import MIN_VARIANCE, triangular_fact
 
 
 def correlated(n: int, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The Gram matrix (n, n) of unit rows that have a topic in common: a covariance."""
+    """The Gram matrix (n, n) of unit rows with a common topic, as a covariance."""
     rows = rng.standard_normal((n, d)) + rng.standard_normal(d)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     gram: NDArray[np.float64] = rows @ rows.T
@@ -37,7 +37,7 @@ def test_a_score_that_comes_again_is_not_counted_again() -> None:
 
 
 def test_a_score_that_the_others_leave_next_to_nothing_of_is_not_counted() -> None:
-    """More scores than the directions they come from: the last are sums of those before."""
+    """There are more scores than dimensions, so that the last are combinations of the first."""
     rng = np.random.default_rng(4)
     rows = np.vstack([np.eye(4), rng.standard_normal((9, 4))])
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)

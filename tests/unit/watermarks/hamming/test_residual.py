@@ -1,4 +1,4 @@
-"""The new part of a sentence, and the rule that looks at nothing else."""
+"""The residual of a sentence, and the rule that compares residuals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIMENSION = 32
 
 
 def texts(rho: float, count: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Pairs of unit vectors at one cosine: (2 count, d), first and second by turns."""
+    """Pairs of unit vectors at one cosine: (2 count, d), first and second alternating."""
     first = rng.standard_normal((count, DIMENSION))
     first /= np.linalg.norm(first, axis=1, keepdims=True)
     noise = rng.standard_normal((count, DIMENSION))
@@ -70,7 +70,7 @@ def test_no_rule_accepts_a_copy(preset: str, softness: float | None) -> None:
 @pytest.mark.parametrize("softness", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("rho", [-0.3, 0.2, 0.8, 0.97])
 def test_the_same_share_is_accepted_at_every_similarity(rho: float, softness: float) -> None:
-    """Over keys, the law of M is the closed form for unrelated sentences."""
+    """Over keys, the distribution of M is the closed form for unrelated sentences."""
     rng = np.random.default_rng(4)
     rule = Rule(8, 5 if softness == 0.0 else 4.4, Alternative(), softness, residual=True)
     rows = texts(rho, 40, rng)

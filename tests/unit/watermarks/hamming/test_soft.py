@@ -1,4 +1,4 @@
-"""The soft ball: its limit, its law, and what rewording does to it."""
+"""The soft ball: its limit, its distribution, and the effect of rewording."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_without_softness_bits_are_counted(seed: int) -> None:
 
 @pytest.mark.parametrize("softness", [0.2, 0.5, 1.0])
 @pytest.mark.parametrize("cosine", [-0.3, 0.0, 0.4, 0.8])
-def test_the_law_is_what_sampling_gives(softness: float, cosine: float) -> None:
+def test_the_distribution_is_that_of_samples(softness: float, cosine: float) -> None:
     x, y = pairs(cosine, 40_000, 7)
     degree = agreement(x, y, softness=softness)
     p = theory.match_probability(np.array([cosine]))
@@ -71,7 +71,7 @@ def test_a_threshold_for_a_share(softness: float) -> None:
 
 @pytest.mark.parametrize("blur", [0.1, 0.3])
 def test_what_was_accepted_before_rewording_is_estimated_well(blur: float) -> None:
-    """Bucket the estimates; in each the share that was inside before agrees with them."""
+    """In each bucket of estimates, the share that was inside before agrees with them."""
     rng = np.random.default_rng(3)
     x, y = pairs(0.3, 60_000, 5)
     before = agreement(x, y, softness=0.5) >= 5.3

@@ -1,4 +1,4 @@
-"""What a transition adds to each statistic."""
+"""The increments of transitions to each statistic."""
 
 from itertools import product
 
@@ -79,11 +79,11 @@ def tail(match: np.ndarray) -> float:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=11), st.integers(0, 11))
 def test_few_mismatches_is_the_poisson_binomial_tail(match: list[float], allowed: int) -> None:
     allowed = min(allowed, len(match))
-    law = np.ones(1)
+    pmf = np.ones(1)
     for p in match:
-        law = np.convolve(law, [p, 1 - p])
+        pmf = np.convolve(pmf, [p, 1 - p])
     actual = few_mismatches(np.array(match, np.float32)[:, None], allowed)
-    assert float(actual[0]) == pytest.approx(float(law[: allowed + 1].sum()), abs=1e-5)
+    assert float(actual[0]) == pytest.approx(float(pmf[: allowed + 1].sum()), abs=1e-5)
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)

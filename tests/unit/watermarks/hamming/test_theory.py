@@ -1,4 +1,4 @@
-"""The closed forms: the paper's own numbers, scipy as an oracle, and laws that always hold."""
+"""The closed forms: the paper's numbers, scipy as a reference, and general laws."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TestAgainstScipy:
     P = np.array([0.0, 1e-300, 1e-12, 1e-3, 0.1, 0.5, 0.6, 0.999, 1 - 1e-12, 1.0])
 
     @pytest.mark.parametrize("m", [1, 8, 64, 600])
-    def test_match_law(self, m: int) -> None:
+    def test_match_distribution(self, m: int) -> None:
         expected = stats.binom.pmf(np.arange(m + 1), m, self.P[:, None])
         np.testing.assert_allclose(theory.match_pmf(m, self.P), expected, rtol=1e-9, atol=1e-290)
 
@@ -115,9 +115,9 @@ class TestAgainstScipy:
 class TestMatchLaw:
     @given(m=BITS, p=st.lists(CHANCES, max_size=4))
     def test_sums_to_one(self, m: int, p: list[float]) -> None:
-        law = theory.match_pmf(m, p)
-        assert law.shape == (len(p), m + 1)
-        np.testing.assert_allclose(law.sum(axis=-1), 1.0, rtol=1e-12)
+        pmf = theory.match_pmf(m, p)
+        assert pmf.shape == (len(p), m + 1)
+        np.testing.assert_allclose(pmf.sum(axis=-1), 1.0, rtol=1e-12)
 
     @given(mt=bits_and_threshold(), low=COSINES, high=COSINES)
     def test_acceptance_grows_with_the_cosine(
@@ -221,9 +221,9 @@ class TestThresholds:
     def test_no_strength_needs_no_bits(self) -> None:
         assert theory.estimated_threshold(8, 4.8, 0.0) == 0
 
-    def test_an_arbitrary_law(self) -> None:
-        law = [0.1, 0.2, 0.3, 0.3, 0.1]
-        assert [theory.exact_threshold(law, bits) for bits in (0.1, 0.5, 1.0, 3.0)] == [1, 2, 3, 4]
+    def test_an_arbitrary_distribution(self) -> None:
+        pmf = [0.1, 0.2, 0.3, 0.3, 0.1]
+        assert [theory.exact_threshold(pmf, bits) for bits in (0.1, 0.5, 1.0, 3.0)] == [1, 2, 3, 4]
 
     def test_refuses_when_all_bits_are_too_weak(self) -> None:
         with raises_naming(InputError, 4, "1.00", 2):
@@ -239,14 +239,14 @@ class TestThresholds:
 
     @given(m=BITS, p=st.floats(0.01, 0.99), bits=st.floats(0.0, 8.0))
     def test_is_the_least_strong_enough(self, m: int, p: float, bits: float) -> None:
-        law, limit = theory.match_pmf(m, p), 2.0**-bits
+        pmf, limit = theory.match_pmf(m, p), 2.0**-bits
         try:
-            T = theory.exact_threshold(law, bits)
+            T = theory.exact_threshold(pmf, bits)
         except InputError:
-            assert law[-1] > limit
+            assert pmf[-1] > limit
         else:
-            assert law[T:].sum() <= limit * (1 + 1e-9)
-            assert T == 0 or law[T - 1 :].sum() > limit * (1 - 1e-9)
+            assert pmf[T:].sum() <= limit * (1 + 1e-9)
+            assert T == 0 or pmf[T - 1 :].sum() > limit * (1 - 1e-9)
 
 
 class TestMarkedLaw:
@@ -260,28 +260,28 @@ class TestMarkedLaw:
     def test_sums_to_one(
         self, mt: tuple[int, int], p: list[float], flip: float, free: float, own_rest: bool
     ) -> None:
-        law = theory.marked_pmf(*mt, p, flip, free, rest=p if own_rest else 0.5)
-        assert law.shape == (len(p), mt[0] + 1)
-        np.testing.assert_allclose(law.sum(axis=-1), 1.0, rtol=1e-9)
+        pmf = theory.marked_pmf(*mt, p, flip, free, rest=p if own_rest else 0.5)
+        assert pmf.shape == (len(p), mt[0] + 1)
+        np.testing.assert_allclose(pmf.sum(axis=-1), 1.0, rtol=1e-9)
 
     @given(mt=bits_and_threshold(most=16), p=CHANCES)
     def test_unedited_text_keeps_the_demand(self, mt: tuple[int, int], p: float) -> None:
         m, T = mt
-        law = theory.marked_pmf(m, T, p, 0.0)
-        assert law[:T].sum() == 0.0
+        pmf = theory.marked_pmf(m, T, p, 0.0)
+        assert pmf[:T].sum() == 0.0
         tail = theory.match_pmf(m, p)[T:]
         if tail.sum() > 1e-280:
-            np.testing.assert_allclose(law[T:], tail / tail.sum(), rtol=1e-8, atol=1e-12)
+            np.testing.assert_allclose(pmf[T:], tail / tail.sum(), rtol=1e-8, atol=1e-12)
 
     @given(mt=bits_and_threshold(most=16), p=CHANCES)
     def test_half_flipped_is_a_coin(self, mt: tuple[int, int], p: float) -> None:
-        law = theory.marked_pmf(*mt, p, 0.5)
-        np.testing.assert_allclose(law, theory.match_pmf(mt[0], 0.5), rtol=1e-9)
+        pmf = theory.marked_pmf(*mt, p, 0.5)
+        np.testing.assert_allclose(pmf, theory.match_pmf(mt[0], 0.5), rtol=1e-9)
 
     @given(mt=bits_and_threshold(most=16), p=CHANCES, flip=st.floats(0.0, 0.5))
     def test_free_text_is_natural(self, mt: tuple[int, int], p: float, flip: float) -> None:
-        law = theory.marked_pmf(*mt, p, flip, 1.0)
-        np.testing.assert_allclose(law, theory.match_pmf(mt[0], p), rtol=1e-9)
+        pmf = theory.marked_pmf(*mt, p, flip, 1.0)
+        np.testing.assert_allclose(pmf, theory.match_pmf(mt[0], p), rtol=1e-9)
 
     @given(m=st.integers(1, 16), p=CHANCES, flip=st.floats(0.0, 0.5))
     def test_without_a_demand(self, m: int, p: float, flip: float) -> None:

@@ -1,4 +1,4 @@
-"""Green lists: the same numbers everywhere, of the right share, and counted as they are made."""
+"""Green lists: the same on every device, with the right share, and counted as generated."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_device_and_numpy_have_the_same_green_lists(scheme: str, device: str) 
 
 
 def test_green_lists_are_these_on_every_machine() -> None:
-    """Held to numbers that were worked out once with Python's own integers."""
+    """Compared with numbers computed once with Python's integers."""
 
     def mixed(word: int) -> int:
         word = (word + 0x1E3779B97F4A7C15) % 2**64
@@ -177,7 +177,7 @@ def test_statistics_are_those_of_the_definition() -> None:
 
 
 def test_repeated_pairs_are_counted_together_and_the_binomial_would_be_wrong() -> None:
-    """Over keys, the number of green tokens with repeats spreads wider than a binomial one."""
+    """Over keys, the number of green tokens with repeats has a larger variance than a binomial."""
     tokens = np.random.default_rng(8).integers(0, 4, size=150)
     p_values, counts = [], []
     for number in range(600):

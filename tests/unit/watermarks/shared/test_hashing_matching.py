@@ -1,4 +1,4 @@
-"""Sign bits, matches and the acceptance rule, against the plainest possible reading."""
+"""Sign bits, matches and the acceptance rule, against a naive implementation."""
 
 import numpy as np
 import pytest

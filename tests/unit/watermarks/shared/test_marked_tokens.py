@@ -1,4 +1,4 @@
-"""How often marked tokens would be found: what verdicts that are not positive rest on."""
+"""The power of token methods, on which verdicts that are not positive depend."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_no_key_may_be_able_to_reach_a_level() -> None:
 
 
 def test_likelihood_ratios_that_say_little_need_many_units() -> None:
-    """The power goes on growing behind the first units, at levels that they cannot reach."""
+    """The power still grows after the first units, at levels that these cannot reach."""
     ratios = statistics_of(1, "mixed")["bayesian"].increments
     few, many = (
         LatticeNull(

@@ -1,4 +1,4 @@
-"""The Harrell–Davis median, held to scipy's."""
+"""The Harrell-Davis median, compared with scipy's."""
 
 from __future__ import annotations
 

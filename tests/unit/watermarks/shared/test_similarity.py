@@ -1,4 +1,4 @@
-"""Rules by the share of natural text that they let pass."""
+"""Rules by the share of natural text that they accept."""
 
 from __future__ import annotations
 

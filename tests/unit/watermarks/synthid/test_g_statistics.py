@@ -1,4 +1,4 @@
-"""Statistics of g-values: their values, and their distributions where no mark is."""
+"""Statistics of g-values: their values, and their distributions in unmarked text."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_distributions_are_those_of_counting_every_outcome(make: object, share: 
 
 
 def test_the_ratio_is_that_of_the_likelihood() -> None:
-    """As in the published detector, with one slope for all earlier depths."""
+    """The published detector, with one slope for all earlier depths."""
     bits = np.random.default_rng(2).integers(0, 2, size=(60, 8))
     expected = np.zeros(60)
     for row, token in enumerate(bits):
@@ -81,7 +81,7 @@ def test_the_ratio_is_that_of_the_likelihood() -> None:
 
 
 def test_ratios_are_one_on_average_where_no_mark_is() -> None:
-    """But for rounding, e to their power is a likelihood ratio."""
+    """Except for rounding, their exponentials are likelihood ratios."""
     values = LikelihoodRatio(LEVEL, SLOPE, share=0.5).of(EVERY)
     assert np.exp(values).mean() == pytest.approx(1.0, abs=0.01)
 

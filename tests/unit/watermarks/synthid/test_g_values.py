@@ -1,4 +1,4 @@
-"""g-values: those of the published codes, and the same wherever they are computed."""
+"""g-values: those of the published codes, and the same on every device."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_iterated_g_values_are_those_of_whole_numbers() -> None:
 
 
 def mixed_by_whole_numbers(tokens: list[int], keys: list[int], depth: int) -> int:
-    """One g-value, by Python's integers without a sign."""
+    """One g-value, by Python's unsigned integers."""
 
     def mix(value: int) -> int:
         value = (value + 0x1E3779B97F4A7C15) % 2**64

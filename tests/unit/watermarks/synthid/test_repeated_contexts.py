@@ -1,4 +1,4 @@
-"""Contexts that come again, while a text is written and when it is read."""
+"""Repeated contexts, at generation and at detection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hammingmark.watermarks.synthid.tournament import first_in, is_new
 
 TOKENS = np.random.default_rng(0).integers(0, 4, size=(3, 150))
-"""So few kinds that contexts of three come again and again."""
+"""So few tokens that contexts of three are repeated often."""
 
 
 @pytest.mark.parametrize("history", [1, 16, 200])

@@ -1,4 +1,4 @@
-"""The tournament: the published formulas, and what they promise."""
+"""The tournament: the published formulas, and their guarantees."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_bits_that_are_all_alike_change_nothing() -> None:
 
 
 def test_no_share_falls_below_zero() -> None:
-    """Where rounding adds green shares up to more than 1, a red one is left with nothing."""
+    """If rounding makes the green shares sum to more than 1, a red share is 0."""
     shares = np.array([0.1] * 10 + [1e-9], np.float32)
     bits = np.array([1] * 10 + [0])[:, None]
     assert shares[:10].astype(np.float64).sum() > 1.0
