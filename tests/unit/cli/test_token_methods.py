@@ -110,7 +110,7 @@ def test_parameters_out_of_their_range_are_refused_before_the_tokenizer(
 ) -> None:
     code, _, err = run("keys", "new", *SIR, "--set", "delta=-1")
     assert code == 1
-    assert "delta lies above 0" in err
+    assert "delta must be above 0" in err
     assert fetched == ["minilm-mark"]
 
 
@@ -253,7 +253,7 @@ def test_a_method_is_shown_with_what_its_parameters_are_and_mean(run: Run) -> No
     assert record["parameters"]["prefix_length"] == {
         "takes": "a whole number",
         "default": 1,
-        "meaning": "h, tokens before a token that decide its list.",
+        "meaning": "h, the number of preceding tokens that decide the list of a token.",
     }
 
 
