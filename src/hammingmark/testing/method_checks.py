@@ -390,7 +390,7 @@ def check_sentences_at_the_beginning(method: type[Any], config: MethodConfig) ->
 
 
 def check_tokens_are_processed_row_by_row(method: type[Any], config: MethodConfig) -> None:
-    """The logits of a text do not depend on the texts beside it."""
+    """The logits of a text do not depend on the other texts."""
     rng = np.random.default_rng(15)
     watermark = token_mark(under(method, config, rng))
     rule = watermark.capabilities.context

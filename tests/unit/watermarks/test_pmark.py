@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -47,6 +48,17 @@ def signs_of(secret: Secret, place: int, b: int) -> list[int]:
     """The bits of a byte of the secret for a sentence number, the lowest first."""
     (byte,) = secret.stream("signs", 1, index=place)
     return [byte >> channel & 1 for channel in range(b)]
+
+
+@pytest.mark.parametrize("make", [offline, online])
+def test_a_mark_for_one_sentence_has_capabilities_of_its_own(
+    make: Callable[[], PMarkOffline | PMarkOnline],
+) -> None:
+    mark = make()
+    assert mark.capabilities is mark.capabilities, "the record is built once"
+    view = mark.at(3)
+    assert view.capabilities.sentences is view
+    assert mark.capabilities.sentences is mark
 
 
 def counted(distance: float, sign: int) -> tuple[float, bool]:

@@ -34,8 +34,8 @@ class ChannelConfig(SentenceConfig):
     """Parameters of methods with channels, in the paper's notation.
 
     Attributes:
-        b: channels.
-        N: candidates per sentence.
+        b: the number of channels.
+        N: the number of candidates per sentence.
         K: how fast a soft count decays with the distance to the median, on the wrong side.
         tolerance: distance to the median up to which a soft count on the wrong side is 1.
         constants: ``own`` takes the directions from the key; ``published`` takes those of the

@@ -34,8 +34,8 @@ class HammingConfig(SentenceConfig):
     Attributes:
         bits: m, the number of secret hyperplanes.
         threshold: T, the number of bits that must match; an integer for a hard Hamming ball.
-        softness: s; bits near their hyperplane count less if it is larger. 0 is a hard Hamming
-            ball.
+        softness: s; the larger it is, the less bits near their hyperplane count; 0 is a hard
+            Hamming ball.
         residual: whether a sentence is compared with the residual of the next one, which is its
             embedding with the previous one projected out, or, as in the paper, with all of it.
     """

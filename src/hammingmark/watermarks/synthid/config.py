@@ -23,8 +23,8 @@ class SynthIDConfig(TokenConfig):
         hashing: how tokens give g-values: ``mixed`` by a hash against which no text can be written
             without the key, ``iterated`` as in version 0.2.1 of the authors' code, ``table`` as in
             version 0.1 and in transformers.
-        context_history_size: the number of preceding contexts among which a repeated context is
-            not marked again.
+        context_history_size: a context that is repeated within this many contexts is not marked
+            again.
         mode: ``non-distortionary`` keeps the model's distribution on average over keys;
             ``distortionary`` also marks repeated contexts, and may have more leaves.
         num_leaves: the number of tokens in a match.
