@@ -73,7 +73,7 @@ class FakeBackend:
         room = request.max_tokens if self.context is None else self.context - used
         if room < 1:
             return Candidate(request.number, (), finished=False, failure=self._too_long(used))
-        tokens = _TOKEN.findall(self._text(request, turns=turns, continued=continued))
+        tokens = _TOKEN.findall(self._text(request, turns=turns, begun=continued))
         pieces: list[str] = []
         for token in islice(tokens, min(room, request.max_tokens)):
             pieces.append(token)
@@ -87,12 +87,12 @@ class FakeBackend:
             request.number, tuple(pieces), finished, truncated=not finished, failure=failure
         )
 
-    def _text(self, request: Request, *, turns: str, continued: str) -> str:
+    def _text(self, request: Request, *, turns: str, begun: str) -> str:
         if self.sentences:
             return self.sentences(request)
         greedy = request.sampling.temperature == 0.0
-        space = " " if continued and not continued[-1].isspace() else ""
-        return space + paragraph(Random(f"{turns}\n{continued}" if greedy else request.seed))
+        space = " " if begun and not begun[-1].isspace() else ""
+        return space + paragraph(Random(f"{turns}\n{begun}" if greedy else request.seed))
 
     def _too_long(self, used: int) -> Failure:
         return Failure(
