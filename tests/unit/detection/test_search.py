@@ -205,4 +205,4 @@ def test_the_reader_reads_each_sentence_once() -> None:
     (batch,) = reader.batches(["One. Two.", "Two. One. Two."])
     assert [text.pieces for text in batch] == [("One.", "Two."), ("Two.", "One.", "Two.")]
     np.testing.assert_array_equal(batch[1].values[1], batch[0].values[0])
-    assert sum(len(each) if isinstance(each, list) else 1 for each in encoder.asked) == 2
+    assert sum(len(each) if isinstance(each, list) else 1 for each in encoder.encoded) == 2
