@@ -104,15 +104,15 @@ def test_a_separate_judge_decides_similarity(text: str, splitter: Splitter) -> N
         """Finds everything that is not the same altogether different."""
 
         def encode(self, sentences: Sequence[str]) -> FloatArray:
-            self.asked.extend(each for each in sentences if each not in self.asked)
-            return np.eye(2000, dtype=np.float32)[[self.asked.index(each) for each in sentences]]
+            self.encoded.extend(each for each in sentences if each not in self.encoded)
+            return np.eye(2000, dtype=np.float32)[[self.encoded.index(each) for each in sentences]]
 
     judge = Strict()
     attack = BoundarySeeking(
         inner=INNER, splitter=splitter, encoder=ENCODER, judge=judge, min_similarity=0.9
     )
     assert attack.apply([text], rng=dice()) == [text]
-    assert len(judge.asked) > 50  # there was something to refuse
+    assert len(judge.encoded) > 50  # there was something to refuse
 
 
 def test_distance_seeking_lowers_the_cosine_of_neighbours(text: str, splitter: Splitter) -> None:
