@@ -9,10 +9,10 @@ from typing import Any
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
+from hammingmark.server.api_error import APIError
 from hammingmark.server.authorization import bearer_token
 from hammingmark.server.config import ServerConfig
 from hammingmark.server.detection.schema import ERRORS as _ERRORS
-from hammingmark.server.problems import APIError
 from hammingmark.server.service import Client, Service
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -38,7 +38,7 @@ def admit(service: Service, connection: HTTPConnection) -> None:
     """Let in whoever may call this path, as far as its headers tell; its body is not read.
 
     Raises:
-        Problem: they may not, or not so often.
+        APIError: they may not, or not so often.
     """
     path = connection.scope["path"]
     scope = next((scope for begin, scope in _SCOPES if path.startswith(begin)), None)
@@ -70,7 +70,7 @@ def check_host(config: ServerConfig, host: str | None) -> None:
     name resolved to this machine; but the browser then says that name.
 
     Raises:
-        Problem: it names another host.
+        APIError: it names another host.
     """
     if not config.is_loopback or config.api_keys is not None or config.open:
         return

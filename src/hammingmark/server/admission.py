@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 from hammingmark.errors import InputError
-from hammingmark.server.problems import APIError
+from hammingmark.server.api_error import APIError
 
 _KEPT = 8  # of so many places one is kept for clients other than the one that holds the rest
 _RECENT = 0.2  # weight of the latest request in the time that requests take
@@ -45,7 +45,7 @@ class Admission:
             client: who asks.
 
         Raises:
-            Problem: there is none.
+            APIError: there is none.
         """
         held = self._clients[client]
         if (len(self) and len(self) + answers > self._most) or (

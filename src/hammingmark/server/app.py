@@ -24,11 +24,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hammingmark._version import __version__
 from hammingmark.errors import HammingMarkError
 from hammingmark.server.access import ERRORS, admit, check_host, client_of
+from hammingmark.server.api_error import APIError
 from hammingmark.server.detection import router as detection_router
 from hammingmark.server.logs import log_event
 from hammingmark.server.logs import request_id as current_request
 from hammingmark.server.marking import router as marking_router
-from hammingmark.server.problems import APIError
 from hammingmark.server.service import Client, Service
 
 _LOG = logging.getLogger("hammingmark.server")
@@ -81,7 +81,7 @@ def create_app(service: Service, *, loads: bool = True) -> FastAPI:
     if service.config.page:
         _add_page(app)
     _add_problems(app)
-    app.add_middleware(_Envelope, service=service)
+    app.add_middleware(_RequestMiddleware, service=service)
     if service.config.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -155,7 +155,7 @@ def _add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HammingMarkError)
     async def tell_error(request: Request, error: HammingMarkError) -> Response:
-        return APIError.of(error).response()
+        return APIError.from_error(error).response()
 
     @app.exception_handler(RequestValidationError)
     async def tell_invalid(request: Request, error: RequestValidationError) -> Response:
@@ -179,7 +179,7 @@ def _add_problems(app: FastAPI) -> None:
         return APIError(error.status_code, words).response(headers)
 
 
-class _Envelope:
+class _RequestMiddleware:
     """Around every request: its id, who may ask, limits on its body, a line in the log, a count."""
 
     def __init__(self, app: ASGIApp, *, service: Service) -> None:
@@ -217,7 +217,7 @@ class _Envelope:
             _LOG.exception("fault")
             if status != 499:  # the answer has begun
                 raise
-            await APIError.unforeseen().response()(scope, receive, counted)
+            await APIError.internal().response()(scope, receive, counted)
         finally:
             path = scope["path"]
             self._service.metrics.count_request(path, status=status)
@@ -236,7 +236,7 @@ class _Envelope:
         """Look at the headers of a request, before anything of its body is kept.
 
         Raises:
-            Problem: it is refused.
+            APIError: it is refused.
         """
         check_host(self._service.config, connection.headers.get("host"))
         admit(self._service, connection)

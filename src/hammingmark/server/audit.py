@@ -30,7 +30,7 @@ from hammingmark._version import __version__
 from hammingmark.errors import AuditError
 from hammingmark.server.audit_file import FORMAT, AuditFile, Row, verify
 
-__all__ = ["AuditLog", "AuditTimeout", "verify", "written"]
+__all__ = ["AuditLog", "AuditTimeout", "verify", "wait_until_written"]
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _OF_THE_LINE = ("previous", "time", "event")
@@ -45,7 +45,7 @@ class AuditTimeout(AuditError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingRecord:
     row: Row
     payload: bytes
     future: Future[None]
@@ -97,7 +97,7 @@ class AuditLog:
         self._open: dict[tuple[str, int], Row] = {}  # answers that have not ended
         self._kept: list[Row] = []  # ends of such, which the disk did not take
         self._lost = 0
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_PendingRecord] = []
         self._is_closing = False
         self._busy_since: float | None = None
         self._changed = threading.Condition()
@@ -215,16 +215,16 @@ class AuditLog:
             "label": label,
             "status": status,
             "reason": reason,
-            **self._told_of(text),
+            **self._text_fields(text),
             "counts": dict(counts),
             "error": error,
         }
         unsent: Row = {"key_id": None, "label": None, "status": "unmarked", "reason": "cut_short"}
         return self.append(
-            row, late=None if sent else {**head, **unsent, **self._told_of(""), "counts": {}}
+            row, late=None if sent else {**head, **unsent, **self._text_fields(""), "counts": {}}
         )
 
-    def _told_of(self, text: str) -> Row:
+    def _text_fields(self, text: str) -> Row:
         """What is kept of a text."""
         content = text.encode("utf-8", "surrogatepass")
         hashed = {} if self._text_hash == "none" else {"sha256": hashlib.sha256(content)}
@@ -272,14 +272,16 @@ class AuditLog:
             self._file.close()
             self._lock.release()
 
-    def _as_waiting(self, record: Row, *, late: Mapping[str, object] | None = None) -> _Waiting:
+    def _as_waiting(
+        self, record: Row, *, late: Mapping[str, object] | None = None
+    ) -> _PendingRecord:
         when = self._now().astimezone(timezone.utc).isoformat(timespec="milliseconds")
         row = {"time": when, **record}
         future: Future[None] = Future()
         # A client that hangs up cancels what waits for the record, and never the record.
         future.set_running_or_notify_cancel()
         kept = None if late is None else {"time": when, **late}
-        return _Waiting(row, json.dumps(row, allow_nan=False).encode(), future, kept)
+        return _PendingRecord(row, json.dumps(row, allow_nan=False).encode(), future, kept)
 
     def _take_lock(self) -> FileLock:
         if not self.path.parent.is_dir():  # which the lock would make
@@ -298,7 +300,7 @@ class AuditLog:
             raise AuditError(self._cannot_write(error)) from None
         return lock
 
-    def _first_rows(self) -> list[_Waiting]:
+    def _first_rows(self) -> list[_PendingRecord]:
         """What is written on start; the answers are those of an earlier process."""
         left: dict[tuple[str, int], Row] = {}
         for row in self._file.rows():
@@ -322,7 +324,7 @@ class AuditLog:
             self._commit(batch)
             self._busy_since = None
 
-    def _commit(self, batch: list[_Waiting]) -> None:
+    def _commit(self, batch: list[_PendingRecord]) -> None:
         try:
             self._write(batch)
         except Exception as error:  # whatever it is, nobody must wait for ever
@@ -340,7 +342,7 @@ class AuditLog:
             for waiting in batch:
                 waiting.future.set_result(None)
 
-    def _write(self, batch: list[_Waiting]) -> None:
+    def _write(self, batch: list[_PendingRecord]) -> None:
         self._file.prepare()
         front: list[Row] = []
         if self._file.is_empty:
@@ -378,7 +380,7 @@ class AuditLog:
         return f"Cannot write the audit log {self.path}: {type(error).__name__}."
 
 
-async def written(future: Future[None], *, timeout: float = _LONGEST) -> None:
+async def wait_until_written(future: Future[None], *, timeout: float = _LONGEST) -> None:
     """Wait for a record without holding up the event loop.
 
     To be cancelled while waiting leaves the record as it is.

@@ -126,7 +126,7 @@ class ApiKeys:
         return len(self._keys)
 
     @property
-    def is_shut(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether nobody is let in because the file cannot be used; a file without keys can."""
         return self._is_shut
 

@@ -83,7 +83,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _SourcedValue:
     value: object
     source: str
 
@@ -172,7 +172,7 @@ def _tables() -> dict[str, type[Table]]:
     }
 
 
-def _from_file(path: Path) -> dict[str, _Given]:
+def _from_file(path: Path) -> dict[str, _SourcedValue]:
     try:
         data = _toml.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
@@ -182,12 +182,14 @@ def _from_file(path: Path) -> dict[str, _Given]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is no file of settings: it is not TOML ({error}).") from None
     tables = _tables()
-    found: dict[str, _Given] = {}
+    found: dict[str, _SourcedValue] = {}
     for name, value in data.items():
         if name not in tables:
-            found[name] = _Given(value, str(path))
+            found[name] = _SourcedValue(value, str(path))
         elif isinstance(value, dict):
-            found |= {f"{name}.{own}": _Given(each, str(path)) for own, each in value.items()}
+            found |= {
+                f"{name}.{own}": _SourcedValue(each, str(path)) for own, each in value.items()
+            }
         else:
             raise InputError(
                 f"{name} from {path} is a value; it should be a table: [{name}], and settings "
@@ -196,7 +198,7 @@ def _from_file(path: Path) -> dict[str, _Given]:
     return _typed(found, folder=path.absolute().parent)
 
 
-def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
+def _from_environ(environ: Mapping[str, str]) -> dict[str, _SourcedValue]:
     known = {variable_of(name): name for name in _fields()}
     found = {}
     for variable, value in environ.items():
@@ -209,20 +211,20 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
             raise InputError(
                 f"The variable {variable} sets nothing.{hint} Unset it, or correct its name."
             )
-        found[known[variable]] = _Given(value, variable)
+        found[known[variable]] = _SourcedValue(value, variable)
     return _typed(found, folder=Path.cwd())
 
 
-def _from_flags(flags: Mapping[str, object]) -> dict[str, _Given]:
+def _from_flags(flags: Mapping[str, object]) -> dict[str, _SourcedValue]:
     found = {
-        name: _Given(value, _COMMAND_LINE)
+        name: _SourcedValue(value, _COMMAND_LINE)
         for name, value in flags.items()
         if value is not None and value != ()
     }
     return _typed(found, folder=Path.cwd())
 
 
-def _typed(found: Mapping[str, _Given], *, folder: Path) -> dict[str, _Given]:
+def _typed(found: Mapping[str, _SourcedValue], *, folder: Path) -> dict[str, _SourcedValue]:
     """What was given, its names checked, its paths absolute, its lists split."""
     fields = _fields()
     typed = {}
@@ -244,17 +246,17 @@ def _typed(found: Mapping[str, _Given], *, folder: Path) -> dict[str, _Given]:
                 raise _wrong(name, given)
         elif _is_list(fields[name]) and isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
-        typed[name] = _Given(value, given.source)
+        typed[name] = _SourcedValue(value, given.source)
     return typed
 
 
-def _refuse_truth_value(name: str, given: _Given) -> None:
+def _refuse_truth_value(name: str, given: _SourcedValue) -> None:
     """To pydantic, true is also the number 1."""
     if isinstance(given.value, bool) and bool not in _kinds(_fields()[name]):
         raise _wrong(name, given)
 
 
-def _wrong(name: str, given: _Given) -> InputError:
+def _wrong(name: str, given: _SourcedValue) -> InputError:
     expected = _expected(_fields()[name])
     if name in ("upstream.url", "backend"):  # it may hold a password, well-formed or not
         return InputError(f"{name} from {given.source} should be {expected}.")
@@ -298,7 +300,7 @@ def _is_list(info: FieldInfo) -> bool:
 
 
 def _upstream_api_key(
-    given: Mapping[str, _Given], environ: Mapping[str, str]
+    given: Mapping[str, _SourcedValue], environ: Mapping[str, str]
 ) -> tuple[SecretStr | None, str]:
     """The upstream's API key and where it came from.
 
@@ -335,7 +337,7 @@ def _misplaced_secret(what: str) -> InputError:
     )
 
 
-def _check_folder(name: str, given: _Given | None) -> None:
+def _check_folder(name: str, given: _SourcedValue | None) -> None:
     if given is not None and isinstance(given.value, Path) and not given.value.parent.is_dir():
         raise InputError(
             f"{name} from {given.source} is {str(given.value)!r}, whose folder does not exist; "

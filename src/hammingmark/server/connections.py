@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hammingmark.server.problems import APIError
+from hammingmark.server.api_error import APIError
 
 
 def limited(*, head: float, stall: float) -> type[H11Protocol]:
@@ -77,7 +77,7 @@ async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, Answe
     """Wait for something, and give it up if the client leaves.
 
     Raises:
-        Problem: it left.
+        APIError: it left.
     """
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_gone(request))

@@ -18,7 +18,7 @@ _LAST_WORDS = 10.0  # seconds beyond the limit, for the verdict and the event th
 _SILENCE = 15.0  # seconds after which a client and the proxies before it get a sign of life
 
 
-async def kept_alive(
+async def with_keep_alive(
     events: AsyncIterator[bytes], *, silence: float = _SILENCE
 ) -> AsyncIterator[bytes]:
     """Events, and comments where none comes for a while: proxies cut connections that are silent.
@@ -68,7 +68,7 @@ class EventStream(StreamingResponse):
     ) -> None:
         # Proxies must not keep events back.
         told = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **headers}
-        super().__init__(kept_alive(events), headers=told, media_type="text/event-stream")
+        super().__init__(with_keep_alive(events), headers=told, media_type="text/event-stream")
         self._held = AsyncExitStack()
         self._limit = limit
 

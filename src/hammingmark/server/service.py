@@ -28,27 +28,27 @@ from hammingmark.keys.keyring import Keyring
 from hammingmark.protocols import Backend, Encoder
 from hammingmark.records import Sampling, Verdict
 from hammingmark.server.admission import Admission, RateLimiter, client_of
-from hammingmark.server.audit import AuditLog, written
+from hammingmark.server.api_error import APIError
+from hammingmark.server.audit import AuditLog, wait_until_written
 from hammingmark.server.authorization import ApiKey, ApiKeys
+from hammingmark.server.components import ComponentCache
 from hammingmark.server.config import ServerConfig
-from hammingmark.server.detection.judging import Judging, Pause
+from hammingmark.server.detection.queue import DetectionQueue, Pause
 from hammingmark.server.detection.service import Detection
 from hammingmark.server.logs import log_event
-from hammingmark.server.marking.answering import CompletionStream, GenerationPlan
+from hammingmark.server.marking.completion_stream import CompletionStream, GenerationPlan
 from hammingmark.server.marking.interpret import (
     config_of,
     count_answers,
     drawn_plainly,
-    prompts_of,
-    why_not_text,
-    why_unmarkable,
+    parse_prompts,
+    unmarkable_reason,
+    unsupported_reason,
 )
-from hammingmark.server.marking.keys import MarkingKey, Writers
+from hammingmark.server.marking.keys import MarkingKey, WriterCache
 from hammingmark.server.marking.recording import Asker
 from hammingmark.server.marking.schema import GenerationRequest
 from hammingmark.server.metrics import Metrics
-from hammingmark.server.parts import Parts
-from hammingmark.server.problems import APIError
 from hammingmark.server.settings import without_secrets
 from hammingmark.server.upstream import Exchange, Upstream
 
@@ -107,7 +107,7 @@ class Service:
         self.metrics = Metrics()
         keyring = Keyring((environment or environment_now()).keyring)
         self.key = MarkingKey(config.key, keyring=keyring, on_reload=self._key_changed)
-        parts = Parts(encoder, encoder_timeout=config.limits.encoder_timeout)
+        parts = ComponentCache(encoder, encoder_timeout=config.limits.encoder_timeout)
         self.detection = Detection(
             keyring, parts, further=self.key.used, on_problem=self._key_trouble
         )
@@ -135,8 +135,8 @@ class Service:
             else None
         )
         self._engine = Engine(self.backend)
-        self._writers = Writers(self.backend, parts)
-        self._judging = Judging(
+        self._writers = WriterCache(self.backend, parts)
+        self._judging = DetectionQueue(
             at_once=max(1, (os.cpu_count() or 1) // 2), most=config.limits.detections
         )
         # Answers must not wait for those who have many texts judged.
@@ -193,7 +193,7 @@ class Service:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._idle(), self.config.limits.shutdown_grace)
         for under_way in [*self._running, self._judging]:
-            under_way.interrupt(_stopping_problem())
+            under_way.interrupt(_stopping_error())
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._idle(), _LAST_WORDS)
 
@@ -201,7 +201,7 @@ class Service:
         """Let go of everything."""
         await asyncio.to_thread(self._engine.close)
         await asyncio.to_thread(self.backend.close)
-        self._judging.interrupt(_stopping_problem())
+        self._judging.interrupt(_stopping_error())
         await asyncio.to_thread(self._own_judging.shutdown, cancel_futures=True)
         if self.upstream is not None:
             await self.upstream.close()
@@ -216,7 +216,7 @@ class Service:
             found.append("The service is stopping.")
         if self.audit is not None and (self.audit.problem or self.audit.is_stuck):
             found.append("The audit log cannot be written; the log says why.")
-        if self.api_keys is not None and self.api_keys.check() and self.api_keys.is_shut:
+        if self.api_keys is not None and self.api_keys.check() and self.api_keys.is_closed:
             found.append("The file of API keys cannot be used; the log says why.")
         return found
 
@@ -226,12 +226,12 @@ class Service:
         """Who asks, if they may.
 
         Raises:
-            Problem: they may not, or not so often.
+            APIError: they may not, or not so often.
         """
         api_key = None
         if self.api_keys is not None:
             api_key = self.api_keys.find(token) if token else None
-            if api_key is None and self.api_keys.is_shut:
+            if api_key is None and self.api_keys.is_closed:
                 raise APIError(
                     503,
                     "The service cannot tell who may ask, so that nobody may; try again later.",
@@ -271,10 +271,10 @@ class Service:
             answers: that it asks for.
 
         Raises:
-            Problem: there is none, or the service is stopping.
+            APIError: there is none, or the service is stopping.
         """
         if self._stopping:
-            raise _stopping_problem()
+            raise _stopping_error()
         try:
             with self.admission.admitted(answers, client=client.name):
                 yield
@@ -285,7 +285,7 @@ class Service:
         """What a request means.
 
         Raises:
-            Problem: the policy forbids it, or it asks for too much.
+            APIError: the policy forbids it, or it asks for too much.
             HammingMarkError: a prompt or a label makes no sense.
         """
         policy, limits = self.config.policy, self.config.limits
@@ -297,9 +297,9 @@ class Service:
         choices = asked.n or 1
         if count_answers(asked) > limits.choices:
             raise APIError(400, f"This service gives {limits.choices} answers at most.", param="n")
-        if not self.upstream and (why := why_not_text(asked)):
+        if not self.upstream and (why := unsupported_reason(asked)):
             raise APIError(400, f"{why} The embedded model writes text alone.", code="unmarkable")
-        prompts = () if reason and self.upstream else tuple(prompts_of(asked))
+        prompts = () if reason and self.upstream else tuple(parse_prompts(asked))
         label = asked.mark.label
         if label is not None and policy.labels == "never":
             raise APIError(403, "This service takes no labels.", kind="permission_error")
@@ -317,8 +317,8 @@ class Service:
             key=key,
             reason=reason,
             cause=cause,
-            delivers=policy.on_failure == "deliver",
-            allows_unmarkable=policy.unmarkable == "pass",
+            deliver_on_failure=policy.on_failure == "deliver",
+            allow_unmarkable=policy.unmarkable == "pass",
             streams=bool(asked.stream),
         )
 
@@ -375,7 +375,7 @@ class Service:
                 "status": "unmarked",
                 "reason": plan.cause,
             }
-            await written(self.audit.append(record))
+            await wait_until_written(self.audit.append(record))
 
     async def judge(self, judge: Callable[[Pause], Judged], client: Client) -> Judged:
         """Judge texts without holding up others; cancelling gives it up.
@@ -385,10 +385,10 @@ class Service:
             client: who asks.
 
         Raises:
-            Problem: there is too much to judge, it took too long, or the service is stopping.
+            APIError: there is too much to judge, it took too long, or the service is stopping.
         """
         if self._stopping:
-            raise _stopping_problem()
+            raise _stopping_error()
         timeout = self.config.limits.request_timeout
         try:
             return await self._judging.judge(judge, client=client.name, timeout=timeout)
@@ -420,7 +420,7 @@ class Service:
                     code="watermark_required",
                 )
             return "The request switched the watermark off.", "switched_off"
-        why = why_not_text(asked) if self._marks_greedily() else why_unmarkable(asked)
+        why = unsupported_reason(asked) if self._marks_greedily() else unmarkable_reason(asked)
         return (why, "unmarkable") if why else ("", "")
 
     def _marks_greedily(self) -> bool:
@@ -500,7 +500,7 @@ class Service:
             log_event(_LOG, "audit log usable again")
 
 
-def _stopping_problem() -> APIError:
+def _stopping_error() -> APIError:
     return APIError(
         503, "The service is stopping; try again later.", kind="server_error", retry_after=10.0
     )

@@ -33,7 +33,7 @@ DEFAULT = "default"
 
 def _as_url(text: str) -> str:
     parts = urlsplit(text)
-    # Asking for the port is what checks it.
+    # ClientDependency for the port is what checks it.
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError
     return text

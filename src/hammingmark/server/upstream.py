@@ -13,10 +13,15 @@ from fastapi.responses import JSONResponse, Response
 
 from hammingmark.http.connection import LOST, ApiRoot, BodyTooLarge, lost_kind, read_body
 from hammingmark.http.sse import format_event
+from hammingmark.server.api_error import APIError
 from hammingmark.server.event_stream import EventStream
-from hammingmark.server.passed_events import broken_off, told_events, too_large, without_marks
+from hammingmark.server.passthrough import (
+    annotate_events,
+    response_interrupted,
+    response_too_large,
+    without_watermark,
+)
 from hammingmark.server.plain_json import check_json
-from hammingmark.server.problems import APIError
 
 T = TypeVar("T")
 
@@ -42,11 +47,11 @@ class Exchange:
         if not self._interrupted.done():
             self._interrupted.set_result(problem)
 
-    async def within(self, work: Awaitable[T]) -> T:
+    async def with_deadline(self, work: Awaitable[T]) -> T:
         """Wait for a part of it.
 
         Raises:
-            Problem: it was interrupted, or took too long.
+            APIError: it was interrupted, or took too long.
         """
         working = asyncio.ensure_future(work)
         awaited: set[asyncio.Future[Any]] = {working, self._interrupted}
@@ -88,7 +93,7 @@ class Upstream:
         """The models that it offers.
 
         Raises:
-            Problem: it does not say.
+            APIError: it does not say.
         """
         response = await self._send("GET", "/models")
         try:
@@ -120,12 +125,12 @@ class Upstream:
             exchange: how long a stream may take.
 
         Raises:
-            Problem: it does not answer, or not to this service.
+            APIError: it does not answer, or not to this service.
         """
         response = await self._send("POST", path, dict(body))
         held.push_async_callback(response.aclose)
         if response.status_code in (401, 403):  # the client's own API key was good
-            raise APIError.refused_service()
+            raise APIError.upstream_unauthorized()
         headers = {"X-Watermark-Status": "unmarked"}
         for name, shown in _PASSED.items():
             if response.headers.get(name, "").isascii() and name in response.headers:
@@ -148,7 +153,7 @@ class Upstream:
         if answer is None or not (response.is_success or response.is_error):
             raise _not_openai_compatible()
         if response.is_success and isinstance(answer, dict):
-            answer = {**without_marks(answer), "watermark": dict(told)}
+            answer = {**without_watermark(answer), "watermark": dict(told)}
         return JSONResponse(answer, response.status_code, headers)
 
     async def _send(self, method: str, path: str, body: Any = None) -> httpx.Response:
@@ -168,20 +173,20 @@ async def _read(response: httpx.Response) -> bytes:
     try:
         return await read_body(response, most=_LARGEST)
     except BodyTooLarge:
-        raise too_large() from None
+        raise response_too_large() from None
     except LOST:
-        raise broken_off() from None
+        raise response_interrupted() from None
 
 
 async def _relay(
     response: httpx.Response, told: Mapping[str, Any], exchange: Exchange
 ) -> AsyncIterator[bytes]:
-    events = told_events(response.aiter_bytes(), told)
+    events = annotate_events(response.aiter_bytes(), told)
     try:
-        while (passed := await exchange.within(anext(events, None))) is not None:
+        while (passed := await exchange.with_deadline(anext(events, None))) is not None:
             yield passed
     except LOST:
-        yield format_event(broken_off().content)
+        yield format_event(response_interrupted().content)
     except APIError as problem:
         yield format_event(problem.content)
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from hammingmark.server.admission import Admission
-from hammingmark.server.problems import APIError
+from hammingmark.server.api_error import APIError
 
 
 def refusal(room: Admission, answers: int, client: str) -> APIError:

@@ -24,7 +24,7 @@ from tests.errors import raises_naming
 import hammingmark
 from hammingmark.errors import AuditError
 from hammingmark.server import audit, audit_file
-from hammingmark.server.audit import AuditLog, AuditTimeout, verify, written
+from hammingmark.server.audit import AuditLog, AuditTimeout, verify, wait_until_written
 from hammingmark.server.audit_file import check
 
 LONG = 300.0  # seconds; only a test that hangs waits for so long
@@ -215,7 +215,7 @@ def test_many_threads_may_append(path: Path, log: AuditLog) -> None:
 
 def test_tasks_wait_without_holding_up_their_loop(path: Path, log: AuditLog, gate: Gate) -> None:
     async def main() -> None:
-        tasks = [asyncio.create_task(written(begin(log, f"r-{n}"))) for n in range(20)]
+        tasks = [asyncio.create_task(wait_until_written(begin(log, f"r-{n}"))) for n in range(20)]
         while not gate.reached.is_set():
             await asyncio.sleep(0)
         assert not any(task.done() for task in tasks)
@@ -229,14 +229,14 @@ def test_tasks_wait_without_holding_up_their_loop(path: Path, log: AuditLog, gat
 def test_a_task_that_is_cancelled_leaves_its_record(path: Path, log: AuditLog, gate: Gate) -> None:
     async def main() -> None:
         future = end(log, "r-1")
-        task = asyncio.create_task(written(future))
+        task = asyncio.create_task(wait_until_written(future))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert not future.cancelled()
         gate.opened.set()
-        await written(future)
+        await wait_until_written(future)
 
     asyncio.run(main())
     assert events(path)[-1] == "end"
@@ -627,7 +627,7 @@ def test_nobody_waits_for_a_disk_that_hangs(
     begun = begin(log, "r-1")
     assert gate.reached.wait(LONG)
     with raises_naming(AuditTimeout, 0.01):
-        asyncio.run(written(begun, timeout=0.01))
+        asyncio.run(wait_until_written(begun, timeout=0.01))
     monkeypatch.setattr(audit, "_SLOW", 0.0)
     assert log.is_stuck
     monkeypatch.setattr(audit, "_LONGEST", 0.01)

@@ -241,7 +241,7 @@ def test_a_begin_that_comes_late_gets_its_end(serve: Serve, home: Home) -> None:
 
     async def ask() -> None:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(recording, "written", late)
+            patched.setattr(recording, "wait_until_written", late)
             with pytest.raises(AuditTimeout):
                 await recorder.begin(0, key_of())
         recorder.cut_short(0, Mark("unmarked", "The answer was cut short.", "cut_short"), "")

@@ -264,7 +264,7 @@ def test_a_broken_file_leaves_the_last_good_one_in_force_and_is_told_once(path: 
     assert len(problems) == 1
     assert ":2 is no API key" in problems[0]
     assert keys.check() == problems[0]
-    assert not keys.is_shut
+    assert not keys.is_closed
     write(path, good)
     assert keys.check() is None
     assert len(problems) == 1
@@ -310,7 +310,7 @@ def test_a_file_that_cannot_be_trusted_lets_nobody_in_until_it_can(
     spoil(path)
     for _ in range(3):
         assert keys.find(token) is None
-        assert keys.is_shut
+        assert keys.is_closed
     assert len(problems) == 1
     assert said in problems[0]
     assert keys.check() == problems[0]
@@ -318,10 +318,10 @@ def test_a_file_that_cannot_be_trusted_lets_nobody_in_until_it_can(
         path.rmdir()
     write(path, b'{"name": "half')
     assert keys.find(token) is None  # those that were withdrawn do not come back
-    assert keys.is_shut
+    assert keys.is_closed
     write(path, good)
     assert keys.find(token) is not None
-    assert not keys.is_shut
+    assert not keys.is_closed
     assert keys.check() is None
     assert counts == [1]
 
@@ -351,7 +351,7 @@ def test_when_the_last_key_is_taken_out_nobody_gets_in(path: Path) -> None:
     assert keys.find(token) is None
     assert len(problems) == 1
     assert "holds no API key" in problems[0]
-    assert not keys.is_shut  # it is as it should be
+    assert not keys.is_closed  # it is as it should be
     again = add(path, "web")
     assert keys.find(again) is not None
     assert keys.check() is None

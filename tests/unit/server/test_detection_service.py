@@ -39,8 +39,8 @@ from hammingmark.generation.config import GenerationConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Keyring, save, to_json
 from hammingmark.protocols import FloatArray
+from hammingmark.server.components import ComponentCache
 from hammingmark.server.detection.service import Detection
-from hammingmark.server.parts import Parts
 from hammingmark.server.service import Service
 from hammingmark.server.settings import ServerConfig
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeTokenizer
@@ -214,7 +214,7 @@ def test_files_that_do_not_change_are_not_read_again(
     home.keyring.add(key_of(), name="default")
     (home.keyring.folder / "broken.json").write_text("{")
     told: list[str] = []
-    detection = Detection(home.keyring, Parts(FakeEncoder()), on_problem=told.append)
+    detection = Detection(home.keyring, ComponentCache(FakeEncoder()), on_problem=told.append)
     first = detection.entries()
     with monkeypatch.context() as patched:
         patched.setattr(Keyring, "survey", lambda ring: pytest.fail("it is read again"))
@@ -326,7 +326,7 @@ def test_edits_need_a_method_that_allows_for_them(serve: Serve, home: Home) -> N
 def test_keys_of_tokens_are_searched_beside_those_of_sentences(
     serve: Serve, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hammingmark.server.parts.tokenizer_of", lambda name: FakeTokenizer())
+    monkeypatch.setattr("hammingmark.server.components.tokenizer_of", lambda name: FakeTokenizer())
     key = new_key(FakeEncoder(), method="kgw", tokenizer=FakeTokenizer())
     home.keyring.add(key, name="tokens")
     served = serve()
@@ -514,7 +514,7 @@ def test_a_file_that_is_no_key_hides_none_of_the_others(serve: Serve, home: Home
 
 
 def test_a_ring_without_a_key_is_told(home: Home) -> None:
-    detection = Detection(home.keyring, Parts(FakeEncoder()))
+    detection = Detection(home.keyring, ComponentCache(FakeEncoder()))
     with raises_naming(Exception, "hammingmark keys new") as missing:
         detection.choose(None)
     assert missing.value.status == 404  # type: ignore[attr-defined]

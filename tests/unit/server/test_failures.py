@@ -15,7 +15,7 @@ from tests.unit.server.harness import (
     streamed,
     text_of,
 )
-from tests.unit.server.test_answering import failed
+from tests.unit.server.test_completion_stream import failed
 from tests.unit.server.test_problems import ANSWERS
 from tests.unit.test_failures import ABOUT_TEXT, FailingBackend, failure_of
 

@@ -23,13 +23,13 @@ from hammingmark.assembly.parts import load_splitter
 from hammingmark.generation.config import CHAT_SAMPLING, TEXT_SAMPLING
 from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Sampling
-from hammingmark.server.marking.interpret import config_of, count_answers, why_unmarkable
+from hammingmark.server.api_error import APIError
+from hammingmark.server.marking.interpret import config_of, count_answers, unmarkable_reason
 from hammingmark.server.marking.schema import (
     ChatCompletionRequest,
     CompletionRequest,
     GenerationRequest,
 )
-from hammingmark.server.problems import APIError
 from hammingmark.testing import FakeBackend
 
 Serve = Callable[..., Served]
@@ -124,7 +124,7 @@ def test_fields_of_others_go_on_as_they_are_and_inert_ones_do_not() -> None:
     ],
 )
 def test_what_can_carry_no_mark_is_recognized(named: dict[str, Any]) -> None:
-    why = why_unmarkable(asked_for(**named))
+    why = unmarkable_reason(asked_for(**named))
     assert why is not None
     assert why.endswith(".")
 
@@ -150,7 +150,7 @@ def test_what_can_carry_no_mark_is_recognized(named: dict[str, Any]) -> None:
     ],
 )
 def test_what_can_carry_a_mark_is_marked(named: dict[str, Any]) -> None:
-    assert why_unmarkable(asked_for(**named)) is None
+    assert unmarkable_reason(asked_for(**named)) is None
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_what_can_carry_a_mark_is_marked(named: dict[str, Any]) -> None:
 def test_words_of_a_message_that_are_none_make_no_prompt(
     serve: Serve, message: dict[str, Any]
 ) -> None:
-    assert why_unmarkable(asked_for(messages=[message])) is None
+    assert unmarkable_reason(asked_for(messages=[message])) is None
     answer = serve().chat(messages=[message])
     assert answer.status_code == 400
     assert "messages" in error_of(answer)["message"]
@@ -189,13 +189,13 @@ def test_prompts_are_counted_and_those_in_tokens_recognized(
     assert count_answers(CompletionRequest(prompt=prompt, n=3)) == 3 * count
     best = CompletionRequest.model_validate({"prompt": prompt, "n": 2, "best_of": 4})
     assert count_answers(best) == 4 * count
-    assert (why_unmarkable(asked) is not None) is foreign
+    assert (unmarkable_reason(asked) is not None) is foreign
 
 
 @pytest.mark.parametrize("name", ["echo", "suffix"])
 def test_completions_with_more_than_a_text_are_not_marked(name: str) -> None:
     asked = CompletionRequest.model_validate({"prompt": "One.", name: "yes"})
-    assert name in (why_unmarkable(asked) or "")
+    assert name in (unmarkable_reason(asked) or "")
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "complete"])

@@ -13,9 +13,9 @@ from tests.unit.server.harness import Home, Served, counts, error_of, key_of, ma
 from hammingmark.errors import KeyFileError, KeyMismatch
 from hammingmark.generation.config import GenerationConfig
 from hammingmark.keys.keyring import Keyring, save
+from hammingmark.server.components import ComponentCache
 from hammingmark.server.detection.service import Detection
-from hammingmark.server.marking.keys import MarkingKey, Writers
-from hammingmark.server.parts import Parts
+from hammingmark.server.marking.keys import MarkingKey, WriterCache
 from hammingmark.testing import FakeBackend, FakeEncoder
 
 Serve = Callable[..., Served]
@@ -152,7 +152,7 @@ def test_a_key_that_is_not_there_is_refused_at_the_start(ring: Keyring) -> None:
 
 
 def test_a_writer_is_made_once_for_each_key_and_label() -> None:
-    writers = Writers(FakeBackend(), Parts(FakeEncoder()))
+    writers = WriterCache(FakeBackend(), ComponentCache(FakeEncoder()))
     config = GenerationConfig(max_tokens=7)
     first = writers.writer(key_of(), config=config)
     assert first.config == config
@@ -173,9 +173,9 @@ def test_an_encoder_is_loaded_once_for_all_labels(
         loaded.append(name)
         return FakeEncoder()
 
-    monkeypatch.setattr("hammingmark.server.parts.load_encoder", load)
-    parts = Parts()
-    writers, detection = Writers(FakeBackend(), parts), Detection(home.keyring, parts)
+    monkeypatch.setattr("hammingmark.server.components.load_encoder", load)
+    parts = ComponentCache()
+    writers, detection = WriterCache(FakeBackend(), parts), Detection(home.keyring, parts)
     for label in ("a", "b"):
         writers.writer(key_of().derive(label), config=GenerationConfig())
         detection.judge_answer(key_of().derive(label), "It was late. Nobody came.")
@@ -184,7 +184,7 @@ def test_an_encoder_is_loaded_once_for_all_labels(
 
 def test_writers_of_many_labels_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hammingmark.server.marking.keys._MOST_WRITERS", 3)
-    writers = Writers(FakeBackend(), Parts(FakeEncoder()))
+    writers = WriterCache(FakeBackend(), ComponentCache(FakeEncoder()))
     config = GenerationConfig()
     first = writers.writer(key_of(), config=config).watermark
     for number in range(5):
@@ -195,7 +195,7 @@ def test_writers_of_many_labels_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_retired_key_writes_nothing_even_if_it_did() -> None:
-    writers = Writers(FakeBackend(), Parts(FakeEncoder()))
+    writers = WriterCache(FakeBackend(), ComponentCache(FakeEncoder()))
     writers.writer(key_of(), config=GenerationConfig())
     with raises_naming(KeyMismatch, "retired"):
         writers.writer(key_of().rotate()[0], config=GenerationConfig())

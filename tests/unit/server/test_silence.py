@@ -26,7 +26,7 @@ from tests.unit.server.harness import (
 )
 
 from hammingmark.server.logs import setup
-from hammingmark.server.marking import answering
+from hammingmark.server.marking import completion_stream
 from hammingmark.testing import FakeBackend
 
 Serve = Callable[..., Served]
@@ -104,7 +104,7 @@ def test_a_fault_in_a_stream_is_told_at_its_end_and_logged_by_its_kind(
     def fail(*anything: object) -> None:
         raise RuntimeError(WORDS)
 
-    monkeypatch.setattr(answering, "with_verdict", fail)
+    monkeypatch.setattr(completion_stream, "with_verdict", fail)
     answer = served.chat(stream=True)
     assert events_of(answer)[-1]["error"]["type"] == "server_error"
     (line,) = [line for line in told() if line["event"] == "fault"]

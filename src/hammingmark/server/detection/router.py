@@ -10,23 +10,23 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from hammingmark.serialization import verdict_to_dict
 from hammingmark.server.access import ERRORS, client_of, service_of
+from hammingmark.server.api_error import APIError
 from hammingmark.server.connections import cancel_on_disconnect
-from hammingmark.server.detection.judging import Pause
+from hammingmark.server.detection.queue import Pause
 from hammingmark.server.detection.schema import DetectionRequest, KeyInfo, KeyInfos, Results
-from hammingmark.server.problems import APIError
 from hammingmark.server.service import Client, Service
 
 router = APIRouter(prefix="/v1/watermark", tags=["judging"], responses=ERRORS)
 
-Asking = Annotated[Client, Depends(client_of("detect"))]
-Serving = Annotated[Service, Depends(service_of)]
+ClientDependency = Annotated[Client, Depends(client_of("detect"))]
+ServiceDependency = Annotated[Service, Depends(service_of)]
 
 
 @router.post(
     "/detect", summary="Judge texts: is the watermark there, and where?", response_model=Results
 )
 async def detect(
-    asked: DetectionRequest, request: Request, client: Asking, service: Serving
+    asked: DetectionRequest, request: Request, client: ClientDependency, service: ServiceDependency
 ) -> Response:
     """The verdict on each text, by the exact p-value, corrected for the number of keys.
 
@@ -62,7 +62,7 @@ async def detect(
 
 
 @router.get("/keys", summary="The keys that texts are searched for")
-def keys(client: Asking, service: Serving) -> KeyInfos:
+def keys(client: ClientDependency, service: ServiceDependency) -> KeyInfos:
     """Id, name, method, dates, and whether it marks; never a secret."""
     # In a thread: the keyring is read, or waited for while somebody else reads it.
     marking = service.key.current().id

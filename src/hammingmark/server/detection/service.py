@@ -16,10 +16,10 @@ from hammingmark.keys.keyring import Entry, Keyring
 from hammingmark.lazy import SingleFlightCache
 from hammingmark.records import Verdict
 from hammingmark.report import counted
-from hammingmark.server.detection.slices import with_pauses
-from hammingmark.server.marking.marks import PROVES
-from hammingmark.server.parts import Parts
-from hammingmark.server.problems import APIError
+from hammingmark.server.api_error import APIError
+from hammingmark.server.components import ComponentCache
+from hammingmark.server.detection.checkpoints import with_checkpoints
+from hammingmark.server.marking.marks import PROOF_LEVEL
 
 MOST_DERIVED = 10_000
 """Derived keys that are searched at once."""
@@ -41,7 +41,7 @@ class Detection:
     def __init__(
         self,
         keyring: Keyring,
-        parts: Parts,
+        parts: ComponentCache,
         *,
         further: Callable[[], Sequence[Entry]] = lambda: (),
         on_problem: Callable[[str], None] = lambda problem: None,
@@ -89,7 +89,7 @@ class Detection:
             labels: choose the keys that are derived from those by these labels, in their place.
 
         Raises:
-            Problem: there is no such key, or there are too many.
+            APIError: there is no such key, or there are too many.
             InputError: a label is none.
         """
         keys = self._named(names)
@@ -146,14 +146,14 @@ class Detection:
             HammingMarkError: a key's encoder or tokenizer cannot be had, or no method allows for
                 edits.
         """
-        made = with_pauses(self._detector(keys, level=level, edits=edits), pause)
+        made = with_checkpoints(self._detector(keys, level=level, edits=edits), pause)
         for text in texts:
             pause()
             yield made.judge(text)
 
     def judge_answer(self, key: WatermarkKey, text: str) -> Verdict:
         """The verdict on a text of this service under the key that marks it."""
-        return self._detector([key], level=PROVES, edits=False).judge(text)
+        return self._detector([key], level=PROOF_LEVEL, edits=False).judge(text)
 
     def _detector(
         self, keys: Sequence[WatermarkKey], *, level: float, edits: bool

@@ -10,15 +10,15 @@ from typing import Any
 from hammingmark.generation.config import TEXT_SAMPLING, GenerationConfig
 from hammingmark.prompts import ROLES, as_prompt
 from hammingmark.records import Prompt, Sampling
+from hammingmark.server.api_error import APIError
 from hammingmark.server.marking.schema import (
     ChatCompletionRequest,
     CompletionRequest,
     GenerationRequest,
 )
-from hammingmark.server.problems import APIError
 
 _INERT = frozenset({"tool_choice", "parallel_tool_calls", "response_format", "top_logprobs"})
-"""Fields that mean nothing once `why_unmarkable` has found nothing."""
+"""Fields that mean nothing once `unmarkable_reason` has found nothing."""
 
 _GRAMMARS = (
     "grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex",
@@ -34,7 +34,7 @@ _PENALTIES = {
 """What else changes how tokens are drawn, and by which value it does not."""
 
 
-def prompts_of(asked: GenerationRequest) -> list[Prompt]:
+def parse_prompts(asked: GenerationRequest) -> list[Prompt]:
     """The prompts: a chat, a text, or several texts.
 
     Raises:
@@ -61,16 +61,16 @@ def _count_prompts(asked: GenerationRequest) -> int:
     return 1 if isinstance(asked.prompt[0], int) else len(asked.prompt)
 
 
-def why_unmarkable(asked: GenerationRequest) -> str | None:
+def unmarkable_reason(asked: GenerationRequest) -> str | None:
     """Why an answer to this cannot carry a mark, as a sentence; None if it can."""
     if asked.temperature is not None and Sampling(temperature=asked.temperature).is_greedy:
         return "At temperature 0 there is only one candidate, and nothing to choose."
     if _sampling_of(asked, TEXT_SAMPLING).is_greedy:
         return "If only one token may be drawn, there is only one candidate, and nothing to choose."
-    return why_not_text(asked)
+    return unsupported_reason(asked)
 
 
-def why_not_text(asked: GenerationRequest) -> str | None:
+def unsupported_reason(asked: GenerationRequest) -> str | None:
     """Why this asks for something else than text after text, as a sentence; None if it does not."""
     extra = asked.model_extra or {}
     if extra.get("functions") or (extra.get("tools") and extra.get("tool_choice") != "none"):
@@ -137,7 +137,7 @@ def config_of(
             or a chat.
 
     Raises:
-        Problem: the request asks for too much.
+        APIError: the request asks for too much.
     """
     tokens = asked.tokens or max_tokens
     # The one that does not count here may count where the request passes through.
@@ -165,7 +165,7 @@ def drawn_plainly(config: GenerationConfig) -> GenerationConfig:
     """The same for a model that draws by temperature, top-k, top-p and min-p alone.
 
     Raises:
-        Problem: the request asks for something else that changes what is drawn.
+        APIError: the request asks for something else that changes what is drawn.
     """
     for name, value in config.text_sampling.further:
         if name in _PENALTIES and json.loads(value) not in (None, _PENALTIES[name]):

@@ -16,7 +16,7 @@ from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Entry, Keyring
 from hammingmark.lazy import SingleFlightCache
 from hammingmark.protocols import Backend
-from hammingmark.server.parts import Parts
+from hammingmark.server.components import ComponentCache
 
 _MOST_SUCCESSORS = 1000  # a key does not succeed itself, unless somebody wrote so
 _MOST_WRITERS = 64  # of labels; each holds the numbers of its key
@@ -101,7 +101,7 @@ class MarkingKey:
         return state_of(*self._paths)
 
 
-class Writers:
+class WriterCache:
     """A writer for each key and label; those of labels that were not used lately are forgotten.
 
     Args:
@@ -109,7 +109,7 @@ class Writers:
         parts: has the encoders of keys.
     """
 
-    def __init__(self, backend: Backend, parts: Parts) -> None:
+    def __init__(self, backend: Backend, parts: ComponentCache) -> None:
         self._backend = backend
         self._parts = parts
         self._made: SingleFlightCache[Writer] = SingleFlightCache(_MOST_WRITERS)

@@ -11,7 +11,7 @@ from hammingmark.keys.key import WatermarkKey
 from hammingmark.records import Cost, Generation, Verdict
 from hammingmark.serialization import cost_to_dict
 
-PROVES = 0.01
+PROOF_LEVEL = 0.01
 """The p-value up to which an answer alone proves its mark."""
 
 COUNTS = ("fallbacks", "candidates", "drawn_tokens", "emitted_tokens")
@@ -157,7 +157,7 @@ def with_verdict(mark: Mark, verdict: Verdict | None) -> Mark:
         return replace(
             mark, status="unmarked", cause="short", reason=words, key_id=None, label=None
         )
-    if p_value is None or p_value <= PROVES:
+    if p_value is None or p_value <= PROOF_LEVEL:
         return mark
     p = f"p = {p_value:.2g}."
     if mark.cause == "complete" and verdict.watermarked is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hammingmark.errors import AuditError
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.serialization import cost_to_dict
-from hammingmark.server.audit import AuditLog, AuditTimeout, written
+from hammingmark.server.audit import AuditLog, AuditTimeout, wait_until_written
 from hammingmark.server.marking.marks import COUNTS, Mark
 
 
@@ -64,7 +64,7 @@ class Recorder:
         )
         self._open.add(index)  # also if whoever asks leaves while it is being written
         try:
-            await written(begun)
+            await wait_until_written(begun)
         except AuditTimeout:
             raise  # it may yet come to the disk, and then it needs an end
         except AuditError:
@@ -88,7 +88,7 @@ class Recorder:
         """
         ended = self._end(index, mark, text, _counts(mark), error, sent=sent)
         if ended is not None:
-            await written(ended)
+            await wait_until_written(ended)
 
     def cut_short(self, index: int, mark: Mark, text: str) -> None:
         """Record an answer that nobody waits for, as far as it had come, without waiting."""

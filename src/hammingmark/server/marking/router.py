@@ -15,11 +15,12 @@ from pydantic import BaseModel
 from hammingmark.http.sse import format_event
 from hammingmark.records import Prompt
 from hammingmark.server.access import ERRORS, client_of, service_of
+from hammingmark.server.api_error import APIError
 from hammingmark.server.connections import cancel_on_disconnect
 from hammingmark.server.event_stream import EventStream
-from hammingmark.server.marking.answering import CompletionStream, GenerationPlan
-from hammingmark.server.marking.answers import Choice, ResponseBuilder, summary
+from hammingmark.server.marking.completion_stream import CompletionStream, GenerationPlan
 from hammingmark.server.marking.marks import Mark
+from hammingmark.server.marking.responses import Choice, ResponseBuilder, summary
 from hammingmark.server.marking.schema import (
     ChatCompletionRequest,
     ChatCompletionResponse,
@@ -27,15 +28,14 @@ from hammingmark.server.marking.schema import (
     CompletionResponse,
     GenerationRequest,
 )
-from hammingmark.server.problems import APIError
 from hammingmark.server.service import Client, Service
 
 _LOG = logging.getLogger("hammingmark.server")
 
 router = APIRouter(tags=["writing"], responses=ERRORS)
 
-Asking = Annotated[Client, Depends(client_of("generate"))]
-Serving = Annotated[Service, Depends(service_of)]
+ClientDependency = Annotated[Client, Depends(client_of("generate"))]
+ServiceDependency = Annotated[Service, Depends(service_of)]
 
 _HEADERS = {
     "X-Watermark-Status": "marked, partly or unmarked; of a stream that is being marked, marking",
@@ -71,7 +71,10 @@ def _answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     responses=_answers(ChatCompletionResponse),
 )
 async def chat(
-    asked: ChatCompletionRequest, request: Request, client: Asking, service: Serving
+    asked: ChatCompletionRequest,
+    request: Request,
+    client: ClientDependency,
+    service: ServiceDependency,
 ) -> Response:
     """OpenAI's chat completions; accepted sentences are streamed as they are accepted."""
     return await _answer(asked, request, client, service, chat=True)
@@ -83,14 +86,14 @@ async def chat(
     responses=_answers(CompletionResponse),
 )
 async def completions(
-    asked: CompletionRequest, request: Request, client: Asking, service: Serving
+    asked: CompletionRequest, request: Request, client: ClientDependency, service: ServiceDependency
 ) -> Response:
     """OpenAI's completions."""
     return await _answer(asked, request, client, service, chat=False)
 
 
 @router.get("/v1/models", summary="The models that can be asked for")
-async def models(client: Asking, service: Serving) -> dict[str, Any]:
+async def models(client: ClientDependency, service: ServiceDependency) -> dict[str, Any]:
     """Those of the upstream, or the embedded one."""
     if service.upstream is not None:
         return {"object": "list", "data": await service.upstream.models()}
@@ -98,7 +101,7 @@ async def models(client: Asking, service: Serving) -> dict[str, Any]:
 
 
 @router.get("/v1/models/{name:path}", summary="One model")
-async def model(name: str, client: Asking, service: Serving) -> dict[str, Any]:
+async def model(name: str, client: ClientDependency, service: ServiceDependency) -> dict[str, Any]:
     """What is known of a model."""
     known = [_model(service)] if service.upstream is None else await service.upstream.models()
     for each in known:
@@ -206,7 +209,7 @@ async def _events(
         return
     except Exception:
         _LOG.exception("fault")
-        yield format_event(APIError.unforeseen().content)
+        yield format_event(APIError.internal().content)
         return
     if asked.wants_usage:
         yield format_event(form.usage(answering.choices, characters=_characters(plan)))
@@ -244,7 +247,7 @@ async def _pass_on(
     mark = Mark("unmarked", plan.reason, plan.cause)
     path = "/chat/completions" if chat else "/completions"
     exchange = service.exchange()
-    response = await exchange.within(
+    response = await exchange.with_deadline(
         service.upstream.answer(path, body, told=mark.content, held=held, exchange=exchange)
     )
     if response.status_code < 400:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import Any
 
 from hammingmark.http.sse import Event, EventTooLong, format_event, read_events
+from hammingmark.server.api_error import APIError
 from hammingmark.server.plain_json import check_json
-from hammingmark.server.problems import APIError
 
 _HEAD = ("id", "object", "created", "model")
 
 
-async def told_events(
+async def annotate_events(
     chunks: AsyncIterator[bytes], mark: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
     """The events of a stream; those that end an answer also have the field ``watermark``.
@@ -27,25 +27,25 @@ async def told_events(
         mark: the field.
 
     Raises:
-        Problem: an event has no end, or the stream breaks off.
+        APIError: an event has no end, or the stream breaks off.
     """
-    marking = _Marking(mark)
+    marking = _EventAnnotator(mark)
     try:
         async for event in read_events(chunks):
             if not event.complete:
                 if not _is_whole(event):
-                    raise broken_off()
+                    raise response_interrupted()
                 event = Event(event.raw + b"\n\n")
             for each in marking.passed(event):
                 yield each
     except EventTooLong:
-        raise too_large() from None
+        raise response_too_large() from None
     if not marking.told:
         yield marking.own_event()
-        raise broken_off()
+        raise response_interrupted()
 
 
-class _Marking:
+class _EventAnnotator:
     """Says in a stream that it is not marked."""
 
     def __init__(self, mark: Mapping[str, Any]) -> None:
@@ -64,7 +64,7 @@ class _Marking:
             check_json(data)
             if not isinstance(data, dict):
                 return [event.raw]
-            self._last = own = without_marks(data)
+            self._last = own = without_watermark(data)
             if _ends(own):
                 self.told = True
                 own = {**own, "watermark": self._mark}
@@ -78,7 +78,7 @@ class _Marking:
         return format_event({**head, "choices": [], "watermark": self._mark})
 
 
-def without_marks(data: dict[str, Any]) -> dict[str, Any]:
+def without_watermark(data: dict[str, Any]) -> dict[str, Any]:
     """An answer or a chunk without what another service says of its mark."""
     kept = {name: value for name, value in data.items() if name != "watermark"}
     if isinstance(kept.get("choices"), list):
@@ -110,11 +110,11 @@ def _is_whole(event: Event) -> bool:
     return True
 
 
-def too_large() -> APIError:
+def response_too_large() -> APIError:
     """What is said of an answer, or an event, that nobody wants to keep."""
     return APIError(502, "The upstream's answer is too large.", kind="upstream_error")
 
 
-def broken_off() -> APIError:
+def response_interrupted() -> APIError:
     """What is said of an answer that the upstream did not end."""
     return APIError(502, "The upstream broke off its answer.", kind="upstream_error")

@@ -473,7 +473,7 @@ def test_what_takes_long_before_the_model_writes_counts_too(
 def test_an_answer_does_not_wait_for_ever_to_be_judged(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hammingmark.server.marking.answering._LAST_MOMENT", 0.05)
+    monkeypatch.setattr("hammingmark.server.marking.completion_stream._LAST_MOMENT", 0.05)
     served = serve(limits={"request_timeout": 4.0})
     go_on = threading.Event()
 

@@ -74,18 +74,18 @@ class APIError(Exception):
         self.retry_after = retry_after
 
     @classmethod
-    def of(cls, error: HammingMarkError) -> APIError:
+    def from_error(cls, error: HammingMarkError) -> APIError:
         """What an error of the package means for a client."""
         if isinstance(error, InputError):
             return cls(400, str(error))
         if isinstance(error, InferenceError):
-            return cls.of_failure(error.failure)
+            return cls.from_failure(error.failure)
         _, status, kind, words = next(row for row in _ERRORS if isinstance(error, row[0]))
         _log(type(error).__name__, str(error))
         return cls(status, f"{words}; try again later. The log of the service says why.", kind=kind)
 
     @classmethod
-    def of_failure(cls, failure: Failure) -> APIError:
+    def from_failure(cls, failure: Failure) -> APIError:
         """What the failure of a model means for a client."""
         if not failure.is_about_text:
             # The detail may quote the prompt, and what is in a request is not logged.
@@ -102,17 +102,17 @@ class APIError(Exception):
         if failure.kind in _REQUEST_KINDS:
             return cls(400, message, code=_REQUEST_KINDS[failure.kind])
         if failure.kind == "unauthorized":  # the client's own API key was good; it needs no other
-            return cls.refused_service()
+            return cls.upstream_unauthorized()
         return cls(502, message, kind="upstream_error")
 
     @classmethod
-    def refused_service(cls) -> APIError:
+    def upstream_unauthorized(cls) -> APIError:
         """The upstream does not want this service, whoever its client is."""
         words = "The upstream refuses the API key of this service."
         return cls(502, words, kind="upstream_error")
 
     @classmethod
-    def unforeseen(cls) -> APIError:
+    def internal(cls) -> APIError:
         """A fault of the service, whose words are for its log alone."""
         words = "Something unforeseen went wrong; the log has more under the id in X-Request-Id."
         return cls(500, words, kind="server_error")

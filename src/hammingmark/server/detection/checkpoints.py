@@ -16,7 +16,7 @@ from hammingmark.keys.key import WatermarkKey
 _SLICE = 32  # sentences; some tenths of a second
 
 
-class PausingKeys(Sequence[WatermarkKey]):
+class CheckpointedKeys(Sequence[WatermarkKey]):
     """Keys through which a search goes, a few at a time.
 
     Args:
@@ -42,7 +42,7 @@ class PausingKeys(Sequence[WatermarkKey]):
         return self._keys[place]
 
 
-def with_pauses(
+def with_checkpoints(
     detector: Detector | DetectorGroup, pause: Callable[[], None]
 ) -> Detector | DetectorGroup:
     """A detector that gives the same verdicts, and calls ``pause`` while it works on them."""
@@ -62,5 +62,5 @@ def _paused(
         encoder = SlicedEncoder(reader.encoder, size=_SLICE, before=pause)
         reader = readers.setdefault(id(reader), replace(reader, encoder=encoder))
     if isinstance(search, RankedKeys):
-        search = replace(search, keys=PausingKeys(search.keys, pause))
+        search = replace(search, keys=CheckpointedKeys(search.keys, pause))
     return replace(detector, reader=reader, search=search, pause=pause)

@@ -10,8 +10,8 @@ from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import new_key
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
-from hammingmark.server.detection.judging import GivenUp
-from hammingmark.server.detection.slices import with_pauses
+from hammingmark.server.detection.checkpoints import with_checkpoints
+from hammingmark.server.detection.queue import DetectionCancelled
 from hammingmark.testing import FakeEncoder, FakeTokenizer
 from hammingmark.testing.fakes import paragraph
 
@@ -47,11 +47,11 @@ def test_the_verdict_is_the_same_and_the_work_can_be_given_up(kind: str) -> None
         nonlocal pauses
         pauses += 1
         if pauses == last:
-            raise GivenUp
+            raise DetectionCancelled
 
     last = 0
-    assert with_pauses(made, pause).judge(TEXT) == made.judge(TEXT)
+    assert with_checkpoints(made, pause).judge(TEXT) == made.judge(TEXT)
     assert pauses > (40 if "labels" in kind else 1)
     pauses, last = 0, pauses
-    with pytest.raises(GivenUp):
-        with_pauses(made, pause).judge(TEXT)
+    with pytest.raises(DetectionCancelled):
+        with_checkpoints(made, pause).judge(TEXT)

@@ -13,7 +13,7 @@ from hammingmark.protocols import Encoder, Tokenizer
 _MOST = 16  # of each
 
 
-class Parts:
+class ComponentCache:
     """What keys name and requests share; any thread may ask.
 
     Args:

@@ -1,4 +1,4 @@
-"""Judging by turns: short texts do not wait for long ones, and nobody works for who has left."""
+"""The detection queue: short texts do not wait for long ones; work nobody waits for ends."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.errors import raises_naming
 from tests.unit.server.harness import PATIENCE, until
 
 from hammingmark.errors import InputError
-from hammingmark.server.detection.judging import Judging, Pause
-from hammingmark.server.problems import APIError
+from hammingmark.server.api_error import APIError
+from hammingmark.server.detection.queue import DetectionQueue, Pause
 
 
 class Endless:
@@ -33,7 +33,11 @@ class Endless:
 
 
 def begin(
-    judging: Judging, judge: Callable[[Pause], Any], *, client: str = "a", timeout: float = PATIENCE
+    judging: DetectionQueue,
+    judge: Callable[[Pause], Any],
+    *,
+    client: str = "a",
+    timeout: float = PATIENCE,
 ) -> asyncio.Task[Any]:
     return asyncio.ensure_future(judging.judge(judge, client=client, timeout=timeout))
 
@@ -48,7 +52,7 @@ async def slices(*works: Endless) -> None:
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_short_ones_are_judged_between_slices_of_long_ones(at_once: int) -> None:
     async def run() -> None:
-        judging = Judging(at_once=at_once, most=10)
+        judging = DetectionQueue(at_once=at_once, most=10)
         long = [Endless(), Endless(), Endless()]
         tasks = [begin(judging, each) for each in long]
         await slices(*long)
@@ -79,7 +83,7 @@ def test_no_more_judge_at_once_than_told() -> None:
                 together -= 1
 
     async def run() -> None:
-        judging = Judging(at_once=2, most=40)
+        judging = DetectionQueue(at_once=2, most=40)
         await asyncio.gather(*(begin(judging, judge, client=str(n)) for n in range(20)))
         until(lambda: judging._free == 2)
 
@@ -89,7 +93,7 @@ def test_no_more_judge_at_once_than_told() -> None:
 
 def test_what_is_given_up_before_its_turn_never_begins() -> None:
     async def run() -> None:
-        judging = Judging(at_once=1, most=10)
+        judging = DetectionQueue(at_once=1, most=10)
         stuck, go_on, begun = threading.Event(), threading.Event(), threading.Event()
 
         def hold(pause: Pause) -> None:
@@ -115,7 +119,7 @@ def test_what_is_given_up_before_its_turn_never_begins() -> None:
 
 def test_what_takes_too_long_is_given_up() -> None:
     async def run() -> None:
-        judging, work = Judging(at_once=1, most=10), Endless()
+        judging, work = DetectionQueue(at_once=1, most=10), Endless()
         with pytest.raises(APIError) as late:
             await judging.judge(work, client="a", timeout=0.02)
         assert (late.value.status, late.value.kind) == (504, "timeout")
@@ -126,7 +130,7 @@ def test_what_takes_too_long_is_given_up() -> None:
 
 def test_one_client_may_have_half_of_all_that_wait() -> None:
     async def run() -> None:
-        judging = Judging(at_once=1, most=4)
+        judging = DetectionQueue(at_once=1, most=4)
         tasks = []
         for client in ("a", "b"):
             tasks += [begin(judging, Endless(), client=client) for _ in range(2)]
@@ -149,7 +153,7 @@ def test_one_client_may_have_half_of_all_that_wait() -> None:
 
 def test_who_waits_is_told_of_the_end() -> None:
     async def run() -> None:
-        judging = Judging(at_once=1, most=10)
+        judging = DetectionQueue(at_once=1, most=10)
         works = [Endless(), Endless()]
         tasks = [begin(judging, work) for work in works]
         await slices(*works)
@@ -168,7 +172,7 @@ def test_an_error_is_that_of_its_request() -> None:
         raise InputError("No.")
 
     async def run() -> None:
-        judging = Judging(at_once=1, most=10)
+        judging = DetectionQueue(at_once=1, most=10)
         with raises_naming(InputError, "No"):
             await judging.judge(wrong, client="a", timeout=PATIENCE)
         assert await judging.judge(lambda pause: 1, client="a", timeout=PATIENCE) == 1

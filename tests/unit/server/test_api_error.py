@@ -19,7 +19,7 @@ from hammingmark.errors import (
     KeyFileError,
     ModelError,
 )
-from hammingmark.server.problems import APIError
+from hammingmark.server.api_error import APIError
 
 URL = "http://10.0.0.5:8000/v1/chat/completions"
 
@@ -47,7 +47,7 @@ def test_files_and_addresses_are_for_the_log(
     error: HammingMarkError, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, "hammingmark.server"):
-        problem = APIError.of(error)
+        problem = APIError.from_error(error)
     assert problem.status == status
     assert "/srv" not in problem.message
     assert "10.0.0.5" not in problem.message
@@ -57,7 +57,7 @@ def test_files_and_addresses_are_for_the_log(
 
 
 def test_what_a_client_can_mend_is_told_as_it_is() -> None:
-    problem = APIError.of(InputError("The prompt is empty."))
+    problem = APIError.from_error(InputError("The prompt is empty."))
     assert (problem.status, problem.message) == (400, "The prompt is empty.")
 
 
@@ -91,7 +91,7 @@ def test_the_kind_of_a_failure_decides_the_answer(
         advice=f"It was asked at {URL}.",
     )
     with caplog.at_level(logging.ERROR, "hammingmark.server"):
-        problem = APIError.of(failure.error())
+        problem = APIError.from_error(failure.error())
     answer = (problem.status, problem.kind, problem.code, problem.param)
     assert answer == ANSWERS[kind]
     assert problem.retry_after == (7.5 if kind == "rate_limited" else None)
@@ -106,13 +106,15 @@ def test_the_kind_of_a_failure_decides_the_answer(
 @pytest.mark.parametrize("kind", get_args(FailureKind))
 def test_an_encoder_that_fails_is_a_failure_of_the_mark(kind: FailureKind) -> None:
     """Whatever its server says, and whatever a client asked for."""
-    problem = APIError.of(Failure(kind, "It failed.", "encoder", status=404, detail="no").error())
+    problem = APIError.from_error(
+        Failure(kind, "It failed.", "encoder", status=404, detail="no").error()
+    )
     assert (problem.status, problem.kind, problem.code) == (503, "watermark_error", None)
     assert "It failed" not in problem.message
 
 
 def test_without_a_time_to_wait_none_is_told() -> None:
-    problem = APIError.of(BackendError("It failed.", kind="rate_limited", status=429))
+    problem = APIError.from_error(BackendError("It failed.", kind="rate_limited", status=429))
     assert (problem.status, problem.retry_after) == (429, None)
     assert "retry-after" not in problem.response().headers
 
@@ -120,7 +122,7 @@ def test_without_a_time_to_wait_none_is_told() -> None:
 def test_a_client_is_not_told_of_options() -> None:
     """Of whoever runs the model they are."""
     failure = prompt_too_long(9000, context=512, trained=8192)
-    problem = APIError.of_failure(failure)
+    problem = APIError.from_failure(failure)
     assert problem.code == "context_length_exceeded"
     assert problem.message == failure.summary
     assert "--context" in failure.message

@@ -13,12 +13,12 @@ from hammingmark.generation.generate import GenerationConfig
 from hammingmark.keys.config import TokenConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.records import Cost, Generation, GenerationStep, Message, Prompt, Verdict
+from hammingmark.server.api_error import APIError, message_of
 from hammingmark.server.audit import AuditLog
-from hammingmark.server.marking.answers import Choice, finish_of
-from hammingmark.server.marking.keys import Writers
+from hammingmark.server.marking.keys import WriterCache
 from hammingmark.server.marking.marks import SHORT, Mark, mark_of, unknown, with_verdict
 from hammingmark.server.marking.recording import Asker, Recorder
-from hammingmark.server.problems import APIError, message_of
+from hammingmark.server.marking.responses import Choice, finish_reason
 
 Judge = Callable[[WatermarkKey, str], Awaitable[Verdict | None]]
 """The verdict on a text under a key; None where it cannot be had."""
@@ -38,8 +38,8 @@ class GenerationPlan:
         key: marks them; None writes them unmarked.
         reason: why they are not marked, in a sentence.
         cause: the same in a word.
-        delivers: whether an answer goes on unmarked where the encoder fails.
-        allows_unmarkable: whether an answer without any sentence that can carry a mark is sent.
+        deliver_on_failure: whether an answer goes on unmarked where the encoder fails.
+        allow_unmarkable: whether an answer without any sentence that can carry a mark is sent.
         streams: whether answers are sent as they are written, and not when all are whole.
     """
 
@@ -50,13 +50,13 @@ class GenerationPlan:
     key: WatermarkKey | None
     reason: str = ""
     cause: str = ""
-    delivers: bool = False
-    allows_unmarkable: bool = True
+    deliver_on_failure: bool = False
+    allow_unmarkable: bool = True
     streams: bool = False
 
 
 @dataclass(slots=True)
-class _Text:
+class _Answer:
     """One answer in the making."""
 
     choice: Choice
@@ -94,7 +94,7 @@ class CompletionStream:
         asker: Asker,
         *,
         engine: Engine,
-        writers: Writers,
+        writers: WriterCache,
         judge: Judge,
         audit: AuditLog | None,
         timeout: float,
@@ -114,7 +114,7 @@ class CompletionStream:
         self._loop = asyncio.get_running_loop()
         answered = [prompt for prompt in plan.prompts for _ in range(plan.choices)]
         self._texts = [
-            _Text(Choice(index, index // plan.choices), prompt)
+            _Answer(Choice(index, index // plan.choices), prompt)
             for index, prompt in enumerate(answered)
         ]
 
@@ -142,7 +142,7 @@ class CompletionStream:
         """The answers piece by piece.
 
         Raises:
-            Problem: an answer cannot be written, or not marked.
+            APIError: an answer cannot be written, or not marked.
         """
         self._began = self._loop.time()
         try:
@@ -174,11 +174,11 @@ class CompletionStream:
                 for text in self._texts:
                     yield text.choice, ""
         except HammingMarkError as error:
-            raise APIError.of(error) from None
+            raise APIError.from_error(error) from None
         finally:
             self._leave()
 
-    async def _progress(self) -> AsyncIterator[tuple[_Text, Progress]]:
+    async def _progress(self) -> AsyncIterator[tuple[_Answer, Progress]]:
         """What the engine tells, until all answers have ended."""
         limit, left = self._first_timeout or self._timeout, len(self._texts)
         while left:
@@ -201,18 +201,18 @@ class CompletionStream:
             if isinstance(progress, Generation) and text.choice.finish is not None:
                 left -= 1
 
-    async def _begin(self, text: _Text) -> None:
+    async def _begin(self, text: _Answer) -> None:
         """Have an answer written, marked if it can be."""
         try:
             await self._submit(text, self._plan.key, self._plan.config)
         except (EncoderError, ModelError) as error:
-            if self._plan.key is None or not self._plan.delivers:
+            if self._plan.key is None or not self._plan.deliver_on_failure:
                 raise
-            text.failure = APIError.of(error).message
+            text.failure = APIError.from_error(error).message
             await self._submit(text, None, self._plan.config)
 
     async def _submit(
-        self, text: _Text, key: WatermarkKey | None, config: GenerationConfig
+        self, text: _Answer, key: WatermarkKey | None, config: GenerationConfig
     ) -> None:
         index = text.choice.index
 
@@ -247,11 +247,11 @@ class CompletionStream:
         most = self._timeout if limit is None else min(limit, self._timeout)
         return max(0.0, self._began + most - self._loop.time())
 
-    def _marks_tokens(self, text: _Text) -> bool:
+    def _marks_tokens(self, text: _Answer) -> bool:
         key = self._plan.key
         return key is not None and isinstance(key.config, TokenConfig) and not text.failure
 
-    def _take(self, text: _Text, step: GenerationStep) -> None:
+    def _take(self, text: _Answer, step: GenerationStep) -> None:
         """Take in a step of an answer."""
         if not (text.prompt.messages or text.steps):
             text.choice.lead = step.lead
@@ -260,7 +260,7 @@ class CompletionStream:
         text.unsent += step.text
         text.carries |= step.accepted is True
 
-    def _may_be_refused(self, text: _Text) -> bool:
+    def _may_be_refused(self, text: _Answer) -> bool:
         """Whether an answer may turn out to be one that the policy refuses.
 
         Until its first accepted sentence or marked token, if it must be marked: it may go on
@@ -269,14 +269,14 @@ class CompletionStream:
         """
         if self._plan.key is None or text.carries or text.failure:
             return False
-        may_be_short = text.constrained <= SHORT and not self._plan.allows_unmarkable
-        return may_be_short or not self._plan.delivers
+        may_be_short = text.constrained <= SHORT and not self._plan.allow_unmarkable
+        return may_be_short or not self._plan.deliver_on_failure
 
-    async def _goes_on_unmarked(self, text: _Text, generation: Generation) -> bool:
+    async def _goes_on_unmarked(self, text: _Answer, generation: Generation) -> bool:
         """Take in what has ended; True if it goes on without the mark.
 
         Raises:
-            Problem: it failed.
+            APIError: it failed.
         """
         text.generation, text.ticket = generation, None
         choice = text.choice
@@ -290,8 +290,8 @@ class CompletionStream:
         )
         words = message_of(failure)
         if failure.origin == "encoder":
-            words = APIError.of_failure(failure).message  # which is also logged
-        if is_unmarked and self._plan.delivers and left > 0:
+            words = APIError.from_failure(failure).message  # which is also logged
+        if is_unmarked and self._plan.deliver_on_failure and left > 0:
             text.failure, text.began = words, bool(generation.text)
             text.prompt = _continued(text.prompt, choice.lead + generation.text)
             await self._submit(text, None, replace(self._plan.config, max_tokens=left))
@@ -301,16 +301,16 @@ class CompletionStream:
             mark = Mark("unmarked", words, "failure", cost=generation.cost)
             raise await self._refusal(text, mark)
         if not (failure.is_about_text and generation.text):
-            raise APIError.of_failure(failure)
+            raise APIError.from_failure(failure)
         for step in generation.steps[text.steps :]:
             self._take(text, step)
         return False
 
-    async def _check(self, text: _Text) -> Mark:
+    async def _check(self, text: _Answer) -> Mark:
         """Say how far an answer is marked, before the rest of it is sent.
 
         Raises:
-            Problem: it is not marked, and must be.
+            APIError: it is not marked, and must be.
             AuditError: that cannot be recorded.
         """
         plan, whole = self._plan, text.choice.text + text.unsent
@@ -324,7 +324,7 @@ class CompletionStream:
             why = message_of(text.generation.failure)
             mark = replace(mark, reason=f"{mark.reason} It ends early: {why}")
         is_short = mark.cause in ("unmarkable", "short")
-        delivered = plan.allows_unmarkable if is_short else plan.delivers
+        delivered = plan.allow_unmarkable if is_short else plan.deliver_on_failure
         if plan.key is not None and mark.status == "unmarked" and not delivered:
             raise await self._refusal(text, mark)
         return mark
@@ -338,13 +338,13 @@ class CompletionStream:
             judging.cancel()
         return judging.result() if judging.done() and not judging.cancelled() else None
 
-    async def _has_marked_token(self, text: _Text) -> bool:
+    async def _has_marked_token(self, text: _Answer) -> bool:
         """Whether tokens of an answer count: the first ones have nothing by which they could."""
         assert self._plan.key is not None
         verdict = await self._verdict(self._plan.key, text.choice.text + text.unsent)
         return verdict is not None and bool(verdict.evidence.scores)
 
-    async def _refusal(self, text: _Text, mark: Mark) -> APIError:
+    async def _refusal(self, text: _Answer, mark: Mark) -> APIError:
         """What to say instead of an answer that must not be unmarked, once that is recorded.
 
         Raises:
@@ -355,13 +355,13 @@ class CompletionStream:
             await self._records.end(text.choice.index, mark, "", error="refused")
         return APIError(503, mark.reason, kind="watermark_error", code="watermark_failed")
 
-    def _end(self, text: _Text, mark: Mark) -> None:
+    def _end(self, text: _Answer, mark: Mark) -> None:
         """Take note of an answer that is whole."""
         assert text.generation is not None
-        text.choice.finish = finish_of(text.generation)
+        text.choice.finish = finish_reason(text.generation)
         text.choice.mark = mark
 
-    async def _record_end(self, text: _Text) -> None:
+    async def _record_end(self, text: _Answer) -> None:
         """Record an answer before anybody is told of its end.
 
         Raises:
@@ -372,11 +372,11 @@ class CompletionStream:
         streamed = self._plan.streams
         await self._records.end(choice.index, choice.mark, choice.sent, sent=streamed)
 
-    def _sent(self, text: _Text) -> str:
+    def _sent(self, text: _Answer) -> str:
         """What the client has got of an answer that has not ended."""
         return text.choice.sent if self._plan.streams else ""
 
-    def _mark(self, text: _Text) -> Mark:
+    def _mark(self, text: _Answer) -> Mark:
         plan, generation = self._plan, text.generation
         assert generation is not None
         if plan.key is not None:
@@ -396,7 +396,7 @@ class CompletionStream:
                 text.choice.mark = self._cut_short(text)
             self._records.cut_short(text.choice.index, self._cut_short(text), self._sent(text))
 
-    def _cut_short(self, text: _Text) -> Mark:
+    def _cut_short(self, text: _Answer) -> Mark:
         key = self._plan.key if text.carries and self._sent(text) else None
         return Mark(
             "partly" if key else "unmarked",
@@ -407,7 +407,7 @@ class CompletionStream:
         )
 
 
-def _send(text: _Text) -> str:
+def _send(text: _Answer) -> str:
     """What is sent now of an answer: all that was kept for it."""
     more, text.unsent = text.unsent, ""
     before = len(text.choice.sent)

@@ -27,8 +27,8 @@ from hammingmark.assembly.marking import writer
 from hammingmark.errors import Failure, FailureKind
 from hammingmark.generation.config import GenerationConfig
 from hammingmark.records import Cost, Evidence, Generation, Verdict
-from hammingmark.server.marking.answers import Choice, finish_of, summary, usage
 from hammingmark.server.marking.marks import Mark, unknown, with_verdict
+from hammingmark.server.marking.responses import Choice, finish_reason, summary, usage
 from hammingmark.testing import FakeBackend, FakeEncoder
 
 Serve = Callable[..., Served]
@@ -453,4 +453,4 @@ def test_tokens_of_which_nobody_knows_are_not_called_marked() -> None:
 def test_why_an_answer_ended(stopped: str, kind: FailureKind | None, finish: str) -> None:
     failure = Failure(kind, "content_filter is no word that decides") if kind else None
     made = Generation("It rained.", ("It rained.",), (), Cost(), stopped=stopped, failure=failure)
-    assert finish_of(made) == finish
+    assert finish_reason(made) == finish

@@ -1,4 +1,4 @@
-"""Judging for many clients: a slice of one request after a slice of another.
+"""DetectionQueue for many clients: a slice of one request after a slice of another.
 
 A long text takes minutes. So whoever judges stops between slices: to let others go on, and to end
 when nobody waits for the verdict any longer.
@@ -14,14 +14,14 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from hammingmark.server.problems import APIError
+from hammingmark.server.api_error import APIError
 
 Judged = TypeVar("Judged")
 Pause = Callable[[], None]
-"""Called by whoever judges, between slices; it may wait, and raises `GivenUp`."""
+"""Called by whoever judges, between slices; it may wait, and raises `DetectionCancelled`."""
 
 
-class GivenUp(BaseException):
+class DetectionCancelled(BaseException):
     """Nobody waits for the verdict; no handler of ordinary errors should take it for one."""
 
 
@@ -41,7 +41,7 @@ class _Work:
         self.given_up = False
 
 
-class Judging:
+class DetectionQueue:
     """Has texts judged in threads, so many at once; the others take turns.
 
     What is given up ends at its next pause. Threads do not keep the process alive.
@@ -76,7 +76,7 @@ class Judging:
             timeout: seconds.
 
         Raises:
-            Problem: there is too much to judge already, or it took too long.
+            APIError: there is too much to judge already, or it took too long.
         """
         work = self._begin(client)
         loop = asyncio.get_running_loop()
@@ -95,7 +95,7 @@ class Judging:
             try:
                 self._wait_for_turn(work)
                 told = (context.run(judge, lambda: self._pause(work)), None)
-            except GivenUp:
+            except DetectionCancelled:
                 return
             except Exception as error:
                 told = (None, error)
@@ -116,7 +116,7 @@ class Judging:
             if not work.verdict.done():
                 raise APIError(
                     504,
-                    "Judging took too long. Send fewer or shorter texts, or try again later.",
+                    "Detection timed out. Send fewer or shorter texts, or try again later.",
                     kind="timeout",
                 )
             verdict: Judged = work.verdict.result()
@@ -163,7 +163,7 @@ class Judging:
     def _wait_for_turn(self, work: _Work) -> None:
         work.turn.wait()
         if work.given_up:
-            raise GivenUp
+            raise DetectionCancelled
 
     def _give_up(self, work: _Work) -> None:
         with self._lock:

@@ -158,7 +158,7 @@ def summary(choices: Sequence[Choice]) -> Mark:
     )
 
 
-def finish_of(generation: Generation) -> str:
+def finish_reason(generation: Generation) -> str:
     """OpenAI's word for why a text ended."""
     if generation.failure:
         return "content_filter" if generation.failure.kind == "content_filter" else "length"
