@@ -1,4 +1,4 @@
-"""Who may call what: asked before anything else of a request is read."""
+"""Access control, before the body of a request is read."""
 
 from __future__ import annotations
 
@@ -11,66 +11,75 @@ from starlette.requests import HTTPConnection
 
 from hammingmark.server.api_error import APIError
 from hammingmark.server.authorization import bearer_token
+from hammingmark.server.clients import Client
 from hammingmark.server.config import ServerConfig
-from hammingmark.server.detection.schema import ERRORS as _ERRORS
-from hammingmark.server.service import Client, Service
+from hammingmark.server.service import Service
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    **_ERRORS,
-    408: {"description": "The body did not come in time."},
+    400: {"description": "The request is invalid; the error says why."},
+    401: {"description": "The API key is missing or unknown."},
+    403: {"description": "The API key lacks the scope, or the policy forbids the request."},
+    404: {"description": "No such key or model."},
+    408: {"description": "The body did not arrive in time."},
+    413: {"description": "The request is too large."},
     415: {"description": "The body is not declared as JSON."},
-    421: {"description": "The `Host` is not that of this service."},
+    421: {"description": "The `Host` is not a name of this service."},
+    422: {"description": "A field is missing, unknown or of the wrong type."},
+    429: {"description": "Too many requests; `Retry-After` says when to try again."},
+    502: {"description": "The language model failed."},
+    503: {"description": "The service cannot mark, detect or record at the moment."},
+    504: {"description": "The request timed out."},
 }
-"""What may go wrong, for the documentation of the interface."""
+"""The error responses, for the OpenAPI schema."""
 
 _SCOPES = (("/v1/watermark/", "detect"), ("/v1/", "generate"), ("/metrics", "admin"))
-"""What an API key must be good for, by the beginning of a path."""
+"""The scope that a path needs, by its beginning."""
 
 
 def service_of(request: Request) -> Service:
-    """The service that an application runs."""
+    """A route dependency: the service."""
     service = request.app.state.service
     assert isinstance(service, Service)
     return service
 
 
 def admit(service: Service, connection: HTTPConnection) -> None:
-    """Let in whoever may call this path, as far as its headers tell; its body is not read.
+    """Authenticate the client of a request by its headers, if its path needs a scope.
 
     Raises:
-        APIError: they may not, or not so often.
+        APIError: the client may not call the path, or sends too many requests.
     """
     path = connection.scope["path"]
-    scope = next((scope for begin, scope in _SCOPES if path.startswith(begin)), None)
+    scope = next((scope for prefix, scope in _SCOPES if path.startswith(prefix)), None)
     connection.state.admitted = {}
     if scope is not None:
-        connection.state.admitted[scope] = service.client(
-            token=bearer_token(connection.headers.get("authorization")),
+        connection.state.admitted[scope] = service.clients.authenticate(
+            bearer_token(connection.headers.get("authorization")),
             scope=scope,
             address=connection.client.host if connection.client else "",
             request_id=connection.state.request_id,
         )
 
 
-def client_of(scope: str) -> Callable[[Request], Awaitable[Client]]:
-    """What tells a route who asks; whoever was not let in for this scope ends here."""
+def client_with_scope(scope: str) -> Callable[[Request], Awaitable[Client]]:
+    """A route dependency: the client, authenticated for a scope."""
 
     async def client(request: Request) -> Client:
-        admitted = request.state.admitted[scope]
-        assert isinstance(admitted, Client)
-        return admitted
+        client = request.state.admitted[scope]
+        assert isinstance(client, Client)
+        return client
 
     return client
 
 
 def check_host(config: ServerConfig, host: str | None) -> None:
-    """Refuse a request that was meant for another host.
+    """Refuse a request for another host, against DNS rebinding.
 
-    Where everybody on this machine may ask, so may every page in its browser that has its own
-    name resolved to this machine; but the browser then says that name.
+    If every process of this machine may call the service, so may a web page whose own name
+    resolves to this machine; the browser then sends that name.
 
     Raises:
-        APIError: it names another host.
+        APIError: the request names another host.
     """
     if not config.is_loopback or config.api_keys is not None or config.open:
         return
@@ -79,12 +88,12 @@ def check_host(config: ServerConfig, host: str | None) -> None:
     if name in ("", "localhost", config.host.lower()):
         return
     try:
-        own = ipaddress.ip_address(name).is_loopback
+        is_loopback = ipaddress.ip_address(name).is_loopback
     except ValueError:
-        own = False
-    if not own:
+        is_loopback = False
+    if not is_loopback:
         raise APIError(
             421,
-            "This service answers to the names of this machine alone; call it by localhost or "
+            "This service accepts only requests to this machine's own names; use localhost or "
             "127.0.0.1.",
         )

@@ -1,8 +1,7 @@
-"""How many answers may wait or be under way, of all clients and of one."""
+"""Limits on waiting and running answers, in total and per client, and on the rate of requests."""
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -12,74 +11,74 @@ from contextlib import contextmanager
 from hammingmark.errors import InputError
 from hammingmark.server.api_error import APIError
 
-_KEPT = 8  # of so many places one is kept for clients other than the one that holds the rest
-_RECENT = 0.2  # weight of the latest request in the time that requests take
-_LONGEST_WAIT = 120.0  # seconds that a client is told to wait at most
+_RESERVED = 8  # one of so many places is reserved for clients other than the largest
+_RECENT = 0.2  # weight of the latest request in the average duration
+_MAX_WAIT = 120.0  # seconds, in Retry-After
 
 
 class Admission:
-    """Room for answers. A request that finds none is told when to come again.
+    """The queue of answers; a request that finds it full is refused with a Retry-After.
 
     Args:
-        most: answers at most; one client may have seven of eight places.
-        at_once: how many of them are written at a time.
+        capacity: the maximum of answers; one client may have seven eighths of them.
+        parallel: the number of answers that are generated at a time.
     """
 
-    def __init__(self, *, most: int, at_once: int) -> None:
-        self._most = most
-        self._most_of_one = most - most // _KEPT
-        self._at_once = max(1, at_once)
+    def __init__(self, *, capacity: int, parallel: int) -> None:
+        self._capacity = capacity
+        self._client_capacity = capacity - capacity // _RESERVED
+        self._parallel = max(1, parallel)
         self._clients: Counter[Hashable] = Counter()
-        self._seconds = 1.0  # that a request took lately
+        self._seconds = 1.0  # recent average duration of a request
 
     def __len__(self) -> int:
-        """How many answers there are."""
+        """The number of waiting and running answers."""
         return self._clients.total()
 
     @contextmanager
     def admitted(self, answers: int, *, client: Hashable) -> Iterator[None]:
-        """Room for one request; a client without any other has it, if there is nothing to do.
+        """Admit one request; an idle service admits a client's only request of any size.
 
         Args:
-            answers: that it asks for.
-            client: who asks.
+            answers: the number of answers that it asks for.
+            client: the identity of the client.
 
         Raises:
-            APIError: there is none.
+            APIError: the queue is full.
         """
-        held = self._clients[client]
-        if (len(self) and len(self) + answers > self._most) or (
-            held and held + answers > self._most_of_one
+        current = self._clients[client]
+        if (len(self) and len(self) + answers > self._capacity) or (
+            current and current + answers > self._client_capacity
         ):
             raise APIError(
                 429,
-                "The service has too much to do; try again later.",
+                "The queue of the service is full; try again later.",
                 kind="rate_limit_error",
                 code="queue_full",
-                retry_after=min(_LONGEST_WAIT, self._seconds * len(self) / self._at_once),
+                retry_after=min(_MAX_WAIT, self._seconds * len(self) / self._parallel),
             )
         self._clients[client] += answers
-        began = time.monotonic()
+        start = time.monotonic()
         try:
             yield
         finally:
             self._clients -= Counter({client: answers})
-            self._seconds += _RECENT * (time.monotonic() - began - self._seconds)
+            self._seconds += _RECENT * (time.monotonic() - start - self._seconds)
 
 
-_ROUNDING = 1e-6  # of a request; a clock of large numbers has no finer steps
+_ROUNDING = 1e-6  # of a request, for clocks with large values
 
 
 class RateLimiter:
-    """Lets each client ask at a steady rate, and at once what it left unused for up to a minute.
+    """A token bucket per client that holds up to one minute of unused requests; thread-safe.
 
-    Any thread may ask. Within any t minutes a client gets at most (1 + t) times its rate, or
-    one request more than t times its rate if that is below one.
+    Within any t minutes a client gets at most (1 + t) times its rate, or one request more than t
+    times its rate if that is below one.
 
     Args:
         per_minute: requests per minute; None for no limit.
-        clock: seconds that never go back.
-        most: clients that are remembered; the one that has asked least recently is forgotten.
+        clock: a monotonic clock in seconds.
+        capacity: the number of clients; beyond it, the least recently active one is removed.
     """
 
     def __init__(
@@ -87,25 +86,26 @@ class RateLimiter:
         per_minute: float | None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        most: int = 10_000,
+        capacity: int = 10_000,
     ) -> None:
-        if most < 1:
-            raise InputError(f"most is {most}; at least one client must be remembered.")
+        if capacity < 1:
+            raise InputError(f"capacity is {capacity}; it must be at least 1.")
         self._per_minute = _checked(per_minute)
         self._clock = clock
-        self._most = most
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests left, when
+        self._capacity = capacity
+        # Per client: the requests left, and the time of this count.
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def take(self, name: str, *, per_minute: float | None = None) -> float:
-        """Seconds after which the client may ask again; 0 if it may now, which is then counted.
+        """Count a request; the seconds until it is allowed, 0 if it is allowed and counted.
 
         Args:
-            name: of the client.
-            per_minute: a rate of its own, in place of everybody's.
+            name: the identity of the client.
+            per_minute: the client's own rate; None for the common one.
         """
         rate = self._per_minute if per_minute is None else _checked(per_minute)
         if rate is None:
@@ -113,32 +113,16 @@ class RateLimiter:
         size = max(1.0, rate)
         with self._lock:
             now = self._clock()
-            left, then = self._buckets.pop(name, (size, now))
-            left = min(size, left + max(0.0, now - then) * rate / 60.0)
+            left, updated = self._buckets.pop(name, (size, now))
+            left = min(size, left + max(0.0, now - updated) * rate / 60.0)
             allowed = left >= 1.0 - _ROUNDING
-            self._buckets[name] = (left - 1.0 if allowed else left, max(now, then))
-            while len(self._buckets) > self._most:
+            self._buckets[name] = (left - 1.0 if allowed else left, max(now, updated))
+            while len(self._buckets) > self._capacity:
                 self._buckets.popitem(last=False)
         return 0.0 if allowed else (1.0 - left) * 60.0 / rate
 
 
-def client_of(address: str) -> str:
-    """The name of a client that has no API key: its address, or the network of an IPv6 address.
-
-    Whoever has one IPv6 address usually has 2**64 of them.
-    """
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, 64), strict=False))
-
-
 def _checked(per_minute: float | None) -> float | None:
     if per_minute is not None and not 0.0 < per_minute < float("inf"):
-        raise InputError(f"{per_minute} requests per minute is no limit; it should be above 0.")
+        raise InputError(f"{per_minute} requests per minute is invalid; it must be above 0.")
     return per_minute

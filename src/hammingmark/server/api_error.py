@@ -1,4 +1,4 @@
-"""What goes wrong with a request, in the shape that OpenAI's clients read."""
+"""API errors in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -25,14 +25,19 @@ from hammingmark.server.logs import log_event
 
 _LOG = logging.getLogger("hammingmark.server")
 _ERRORS: tuple[tuple[type[HammingMarkError], int, str, str], ...] = (
-    (AuditError, 503, "audit_log_error", "The audit log cannot be written, so nothing is answered"),
-    (KeyProblem, 503, "watermark_error", "The key that marks cannot be used"),
-    (ModelError, 503, "watermark_error", "A model that is needed cannot be had"),
+    (
+        AuditError,
+        503,
+        "audit_log_error",
+        "The audit log cannot be written, so requests are refused",
+    ),
+    (KeyProblem, 503, "watermark_error", "The marking key cannot be used"),
+    (ModelError, 503, "watermark_error", "A required model is unavailable"),
     (HammingMarkError, 500, "server_error", "The service cannot do this"),
 )
-"""Errors whose messages name files and addresses, and what clients are told instead."""
+"""Errors whose messages name files and addresses, and the messages for clients instead."""
 
-_ADDRESS = re.compile(r"https?://[^\s,;]+")  # in what other servers say
+_ADDRESS = re.compile(r"https?://[^\s,;]+")  # in messages of other servers
 _REQUEST_KINDS: Mapping[FailureKind, str | None] = {
     "invalid_request": None,
     "prompt_refused": None,
@@ -40,19 +45,19 @@ _REQUEST_KINDS: Mapping[FailureKind, str | None] = {
     "no_candidate": None,
     "context_overflow": "context_length_exceeded",
 }
-"""What a model's failure may be that a client can mend by another request, and OpenAI's code."""
+"""Failures that the client can avoid by another request, and OpenAI's code."""
 
 
 class APIError(Exception):
-    """A request that is not answered as it was asked.
+    """An error response to a request.
 
     Args:
-        status: of HTTP.
+        status: the HTTP status.
         message: a sentence that says what to do.
         kind: OpenAI's ``type``.
         code: OpenAI's ``code``.
-        param: the field of the request that is at fault.
-        retry_after: seconds after which to try again.
+        param: the invalid field of the request.
+        retry_after: seconds after which the client may try again.
     """
 
     def __init__(
@@ -75,23 +80,25 @@ class APIError(Exception):
 
     @classmethod
     def from_error(cls, error: HammingMarkError) -> APIError:
-        """What an error of the package means for a client."""
+        """The API error for an error of the package."""
         if isinstance(error, InputError):
             return cls(400, str(error))
         if isinstance(error, InferenceError):
             return cls.from_failure(error.failure)
-        _, status, kind, words = next(row for row in _ERRORS if isinstance(error, row[0]))
+        _, status, kind, message = next(row for row in _ERRORS if isinstance(error, row[0]))
         _log(type(error).__name__, str(error))
-        return cls(status, f"{words}; try again later. The log of the service says why.", kind=kind)
+        return cls(
+            status, f"{message}. Try again later; the log of the service has details.", kind=kind
+        )
 
     @classmethod
     def from_failure(cls, failure: Failure) -> APIError:
-        """What the failure of a model means for a client."""
+        """The API error for the failure of a model."""
         if not failure.is_about_text:
-            # The detail may quote the prompt, and what is in a request is not logged.
+            # Not the detail: it may quote the prompt, and prompts are not logged.
             name = "EncoderError" if failure.origin == "encoder" else "BackendError"
             _log(name, " ".join(filter(None, (failure.summary, failure.advice))))
-        message = message_of(failure)
+        message = client_message(failure)
         if failure.origin == "encoder":
             return cls(503, message, kind="watermark_error")
         if failure.kind == "rate_limited":
@@ -101,25 +108,25 @@ class APIError(Exception):
             return cls(404, message, code="model_not_found", param="model")
         if failure.kind in _REQUEST_KINDS:
             return cls(400, message, code=_REQUEST_KINDS[failure.kind])
-        if failure.kind == "unauthorized":  # the client's own API key was good; it needs no other
+        if failure.kind == "unauthorized":  # the client's own API key is valid
             return cls.upstream_unauthorized()
         return cls(502, message, kind="upstream_error")
 
     @classmethod
     def upstream_unauthorized(cls) -> APIError:
-        """The upstream does not want this service, whoever its client is."""
-        words = "The upstream refuses the API key of this service."
-        return cls(502, words, kind="upstream_error")
+        """The upstream rejected the credentials of this service."""
+        message = "The upstream rejected the API key of this service."
+        return cls(502, message, kind="upstream_error")
 
     @classmethod
     def internal(cls) -> APIError:
-        """A fault of the service, whose words are for its log alone."""
-        words = "Something unforeseen went wrong; the log has more under the id in X-Request-Id."
-        return cls(500, words, kind="server_error")
+        """An internal error, whose details are only logged."""
+        message = "Internal error. The log has details under the id in X-Request-Id."
+        return cls(500, message, kind="server_error")
 
     @property
     def content(self) -> dict[str, Any]:
-        """The body of an answer, or the data of a stream's last event."""
+        """The body of the response, or the data of the last event of a stream."""
         return {
             "error": {
                 "message": self.message,
@@ -130,25 +137,25 @@ class APIError(Exception):
         }
 
     def response(self, headers: Mapping[str, str] | None = None) -> JSONResponse:
-        """The answer."""
-        told = dict(headers or {})
+        """The response."""
+        headers = dict(headers or {})
         if self.retry_after is not None:
-            told["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
+            headers["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
         if self.status == 401:
-            told["WWW-Authenticate"] = "Bearer"
-        return JSONResponse(self.content, status_code=self.status, headers=told)
+            headers["WWW-Authenticate"] = "Bearer"
+        return JSONResponse(self.content, status_code=self.status, headers=headers)
 
 
-def message_of(failure: Failure) -> str:
-    """The sentences of a failure that are for a client.
+def client_message(failure: Failure) -> str:
+    """The message of a failure for the client.
 
-    What a model's server says is, but for addresses: often nothing else says what is wrong. What a
-    library says is not, nor the advice, which names machines and options.
+    It includes the message of a model's server, without addresses, since often nothing else says
+    what is wrong. It excludes messages of libraries and the advice, which names hosts and options.
     """
     if failure.origin == "encoder":
         return (
-            "The encoder failed, so nothing can be marked; try again later. "
-            "The log of the service says why."
+            "The encoder failed, so nothing can be marked. Try again later; "
+            "the log of the service has details."
         )
     detail = "" if failure.kind == "internal" else _ADDRESS.sub("[address]", failure.detail)
     return replace(failure, advice="", detail=detail).message

@@ -1,4 +1,4 @@
-"""Encoders and tokenizers of keys, each loaded once for all keys and labels that want it."""
+"""Encoders and tokenizers, each loaded once for all keys and labels that need it."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from hammingmark.keys.config import TokenizerId
 from hammingmark.lazy import SingleFlightCache
 from hammingmark.protocols import Encoder, Tokenizer
 
-_MOST = 16  # of each
+_CAPACITY = 16  # of each
 
 
 class ComponentCache:
-    """What keys name and requests share; any thread may ask.
+    """A cache of the encoders and tokenizers that keys name; thread-safe.
 
     Args:
-        encoder: the one of all keys; by default the one that a key was made for.
-        encoder_timeout: seconds in which an encoder must answer.
+        encoder: the encoder of all keys; by default each key's own.
+        encoder_timeout: seconds before an encoding counts as failed.
     """
 
     def __init__(self, encoder: Encoder | None = None, *, encoder_timeout: float = 30.0) -> None:
         self._encoder_timeout = encoder_timeout
         self._encoder = self._timed(encoder) if encoder else None
-        self._encoders: SingleFlightCache[Encoder] = SingleFlightCache(_MOST)
-        self._tokenizers: SingleFlightCache[Tokenizer] = SingleFlightCache(_MOST)
+        self._encoders: SingleFlightCache[Encoder] = SingleFlightCache(_CAPACITY)
+        self._tokenizers: SingleFlightCache[Tokenizer] = SingleFlightCache(_CAPACITY)
 
     def encoder(self, name: str) -> Encoder:
-        """The encoder of this name.
+        """The encoder with this name.
 
         Raises:
-            HammingMarkError: it cannot be had.
+            HammingMarkError: it cannot be loaded.
         """
         return self._encoder or self._encoders.get(name, lambda: self._timed(load_encoder(name)))
 
     def _timed(self, encoder: Encoder) -> Encoder:
         return TimedEncoder(encoder, self._encoder_timeout)
 
-    def tokenizer(self, wanted: TokenizerId) -> Tokenizer:
+    def tokenizer(self, identity: TokenizerId) -> Tokenizer:
         """The tokenizer that a key was made for.
 
         Raises:
-            ModelError: it cannot be had.
+            ModelError: it cannot be loaded.
         """
 
         def load() -> Tokenizer:
             try:
-                return tokenizer_of(wanted)
+                return tokenizer_of(identity)
             except HammingMarkError as error:
-                # It was a key's wish and not a client's, who is not told which files there are.
+                # The operator's key names it, not the client, who must not learn of files here.
                 raise ModelError(str(error)) from None
 
-        return self._tokenizers.get(wanted, load)
+        return self._tokenizers.get(identity, load)

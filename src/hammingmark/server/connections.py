@@ -1,4 +1,4 @@
-"""Connections of clients, with the limits on time that uvicorn does not have."""
+"""Connections of clients, with time limits that uvicorn lacks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from hammingmark.server.api_error import APIError
 
 
-def limited(*, head: float, stall: float) -> type[H11Protocol]:
-    """A kind of connection that ends where its client does not go on.
+def limited_protocol(*, head: float, stall: float) -> type[H11Protocol]:
+    """A connection class that closes when its client stalls.
 
     Args:
-        head: seconds in which the head of a request must arrive once it is awaited.
-        stall: seconds in which a client must take what waits to be sent.
+        head: seconds for the head of a request to arrive.
+        stall: seconds in which a client must read the data that waits to be sent.
     """
 
     class Limited(H11Protocol):
@@ -39,7 +39,7 @@ def limited(*, head: float, stall: float) -> type[H11Protocol]:
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            # What is still to be sent would keep the connection from being closed.
+            # abort, because close() would wait for the unsent data.
             self._stall = self.loop.call_later(stall, self.transport.abort)
 
         def resume_writing(self) -> None:
@@ -50,9 +50,9 @@ def limited(*, head: float, stall: float) -> type[H11Protocol]:
             if self.cycle is not None and not self.cycle.response_complete:
                 self._end_head()
             elif self._head is None:
-                self._head = self.loop.call_later(head, self._give_up)
+                self._head = self.loop.call_later(head, self._close_idle)
 
-        def _give_up(self) -> None:
+        def _close_idle(self) -> None:
             self._head = None
             if self.cycle is None or self.cycle.response_complete:
                 self.transport.abort()
@@ -70,28 +70,28 @@ def limited(*, head: float, stall: float) -> type[H11Protocol]:
     return Limited
 
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
-async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Wait for something, and give it up if the client leaves.
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """Await a coroutine, and cancel it if the client disconnects.
 
     Raises:
-        APIError: it left.
+        APIError: the client disconnected.
     """
-    working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_gone(request))
+    task = asyncio.ensure_future(work)
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise APIError(499, "The client left.", kind="client_error")
+        await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise APIError(499, "The client disconnected.", kind="client_error")
     finally:
-        for task in (working, watching):
-            task.cancel()
-        await asyncio.gather(working, watching, return_exceptions=True)
+        for future in (task, disconnect):
+            future.cancel()
+        await asyncio.gather(task, disconnect, return_exceptions=True)
 
 
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

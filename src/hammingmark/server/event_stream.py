@@ -1,4 +1,4 @@
-"""Server-sent events to a client who may leave at any time, or not read them."""
+"""Server-sent events, for clients that may disconnect or stall."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from starlette.types import Message, Receive, Scope, Send
 from hammingmark.server.logs import log_event
 
 _LOG = logging.getLogger("hammingmark.server")
-_LAST_WORDS = 10.0  # seconds beyond the limit, for the verdict and the event that ends it
-_SILENCE = 15.0  # seconds after which a client and the proxies before it get a sign of life
+_LIMIT_GRACE = 10.0  # seconds beyond the limit, for detection and the last event
+_KEEP_ALIVE = 15.0  # seconds between two events, for proxies that cut idle connections
 
 
 async def with_keep_alive(
-    events: AsyncIterator[bytes], *, silence: float = _SILENCE
+    events: AsyncIterator[bytes], *, interval: float = _KEEP_ALIVE
 ) -> AsyncIterator[bytes]:
-    """Events, and comments where none comes for a while: proxies cut connections that are silent.
+    """The events of a stream, and a comment whenever none arrives for an interval.
 
     Args:
         events: the events.
-        silence: seconds.
+        interval: seconds.
     """
-    coming: asyncio.Future[bytes | None] | None = None
+    pending: asyncio.Future[bytes | None] | None = None
     try:
         while True:
-            coming = coming or asyncio.ensure_future(_next(events))
-            await asyncio.wait({coming}, timeout=silence)
-            if not coming.done():
+            pending = pending or asyncio.ensure_future(_next(events))
+            await asyncio.wait({pending}, timeout=interval)
+            if not pending.done():
                 yield b": the next sentence is being written\n\n"
                 continue
-            found, coming = coming.result(), None
-            if found is None:
+            event, pending = pending.result(), None
+            if event is None:
                 return
-            yield found
+            yield event
     finally:
-        if coming is not None:
-            coming.cancel()
-            with anyio.CancelScope(shield=True):  # who holds the events closes them next
-                await asyncio.wait({coming})
+        if pending is not None:
+            pending.cancel()
+            with anyio.CancelScope(shield=True):  # the caller closes the events next
+                await asyncio.wait({pending})
 
 
 async def _next(events: AsyncIterator[bytes]) -> bytes | None:
@@ -51,12 +51,12 @@ async def _next(events: AsyncIterator[bytes]) -> bytes | None:
 
 
 class EventStream(StreamingResponse):
-    """A stream of events that ends as soon as its client leaves, also between two events.
+    """A stream of events that ends as soon as its client disconnects, even between two events.
 
     Args:
         events: the events.
         headers: further headers.
-        limit: seconds in which the client must have taken all of it; what it leaves is not sent.
+        limit: seconds in which the client must read all events; the rest is not sent.
     """
 
     def __init__(
@@ -66,38 +66,38 @@ class EventStream(StreamingResponse):
         headers: Mapping[str, str],
         limit: float,
     ) -> None:
-        # Proxies must not keep events back.
-        told = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **headers}
-        super().__init__(with_keep_alive(events), headers=told, media_type="text/event-stream")
-        self._held = AsyncExitStack()
+        # The headers tell proxies not to buffer events.
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **headers}
+        super().__init__(with_keep_alive(events), headers=headers, media_type="text/event-stream")
+        self._stack = AsyncExitStack()
         self._limit = limit
 
-    def holding(self, held: AsyncExitStack) -> EventStream:
-        """This stream, which lets go of all that is held at its end."""
-        self._held = held.pop_all()
+    def closing(self, stack: AsyncExitStack) -> EventStream:
+        """This stream, which takes over the exit stack and closes it at its end."""
+        self._stack = stack.pop_all()
         return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events."""
         is_sending = False
 
-        async def noted(message: Message) -> None:
+        async def track(message: Message) -> None:
             nonlocal is_sending
             is_sending = True
             await send(message)
             is_sending = False
 
-        async with self._held, anyio.create_task_group() as group:
+        async with self._stack, anyio.create_task_group() as group:
 
-            async def leave() -> None:
+            async def cancel_on_disconnect() -> None:
                 while (await receive())["type"] != "http.disconnect":
                     pass
                 group.cancel_scope.cancel()
 
-            group.start_soon(leave)
-            with anyio.move_on_after(self._limit + _LAST_WORDS) as sending:
-                await self.stream_response(noted)
+            group.start_soon(cancel_on_disconnect)
+            with anyio.move_on_after(self._limit + _LIMIT_GRACE) as sending:
+                await self.stream_response(track)
             if sending.cancelled_caught:
-                words = "client too slow" if is_sending else "stream cut at its limit"
-                log_event(_LOG, words, level=logging.WARNING)
+                event = "client too slow" if is_sending else "stream cut at its limit"
+                log_event(_LOG, event, level=logging.WARNING)
             group.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""Streams that pass through: their events as they are, and one word on the mark."""
+"""Pass-through streams: the upstream's events with the field ``watermark``."""
 
 from __future__ import annotations
 
@@ -11,96 +11,100 @@ from hammingmark.http.sse import Event, EventTooLong, format_event, read_events
 from hammingmark.server.api_error import APIError
 from hammingmark.server.plain_json import check_json
 
-_HEAD = ("id", "object", "created", "model")
+_HEAD_FIELDS = ("id", "object", "created", "model")
 
 
 async def annotate_events(
-    chunks: AsyncIterator[bytes], mark: Mapping[str, Any]
+    chunks: AsyncIterator[bytes], watermark: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
-    """The events of a stream; those that end an answer also have the field ``watermark``.
+    """The events of a stream, with the field ``watermark`` in those that end an answer.
 
-    Where none ends an answer, an event of its own has the field, before ``[DONE]``. What others say
-    in that field is left out.
+    If no event ends an answer, a separate event before ``[DONE]`` has the field. The upstream's own
+    fields of that name are removed.
 
     Args:
-        chunks: the stream as it comes.
-        mark: the field.
+        chunks: the body of the stream.
+        watermark: the field.
 
     Raises:
-        APIError: an event has no end, or the stream breaks off.
+        APIError: an event is incomplete, or the stream is interrupted.
     """
-    marking = _EventAnnotator(mark)
+    annotator = _EventAnnotator(watermark)
     try:
         async for event in read_events(chunks):
             if not event.complete:
-                if not _is_whole(event):
+                if not _lacks_only_end(event):
                     raise response_interrupted()
                 event = Event(event.raw + b"\n\n")
-            for each in marking.passed(event):
-                yield each
+            for content in annotator.annotate(event):
+                yield content
     except EventTooLong:
         raise response_too_large() from None
-    if not marking.told:
-        yield marking.own_event()
+    if not annotator.is_annotated:
+        yield annotator.watermark_event()
         raise response_interrupted()
 
 
 class _EventAnnotator:
-    """Says in a stream that it is not marked."""
+    """Adds the field ``watermark`` to the events of a stream.
 
-    def __init__(self, mark: Mapping[str, Any]) -> None:
-        self.told = False
-        self._mark = dict(mark)
+    Attributes:
+        is_annotated: whether an event with the field has been sent.
+    """
+
+    def __init__(self, watermark: Mapping[str, Any]) -> None:
+        self.is_annotated = False
+        self._watermark = dict(watermark)
         self._last: dict[str, Any] = {}
 
-    def passed(self, event: Event) -> list[bytes]:
-        """What to send for one event."""
+    def annotate(self, event: Event) -> list[bytes]:
+        """The events to send for one event of the upstream."""
         if event.is_done:
-            before = [] if self.told else [self.own_event()]
-            self.told = True
-            return [*before, event.raw]
+            earlier = [] if self.is_annotated else [self.watermark_event()]
+            self.is_annotated = True
+            return [*earlier, event.raw]
         with suppress(ValueError, RecursionError):
             data = json.loads(event.data or b"")
             check_json(data)
             if not isinstance(data, dict):
                 return [event.raw]
-            self._last = own = without_watermark(data)
-            if _ends(own):
-                self.told = True
-                own = {**own, "watermark": self._mark}
-            if own != data:
-                return [event.with_data(json.dumps(own, ensure_ascii=False).encode()).raw]
+            self._last = content = without_watermark(data)
+            if _ends_answer(content):
+                self.is_annotated = True
+                content = {**content, "watermark": self._watermark}
+            if content != data:
+                return [event.with_data(json.dumps(content, ensure_ascii=False).encode()).raw]
         return [event.raw]
 
-    def own_event(self) -> bytes:
-        """An event that says nothing else."""
-        head = {name: self._last[name] for name in _HEAD if name in self._last}
-        return format_event({**head, "choices": [], "watermark": self._mark})
+    def watermark_event(self) -> bytes:
+        """An event with the field alone."""
+        head = {name: self._last[name] for name in _HEAD_FIELDS if name in self._last}
+        return format_event({**head, "choices": [], "watermark": self._watermark})
 
 
 def without_watermark(data: dict[str, Any]) -> dict[str, Any]:
-    """An answer or a chunk without what another service says of its mark."""
-    kept = {name: value for name, value in data.items() if name != "watermark"}
-    if isinstance(kept.get("choices"), list):
-        kept["choices"] = [
-            {name: value for name, value in each.items() if name != "watermark"}
-            if isinstance(each, dict)
-            else each
-            for each in kept["choices"]
+    """A response or a chunk without the upstream's fields ``watermark``."""
+    content = {name: value for name, value in data.items() if name != "watermark"}
+    if isinstance(content.get("choices"), list):
+        content["choices"] = [
+            {name: value for name, value in choice.items() if name != "watermark"}
+            if isinstance(choice, dict)
+            else choice
+            for choice in content["choices"]
         ]
-    return kept
+    return content
 
 
-def _ends(data: Mapping[str, Any]) -> bool:
-    """Whether an answer ends with this."""
+def _ends_answer(data: Mapping[str, Any]) -> bool:
+    """Whether a chunk ends an answer."""
     choices = data.get("choices")
     return isinstance(choices, list) and any(
-        isinstance(each, dict) and each.get("finish_reason") is not None for each in choices
+        isinstance(choice, dict) and choice.get("finish_reason") is not None for choice in choices
     )
 
 
-def _is_whole(event: Event) -> bool:
-    """Whether an event lacks nothing but its end, which some servers leave out at the last."""
+def _lacks_only_end(event: Event) -> bool:
+    """Whether an event lacks only the blank line, which some servers omit after the last."""
     if event.data is None or event.is_done:
         return event.is_done
     try:
@@ -111,10 +115,10 @@ def _is_whole(event: Event) -> bool:
 
 
 def response_too_large() -> APIError:
-    """What is said of an answer, or an event, that nobody wants to keep."""
-    return APIError(502, "The upstream's answer is too large.", kind="upstream_error")
+    """The error for a response or an event that is too large."""
+    return APIError(502, "The response of the upstream is too large.", kind="upstream_error")
 
 
 def response_interrupted() -> APIError:
-    """What is said of an answer that the upstream did not end."""
-    return APIError(502, "The upstream broke off its answer.", kind="upstream_error")
+    """The error for a response that the upstream did not complete."""
+    return APIError(502, "The response of the upstream was interrupted.", kind="upstream_error")

@@ -1,23 +1,23 @@
-"""What JSON can carry, and no more: what is sent on must be readable by others."""
+"""A check that data is valid JSON for other parsers, before it is passed on."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-DEEPEST = 100
-"""Levels of lists and objects; each library gives up at another depth, none of them before this."""
+MAX_DEPTH = 100
+"""Levels of lists and objects that every JSON library can read."""
 
 
 def check_json(data: Any) -> None:
-    """Refuse what Python reads as JSON and others do not.
+    """Refuse data that Python's parser accepts and others do not.
 
     Raises:
-        ValueError: it holds NaN, half a surrogate pair or something else that JSON does not have,
-            or is nested too deep.
+        ValueError: the data contains NaN, a lone surrogate or something else that JSON does not
+            have, or is nested too deep.
     """
     level = [data]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         level = [
             inner
             for outer in level
@@ -28,8 +28,10 @@ def check_json(data: Any) -> None:
         if not level:
             break
     else:
-        raise ValueError(f"It is nested deeper than {DEEPEST} levels.")
+        raise ValueError(f"The JSON is nested deeper than {MAX_DEPTH} levels.")
     try:
         json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, TypeError):
-        raise ValueError("It holds a number or a character that JSON does not have.") from None
+        raise ValueError(
+            "The JSON contains a number or a character that is not valid JSON."
+        ) from None

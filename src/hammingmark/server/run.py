@@ -1,4 +1,4 @@
-"""Running the service until it is told to stop."""
+"""Running the service until it is stopped."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import uvicorn
 
 from hammingmark.server.app import create_app
 from hammingmark.server.config import ServerConfig
-from hammingmark.server.connections import limited
+from hammingmark.server.connections import limited_protocol
 from hammingmark.server.service import Service
 
-_AFTER_GRACE = 10  # seconds, until connections are cut that have had their last word
-_LOOK = 0.1  # seconds between two looks at whether a second signal came
-_IDLE = 512  # connections beyond those that the queue holds
+_CLOSE_GRACE = 10  # seconds for connections to close after their answers have ended
+_POLL = 0.1  # seconds between two checks for a second signal
+_EXTRA_CONNECTIONS = 512  # beyond the capacity of the queue
 
 
 class Server(uvicorn.Server):
-    """Drains the service before it stops to listen, so that others can see that it stops.
+    """A server that drains requests while still listening, so that load balancers notice.
 
     Args:
-        service: what it serves.
+        service: the service.
     """
 
     def __init__(self, service: Service) -> None:
@@ -31,38 +31,38 @@ class Server(uvicorn.Server):
             create_app(service),
             host=service.config.host,
             port=service.config.port,
-            http=limited(head=limits.body_timeout, stall=limits.request_timeout),
-            ws="none",  # there are none, and they would have no limits
+            http=limited_protocol(head=limits.body_timeout, stall=limits.request_timeout),
+            ws="none",  # no websockets, which would have no limits
             log_config=None,
-            access_log=False,  # the application has its own
+            access_log=False,  # the application logs requests
             server_header=False,
-            proxy_headers=bool(proxies),  # others could claim any address, and so any rate
+            proxy_headers=bool(proxies),  # otherwise clients could claim any address
             forwarded_allow_ips=proxies,
-            limit_concurrency=limits.queue + _IDLE,
+            limit_concurrency=limits.queue + _EXTRA_CONNECTIONS,
             timeout_keep_alive=30,
-            timeout_graceful_shutdown=_AFTER_GRACE,
+            timeout_graceful_shutdown=_CLOSE_GRACE,
         )
         super().__init__(settings)
         self._service = service
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Give answers under way their time; a second SIGINT ends it at once."""
+        """Drain the service and stop; a second SIGINT stops it at once."""
         draining = asyncio.ensure_future(self._service.drain())
         while not draining.done() and not self.force_exit:
-            await asyncio.wait({draining}, timeout=_LOOK)
+            await asyncio.wait({draining}, timeout=_POLL)
         draining.cancel()
         await super().shutdown(sockets)
 
 
 def run(config: ServerConfig, sockets: list[socket.socket]) -> None:
-    """Serve until SIGINT or SIGTERM; answers under way have their time to end.
+    """Serve until SIGINT or SIGTERM, then drain the running requests.
 
     Args:
         config: the settings.
-        sockets: at which clients connect.
+        sockets: the sockets to listen on.
 
     Raises:
-        HammingMarkError: a setting names what there is not.
+        HammingMarkError: a setting refers to something that does not exist.
     """
 
     async def main() -> None:

@@ -18,7 +18,7 @@ def refusal(room: Admission, answers: int, client: str) -> APIError:
 
 
 def test_one_client_leaves_room_for_others() -> None:
-    room = Admission(most=16, at_once=2)
+    room = Admission(capacity=16, parallel=2)
     with ExitStack() as held:
         for _ in range(7):
             held.enter_context(room.admitted(2, client="much"))
@@ -33,7 +33,7 @@ def test_one_client_leaves_room_for_others() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 7])
 def test_few_places_are_anybodys(most: int) -> None:
-    room = Admission(most=most, at_once=1)
+    room = Admission(capacity=most, parallel=1)
     with ExitStack() as held:
         for _ in range(most):
             held.enter_context(room.admitted(1, client="one"))
@@ -41,14 +41,14 @@ def test_few_places_are_anybodys(most: int) -> None:
 
 
 def test_where_there_is_nothing_to_do_any_request_has_room() -> None:
-    room = Admission(most=8, at_once=8)
+    room = Admission(capacity=8, parallel=8)
     with room.admitted(20, client="one"):
         refusal(room, 1, "other")
     assert len(room) == 0
 
 
 def test_what_fails_gives_its_room_back() -> None:
-    room = Admission(most=8, at_once=8)
+    room = Admission(capacity=8, parallel=8)
     with pytest.raises(RuntimeError), room.admitted(3, client="one"):
         raise RuntimeError
     assert len(room) == 0

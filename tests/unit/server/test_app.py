@@ -49,7 +49,7 @@ def test_models_that_cannot_be_had_are_tried_again(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """Whatever the library of a model raises."""
-    monkeypatch.setattr("hammingmark.server.service._LOAD_AGAIN", 0.01)
+    monkeypatch.setattr("hammingmark.server.service._LOAD_RETRY", 0.01)
 
     class Absent(FakeBackend):
         fails = True

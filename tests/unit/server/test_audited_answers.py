@@ -31,9 +31,10 @@ from tests.unit.server.harness import (
 from hammingmark.errors import Failure
 from hammingmark.records import Candidate, Request
 from hammingmark.server.audit import AuditTimeout, verify
+from hammingmark.server.clients import Client
 from hammingmark.server.marking import recording
 from hammingmark.server.marking.marks import Mark
-from hammingmark.server.marking.recording import Asker, Recorder
+from hammingmark.server.marking.recording import Recorder
 from hammingmark.server.metrics import REASONS
 from hammingmark.testing import FakeBackend
 
@@ -237,14 +238,14 @@ def test_a_begin_that_comes_late_gets_its_end(serve: Serve, home: Home) -> None:
     served = serve(audit={"file": home.audit})
     log = served.service.audit
     assert log is not None
-    recorder = Recorder(log, Asker("r-1", CHAT, "tiny", None, "client"))
+    recorder = Recorder(log, Client("r-1", "127.0.0.1", None), endpoint=CHAT, model="tiny")
 
     async def ask() -> None:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(recording, "wait_until_written", late)
             with pytest.raises(AuditTimeout):
                 await recorder.begin(0, key_of())
-        recorder.cut_short(0, Mark("unmarked", "The answer was cut short.", "cut_short"), "")
+        recorder.interrupt(0, Mark("unmarked", "The answer was cut short.", "cut_short"), "")
 
     async def late(begun: Any) -> None:
         raise AuditTimeout("The disk hangs.")

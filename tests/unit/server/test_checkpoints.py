@@ -1,4 +1,4 @@
-"""Detectors that stop between slices of their work."""
+"""Detectors with checkpoints between slices of their work."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def detectors() -> dict[str, Detector | DetectorGroup]:
 @pytest.mark.parametrize("kind", detectors())
 def test_the_verdict_is_the_same_and_the_work_can_be_given_up(kind: str) -> None:
     made = detectors()[kind]
-    pauses = 0
+    calls = 0
 
-    def pause() -> None:
-        nonlocal pauses
-        pauses += 1
-        if pauses == last:
+    def checkpoint() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == last:
             raise DetectionCancelled
 
     last = 0
-    assert with_checkpoints(made, pause).judge(TEXT) == made.judge(TEXT)
-    assert pauses > (40 if "labels" in kind else 1)
-    pauses, last = 0, pauses
+    assert with_checkpoints(made, checkpoint).judge(TEXT) == made.judge(TEXT)
+    assert calls > (40 if "labels" in kind else 1)
+    calls, last = 0, calls
     with pytest.raises(DetectionCancelled):
-        with_checkpoints(made, pause).judge(TEXT)
+        with_checkpoints(made, checkpoint).judge(TEXT)

@@ -473,14 +473,14 @@ def test_what_takes_long_before_the_model_writes_counts_too(
 def test_an_answer_does_not_wait_for_ever_to_be_judged(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hammingmark.server.marking.completion_stream._LAST_MOMENT", 0.05)
+    monkeypatch.setattr("hammingmark.server.marking.completion_stream._DETECTION_GRACE", 0.05)
     served = serve(limits={"request_timeout": 4.0})
     go_on = threading.Event()
 
     def slow(*given: Any) -> None:
         assert go_on.wait(PATIENCE)
 
-    monkeypatch.setattr(served.service.detection, "judge_answer", slow)
+    monkeypatch.setattr(served.service.detection, "detect_answer", slow)
     try:
         mark = mark_of(served.chat(max_tokens=20))
     finally:
@@ -521,6 +521,6 @@ def test_an_answer_that_cannot_be_judged_is_sent_without_a_p_value(
     def fail(*anything: object) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(served.service.detection, "judge_answer", fail)
+    monkeypatch.setattr(served.service.detection, "detect_answer", fail)
     mark = mark_of(served.chat(stream=stream))
     assert (mark["status"], mark["key_id"], mark["p_value"]) == ("marked", key_of().id, None)

@@ -13,7 +13,7 @@ from tests.unit.server.harness import PATIENCE, until
 
 from hammingmark.errors import InputError
 from hammingmark.server.api_error import APIError
-from hammingmark.server.detection.queue import DetectionQueue, Pause
+from hammingmark.server.detection.queue import Checkpoint, DetectionQueue
 
 
 class Endless:
@@ -23,23 +23,23 @@ class Endless:
         self.slices = 0
         self.ended = threading.Event()
 
-    def __call__(self, pause: Pause) -> None:
+    def __call__(self, checkpoint: Checkpoint) -> None:
         try:
             while True:
-                pause()
+                checkpoint()
                 self.slices += 1
         finally:
             self.ended.set()
 
 
 def begin(
-    judging: DetectionQueue,
-    judge: Callable[[Pause], Any],
+    queue: DetectionQueue,
+    work: Callable[[Checkpoint], Any],
     *,
     client: str = "a",
     timeout: float = PATIENCE,
 ) -> asyncio.Task[Any]:
-    return asyncio.ensure_future(judging.judge(judge, client=client, timeout=timeout))
+    return asyncio.ensure_future(queue.run(work, client=client, timeout=timeout))
 
 
 async def slices(*works: Endless) -> None:
@@ -49,19 +49,19 @@ async def slices(*works: Endless) -> None:
         await asyncio.sleep(0.001)
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
-def test_short_ones_are_judged_between_slices_of_long_ones(at_once: int) -> None:
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_short_ones_are_judged_between_slices_of_long_ones(parallel: int) -> None:
     async def run() -> None:
-        judging = DetectionQueue(at_once=at_once, most=10)
+        queue = DetectionQueue(parallel=parallel, capacity=10)
         long = [Endless(), Endless(), Endless()]
-        tasks = [begin(judging, each) for each in long]
+        tasks = [begin(queue, each) for each in long]
         await slices(*long)
-        assert await judging.judge(lambda pause: 7, client="b", timeout=PATIENCE) == 7
-        assert len(judging) == 3
+        assert await queue.run(lambda checkpoint: 7, client="b", timeout=PATIENCE) == 7
+        assert len(queue) == 3
         for task in tasks:
             task.cancel()
         assert len(await asyncio.gather(*tasks, return_exceptions=True)) == 3
-        assert len(judging) == 0
+        assert len(queue) == 0
         for each in long:
             assert each.ended.wait(PATIENCE)
 
@@ -72,10 +72,10 @@ def test_no_more_judge_at_once_than_told() -> None:
     together, most = 0, 0
     lock = threading.Lock()
 
-    def judge(pause: Pause) -> None:
+    def judge(checkpoint: Checkpoint) -> None:
         nonlocal together, most
         for _ in range(20):
-            pause()
+            checkpoint()
             with lock:
                 together += 1
                 most = max(most, together)
@@ -83,9 +83,9 @@ def test_no_more_judge_at_once_than_told() -> None:
                 together -= 1
 
     async def run() -> None:
-        judging = DetectionQueue(at_once=2, most=40)
-        await asyncio.gather(*(begin(judging, judge, client=str(n)) for n in range(20)))
-        until(lambda: judging._free == 2)
+        queue = DetectionQueue(parallel=2, capacity=40)
+        await asyncio.gather(*(begin(queue, judge, client=str(n)) for n in range(20)))
+        until(lambda: queue._free == 2)
 
     asyncio.run(run())
     assert 1 <= most <= 2
@@ -93,25 +93,25 @@ def test_no_more_judge_at_once_than_told() -> None:
 
 def test_what_is_given_up_before_its_turn_never_begins() -> None:
     async def run() -> None:
-        judging = DetectionQueue(at_once=1, most=10)
+        queue = DetectionQueue(parallel=1, capacity=10)
         stuck, go_on, begun = threading.Event(), threading.Event(), threading.Event()
 
-        def hold(pause: Pause) -> None:
+        def hold(checkpoint: Checkpoint) -> None:
             stuck.set()
             assert go_on.wait(PATIENCE)
 
-        first = begin(judging, hold)
+        first = begin(queue, hold)
         while not stuck.is_set():
             await asyncio.sleep(0.001)
-        second = begin(judging, lambda pause: begun.set())
+        second = begin(queue, lambda checkpoint: begun.set())
         await asyncio.sleep(0)
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
-        until(lambda: len(judging._under_way) == 1)  # its thread has gone, though no turn was free
+        until(lambda: len(queue._jobs) == 1)  # its thread has gone, though no turn was free
         go_on.set()
         await first
-        assert await judging.judge(lambda pause: 1, client="a", timeout=PATIENCE) == 1
+        assert await queue.run(lambda checkpoint: 1, client="a", timeout=PATIENCE) == 1
         assert not begun.is_set()
 
     asyncio.run(run())
@@ -119,9 +119,9 @@ def test_what_is_given_up_before_its_turn_never_begins() -> None:
 
 def test_what_takes_too_long_is_given_up() -> None:
     async def run() -> None:
-        judging, work = DetectionQueue(at_once=1, most=10), Endless()
+        queue, work = DetectionQueue(parallel=1, capacity=10), Endless()
         with pytest.raises(APIError) as late:
-            await judging.judge(work, client="a", timeout=0.02)
+            await queue.run(work, client="a", timeout=0.02)
         assert (late.value.status, late.value.kind) == (504, "timeout")
         assert work.ended.wait(PATIENCE)
 
@@ -130,34 +130,34 @@ def test_what_takes_too_long_is_given_up() -> None:
 
 def test_one_client_may_have_half_of_all_that_wait() -> None:
     async def run() -> None:
-        judging = DetectionQueue(at_once=1, most=4)
+        queue = DetectionQueue(parallel=1, capacity=4)
         tasks = []
         for client in ("a", "b"):
-            tasks += [begin(judging, Endless(), client=client) for _ in range(2)]
+            tasks += [begin(queue, Endless(), client=client) for _ in range(2)]
             await asyncio.sleep(0)
             with pytest.raises(APIError) as refused:
-                await judging.judge(Endless(), client=client, timeout=PATIENCE)
+                await queue.run(Endless(), client=client, timeout=PATIENCE)
             assert (refused.value.status, refused.value.code) == (429, "queue_full")
             assert refused.value.retry_after
         with pytest.raises(APIError):
-            await judging.judge(Endless(), client="c", timeout=PATIENCE)
+            await queue.run(Endless(), client="c", timeout=PATIENCE)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        until(lambda: not judging._under_way)
-        assert not judging._clients
-        assert await judging.judge(lambda pause: 1, client="c", timeout=PATIENCE) == 1
+        until(lambda: not queue._jobs)
+        assert not queue._clients
+        assert await queue.run(lambda checkpoint: 1, client="c", timeout=PATIENCE) == 1
 
     asyncio.run(run())
 
 
 def test_who_waits_is_told_of_the_end() -> None:
     async def run() -> None:
-        judging = DetectionQueue(at_once=1, most=10)
+        queue = DetectionQueue(parallel=1, capacity=10)
         works = [Endless(), Endless()]
-        tasks = [begin(judging, work) for work in works]
+        tasks = [begin(queue, work) for work in works]
         await slices(*works)
-        judging.interrupt(APIError(503, "The service is stopping."))
+        queue.interrupt(APIError(503, "The service is stopping."))
         for task in tasks:
             with raises_naming(APIError, "stopping"):
                 await task
@@ -168,13 +168,13 @@ def test_who_waits_is_told_of_the_end() -> None:
 
 
 def test_an_error_is_that_of_its_request() -> None:
-    def wrong(pause: Pause) -> None:
+    def wrong(checkpoint: Checkpoint) -> None:
         raise InputError("No.")
 
     async def run() -> None:
-        judging = DetectionQueue(at_once=1, most=10)
+        queue = DetectionQueue(parallel=1, capacity=10)
         with raises_naming(InputError, "No"):
-            await judging.judge(wrong, client="a", timeout=PATIENCE)
-        assert await judging.judge(lambda pause: 1, client="a", timeout=PATIENCE) == 1
+            await queue.run(wrong, client="a", timeout=PATIENCE)
+        assert await queue.run(lambda checkpoint: 1, client="a", timeout=PATIENCE) == 1
 
     asyncio.run(run())

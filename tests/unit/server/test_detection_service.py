@@ -40,7 +40,7 @@ from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Keyring, save, to_json
 from hammingmark.protocols import FloatArray
 from hammingmark.server.components import ComponentCache
-from hammingmark.server.detection.service import Detection
+from hammingmark.server.detection.service import DetectionService
 from hammingmark.server.service import Service
 from hammingmark.server.settings import ServerConfig
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeTokenizer
@@ -171,7 +171,7 @@ def test_labels_are_bounded_and_are_labels(
         assert served.post(DETECT, {"text": plain(), "labels": labels}).status_code == 422
     answer = served.post(DETECT, {"text": plain(), "labels": ["two\nlines"]})
     assert answer.status_code == 400
-    monkeypatch.setattr("hammingmark.server.detection.service.MOST_DERIVED", 11)
+    monkeypatch.setattr("hammingmark.server.detection.service.MAX_DERIVED_KEYS", 11)
     assert served.detect(plain(), labels=["a"])["keys"] == 6
     answer = served.post(DETECT, {"text": plain(), "labels": ["a", "b"]})
     assert answer.status_code == 413
@@ -214,7 +214,9 @@ def test_files_that_do_not_change_are_not_read_again(
     home.keyring.add(key_of(), name="default")
     (home.keyring.folder / "broken.json").write_text("{")
     told: list[str] = []
-    detection = Detection(home.keyring, ComponentCache(FakeEncoder()), on_problem=told.append)
+    detection = DetectionService(
+        home.keyring, ComponentCache(FakeEncoder()), on_problem=told.append
+    )
     first = detection.entries()
     with monkeypatch.context() as patched:
         patched.setattr(Keyring, "survey", lambda ring: pytest.fail("it is read again"))
@@ -375,8 +377,8 @@ def test_answers_do_not_wait_for_texts_that_others_have_judged(
         assert judged.wait(PATIENCE)
         return []
 
-    monkeypatch.setattr(served.service.detection, "judge", judge)
-    count = served.service._judging._free
+    monkeypatch.setattr(served.service.detection, "detect", judge)
+    count = served.service._detections._free
     asked = [
         asyncio.run_coroutine_threadsafe(
             served._ask("POST", DETECT, json={"text": "."}), served.loop._loop
@@ -422,11 +424,11 @@ def test_a_client_who_leaves_ends_its_detection(live: Callable[..., Live]) -> No
     service = live(encoder=encoder)
     with asking(service, LONG):
         first = encoder.calls.get(timeout=PATIENCE)
-        assert len(service.service._judging) == 1
+        assert len(service.service._detections) == 1
     assert first < len(detector(key_of(), encoder=FakeEncoder()).judge(LONG).pieces)
-    until(lambda: len(service.service._judging) == 0)
+    until(lambda: len(service.service._detections) == 0)
     encoder.gate.set()
-    until(lambda: not service.service._judging._under_way)
+    until(lambda: not service.service._detections._jobs)
     assert encoder.calls.empty()  # there was no slice after the one under way
     until(lambda: 'status="499"' in service.client.get("/metrics").text)
     assert service.client.post(DETECT, json={"text": plain()}).status_code == 200
@@ -439,7 +441,7 @@ def test_a_detection_has_its_time(serve: Serve) -> None:
     assert answer.status_code == 504
     assert error_of(answer)["type"] == "timeout"
     encoder.gate.set()
-    until(lambda: not served.service._judging._under_way)
+    until(lambda: not served.service._detections._jobs)
 
 
 def test_pieces_are_told_unless_they_are_not_wanted(serve: Serve) -> None:
@@ -477,10 +479,10 @@ def test_the_service_does_not_wait_for_a_detection_beyond_its_grace(
             assert b" 503 " in connection.recv(100)
     service.tell_to_stop()
     service.wait_for_end()
-    assert service.service._judging._under_way  # which the encoder still holds
+    assert service.service._detections._jobs  # which the encoder still holds
     assert "CancelledError" not in caplog.text
     encoder.gate.set()
-    until(lambda: not service.service._judging._under_way)
+    until(lambda: not service.service._detections._jobs)
 
 
 def test_an_encoder_that_fails_is_told(serve: Serve) -> None:
@@ -514,9 +516,9 @@ def test_a_file_that_is_no_key_hides_none_of_the_others(serve: Serve, home: Home
 
 
 def test_a_ring_without_a_key_is_told(home: Home) -> None:
-    detection = Detection(home.keyring, ComponentCache(FakeEncoder()))
+    detection = DetectionService(home.keyring, ComponentCache(FakeEncoder()))
     with raises_naming(Exception, "hammingmark keys new") as missing:
-        detection.choose(None)
+        detection.select(None)
     assert missing.value.status == 404  # type: ignore[attr-defined]
 
 
@@ -537,5 +539,5 @@ def test_a_tokenizer_that_is_missing_is_told_without_its_file(
     home.keyring.add(key, name="tokens")
     answer = serve().post(DETECT, {"text": plain(), "keys": ["tokens"]})
     assert answer.status_code == 503
-    assert "A model that is needed cannot be had" in error_of(answer)["message"]
+    assert "A required model is unavailable" in error_of(answer)["message"]
     assert "tokenizers" not in answer.text

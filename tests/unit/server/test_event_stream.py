@@ -20,7 +20,7 @@ def test_events_come_as_they_are_and_comments_where_none_does() -> None:
             yield b"data: 2\n\n"
 
         found = []
-        async for each in with_keep_alive(events(), silence=0.01):
+        async for each in with_keep_alive(events(), interval=0.01):
             found.append(each)
             if len(found) == 4:
                 goes_on.set()
@@ -56,7 +56,7 @@ def test_who_leaves_ends_the_event_that_is_awaited() -> None:
             ended.append(True)
 
     async def listen() -> None:
-        stream = with_keep_alive(events(), silence=0.001)
+        stream = with_keep_alive(events(), interval=0.001)
         assert (await anext(stream)).startswith(b": ")
         await stream.aclose()  # type: ignore[attr-defined]
 

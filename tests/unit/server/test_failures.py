@@ -15,8 +15,8 @@ from tests.unit.server.harness import (
     streamed,
     text_of,
 )
+from tests.unit.server.test_api_error import ANSWERS
 from tests.unit.server.test_completion_stream import failed
-from tests.unit.server.test_problems import ANSWERS
 from tests.unit.test_failures import ABOUT_TEXT, FailingBackend, failure_of
 
 from hammingmark.errors import FailureKind

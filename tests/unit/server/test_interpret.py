@@ -24,7 +24,13 @@ from hammingmark.generation.config import CHAT_SAMPLING, TEXT_SAMPLING
 from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Sampling
 from hammingmark.server.api_error import APIError
-from hammingmark.server.marking.interpret import config_of, count_answers, unmarkable_reason
+from hammingmark.server.marking.interpret import (
+    count_answers,
+    generation_config,
+    passed_fields,
+    sampling_of,
+    unmarkable_reason,
+)
 from hammingmark.server.marking.schema import (
     ChatCompletionRequest,
     CompletionRequest,
@@ -40,13 +46,20 @@ def asked_for(**named: Any) -> ChatCompletionRequest:
     return ChatCompletionRequest.model_validate({"messages": QUESTION} | named)
 
 
+def reason_of(asked: GenerationRequest) -> str | None:
+    return unmarkable_reason(asked, sampling_of(asked))
+
+
 def config(asked: GenerationRequest, sampling: Sampling | None = None) -> Any:
-    return config_of(asked, max_tokens=100, limit=200, budget=7, sampling=sampling)
+    drawn = sampling_of(asked, sampling, fields=passed_fields(asked))
+    return generation_config(asked, drawn, max_tokens=100, limit=200, budget=7)
 
 
 def test_numbers_of_a_request_come_before_those_that_suit_its_kind() -> None:
     plain = config(asked_for())
-    assert (plain.text_sampling, plain.chat_sampling) == (TEXT_SAMPLING, CHAT_SAMPLING)
+    assert plain.chat_sampling == CHAT_SAMPLING
+    text = CompletionRequest(prompt="It was late.")
+    assert config(text).text_sampling == TEXT_SAMPLING
     assert (plain.max_tokens, plain.budget, plain.stop) == (100, 7, ())
     named = config(asked_for(temperature=0.5, top_p=0.9, top_k=20, min_p=0.1))
     assert named.chat_sampling == Sampling(0.5, 20, 0.9, 0.1) == named.text_sampling
@@ -124,7 +137,7 @@ def test_fields_of_others_go_on_as_they_are_and_inert_ones_do_not() -> None:
     ],
 )
 def test_what_can_carry_no_mark_is_recognized(named: dict[str, Any]) -> None:
-    why = unmarkable_reason(asked_for(**named))
+    why = reason_of(asked_for(**named))
     assert why is not None
     assert why.endswith(".")
 
@@ -150,7 +163,7 @@ def test_what_can_carry_no_mark_is_recognized(named: dict[str, Any]) -> None:
     ],
 )
 def test_what_can_carry_a_mark_is_marked(named: dict[str, Any]) -> None:
-    assert unmarkable_reason(asked_for(**named)) is None
+    assert reason_of(asked_for(**named)) is None
 
 
 @pytest.mark.parametrize(
@@ -165,7 +178,7 @@ def test_what_can_carry_a_mark_is_marked(named: dict[str, Any]) -> None:
 def test_words_of_a_message_that_are_none_make_no_prompt(
     serve: Serve, message: dict[str, Any]
 ) -> None:
-    assert unmarkable_reason(asked_for(messages=[message])) is None
+    assert reason_of(asked_for(messages=[message])) is None
     answer = serve().chat(messages=[message])
     assert answer.status_code == 400
     assert "messages" in error_of(answer)["message"]
@@ -189,13 +202,13 @@ def test_prompts_are_counted_and_those_in_tokens_recognized(
     assert count_answers(CompletionRequest(prompt=prompt, n=3)) == 3 * count
     best = CompletionRequest.model_validate({"prompt": prompt, "n": 2, "best_of": 4})
     assert count_answers(best) == 4 * count
-    assert (unmarkable_reason(asked) is not None) is foreign
+    assert (reason_of(asked) is not None) is foreign
 
 
 @pytest.mark.parametrize("name", ["echo", "suffix"])
 def test_completions_with_more_than_a_text_are_not_marked(name: str) -> None:
     asked = CompletionRequest.model_validate({"prompt": "One.", name: "yes"})
-    assert name in (unmarkable_reason(asked) or "")
+    assert name in (reason_of(asked) or "")
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "complete"])

@@ -30,8 +30,9 @@ from tests.unit.server.harness import (
 
 from hammingmark.protocols import FloatArray
 from hammingmark.records import GenerationStep
+from hammingmark.server.clients import Client
+from hammingmark.server.marking.recording import Recorder
 from hammingmark.server.marking.schema import ChatCompletionRequest
-from hammingmark.server.service import Client
 from hammingmark.testing import FakeEncoder
 
 Make = Callable[..., Live]
@@ -161,12 +162,15 @@ def test_leaving_just_when_a_sentence_arrives_is_not_forgotten(
     step = GenerationStep(0, "The river froze.", "The river froze.", True, 1.0, 1, 3, 3)
 
     async def leave() -> None:
-        answering = service.answering(service.plan(asked, client), client, endpoint="", model="")
+        recorder = Recorder(None, client, endpoint=CHAT, model="")
+        answering = service.completion_stream(
+            service.planner.plan(asked, client), client, recorder=recorder
+        )
         pieces = aiter(answering)
         reading = asyncio.ensure_future(anext(pieces))  # type: ignore[arg-type]
-        while not answering._arrived._getters:  # type: ignore[attr-defined]
+        while not answering._events._getters:  # type: ignore[attr-defined]
             await asyncio.sleep(0.001)
-        answering._arrived.put_nowait((0, step))
+        answering._events.put_nowait((0, step))
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
@@ -179,7 +183,7 @@ def test_one_who_does_not_read_gives_its_place_back(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of its answer is there, and nobody takes it."""
-    monkeypatch.setattr("hammingmark.server.event_stream._LAST_WORDS", 0.0)
+    monkeypatch.setattr("hammingmark.server.event_stream._LIMIT_GRACE", 0.0)
     served = serve(limits={"request_timeout": 0.3, "queue": 1})
     body = json.dumps({"messages": QUESTION, "stream": True, "max_tokens": 20}).encode()
     head = [(b"content-type", b"application/json"), (b"host", b"localhost")]

@@ -14,7 +14,7 @@ from hammingmark.errors import KeyFileError, KeyMismatch
 from hammingmark.generation.config import GenerationConfig
 from hammingmark.keys.keyring import Keyring, save
 from hammingmark.server.components import ComponentCache
-from hammingmark.server.detection.service import Detection
+from hammingmark.server.detection.service import DetectionService
 from hammingmark.server.marking.keys import MarkingKey, WriterCache
 from hammingmark.testing import FakeBackend, FakeEncoder
 
@@ -175,15 +175,15 @@ def test_an_encoder_is_loaded_once_for_all_labels(
 
     monkeypatch.setattr("hammingmark.server.components.load_encoder", load)
     parts = ComponentCache()
-    writers, detection = WriterCache(FakeBackend(), parts), Detection(home.keyring, parts)
+    writers, detection = WriterCache(FakeBackend(), parts), DetectionService(home.keyring, parts)
     for label in ("a", "b"):
         writers.writer(key_of().derive(label), config=GenerationConfig())
-        detection.judge_answer(key_of().derive(label), "It was late. Nobody came.")
+        detection.detect_answer(key_of().derive(label), "It was late. Nobody came.")
     assert loaded == ["fake"]
 
 
 def test_writers_of_many_labels_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hammingmark.server.marking.keys._MOST_WRITERS", 3)
+    monkeypatch.setattr("hammingmark.server.marking.keys._MAX_WRITERS", 3)
     writers = WriterCache(FakeBackend(), ComponentCache(FakeEncoder()))
     config = GenerationConfig()
     first = writers.writer(key_of(), config=config).watermark

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.errors import raises_naming
 
 from hammingmark.errors import InputError
-from hammingmark.server.admission import RateLimiter, client_of
+from hammingmark.server.admission import RateLimiter
+from hammingmark.server.clients import client_network
 
 
 class Clock:
@@ -73,7 +74,7 @@ def test_a_lower_rate_holds_at_once() -> None:
 
 
 def test_only_so_many_are_remembered_and_the_least_recent_is_forgotten() -> None:
-    limiter = RateLimiter(1, clock=Clock(), most=2)
+    limiter = RateLimiter(1, clock=Clock(), capacity=2)
     limiter.take("a")
     limiter.take("b")
     assert limiter.take("a") > 0.0  # so b is now the least recent
@@ -144,7 +145,7 @@ def test_a_rate_that_is_none_is_refused(rate: float) -> None:
     with raises_naming(InputError, rate):
         RateLimiter(None).take("web", per_minute=rate)
     with raises_naming(InputError, "most", 0):
-        RateLimiter(1, most=0)
+        RateLimiter(1, capacity=0)
 
 
 @pytest.mark.parametrize(
@@ -160,4 +161,4 @@ def test_a_rate_that_is_none_is_refused(rate: float) -> None:
     ],
 )
 def test_whoever_has_an_ipv6_network_is_one_client(address: str, client: str) -> None:
-    assert client_of(address) == client
+    assert client_network(address) == client

@@ -27,7 +27,7 @@ from hammingmark.assembly.marking import writer
 from hammingmark.errors import Failure, FailureKind
 from hammingmark.generation.config import GenerationConfig
 from hammingmark.records import Cost, Evidence, Generation, Verdict
-from hammingmark.server.marking.marks import Mark, unknown, with_verdict
+from hammingmark.server.marking.marks import Mark, undetected, with_verdict
 from hammingmark.server.marking.responses import Choice, finish_reason, summary, usage
 from hammingmark.testing import FakeBackend, FakeEncoder
 
@@ -435,7 +435,7 @@ def test_answers_together_are_as_marked_as_all_of_them(statuses: list[str], toge
 
 def test_tokens_of_which_nobody_knows_are_not_called_marked() -> None:
     mark = Mark("marked", "All.", "complete", key_id="hm-1", label="a")
-    told = unknown(mark)
+    told = undetected(mark)
     assert (told.status, told.cause, told.key_id, told.label) == ("unmarked", "failure", None, None)
     assert told.reason.startswith("All. But it could not be found out")
 

@@ -21,7 +21,7 @@ from tests.unit.server.harness import (
 
 from hammingmark.records import Prompt
 from hammingmark.server.api_error import APIError
-from hammingmark.server.service import Client
+from hammingmark.server.clients import Client
 
 CLIENT = Client("r-1", "192.0.2.1", None)
 

@@ -1,4 +1,4 @@
-"""Detectors that stop between slices of their work."""
+"""Detectors with checkpoints between slices of their work."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from hammingmark.detection.search import RankedKeys
 from hammingmark.encoders.wrappers import SlicedEncoder
 from hammingmark.keys.key import WatermarkKey
 
-_SLICE = 32  # sentences; some tenths of a second
+_SLICE = 32  # sentences; a few tenths of a second
 
 
 class CheckpointedKeys(Sequence[WatermarkKey]):
-    """Keys through which a search goes, a few at a time.
+    """Keys with a checkpoint before each access of a search.
 
     Args:
-        keys: as they are.
-        pause: called before some are taken.
+        keys: the keys.
+        checkpoint: called before each access.
     """
 
-    def __init__(self, keys: Sequence[WatermarkKey], pause: Callable[[], None]) -> None:
+    def __init__(self, keys: Sequence[WatermarkKey], checkpoint: Callable[[], None]) -> None:
         self._keys = keys
-        self._pause = pause
+        self._checkpoint = checkpoint
 
     def __len__(self) -> int:
         return len(self._keys)
 
     @overload
-    def __getitem__(self, place: int) -> WatermarkKey: ...
+    def __getitem__(self, index: int) -> WatermarkKey: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[WatermarkKey]: ...
+    def __getitem__(self, index: slice) -> Sequence[WatermarkKey]: ...
 
-    def __getitem__(self, place: int | slice) -> WatermarkKey | Sequence[WatermarkKey]:
-        self._pause()
-        return self._keys[place]
+    def __getitem__(self, index: int | slice) -> WatermarkKey | Sequence[WatermarkKey]:
+        self._checkpoint()
+        return self._keys[index]
 
 
 def with_checkpoints(
-    detector: Detector | DetectorGroup, pause: Callable[[], None]
+    detector: Detector | DetectorGroup, checkpoint: Callable[[], None]
 ) -> Detector | DetectorGroup:
-    """A detector that gives the same verdicts, and calls ``pause`` while it works on them."""
+    """A detector with the same verdicts that calls ``checkpoint`` between slices of its work."""
     if not isinstance(detector, DetectorGroup):
-        return _paused(detector, pause, {})
+        return _checkpointed(detector, checkpoint, {})
     readers: dict[int, TextReader] = {}
-    paused = tuple(_paused(each, pause, readers) for each in detector.detectors)
-    return replace(detector, detectors=paused)
+    detectors = tuple(_checkpointed(part, checkpoint, readers) for part in detector.detectors)
+    return replace(detector, detectors=detectors)
 
 
-def _paused(
-    detector: Detector, pause: Callable[[], None], readers: dict[int, TextReader]
+def _checkpointed(
+    detector: Detector, checkpoint: Callable[[], None], readers: dict[int, TextReader]
 ) -> Detector:
-    """One detector; readers that several share stay shared, by the id of what they were."""
+    """One detector; ``readers`` keeps shared readers shared, by the id of the original."""
     reader, search = detector.reader, detector.search
     if isinstance(reader, (SentenceReader, ContextReader)):
-        encoder = SlicedEncoder(reader.encoder, size=_SLICE, before=pause)
+        encoder = SlicedEncoder(reader.encoder, size=_SLICE, before=checkpoint)
         reader = readers.setdefault(id(reader), replace(reader, encoder=encoder))
     if isinstance(search, RankedKeys):
-        search = replace(search, keys=CheckpointedKeys(search.keys, pause))
-    return replace(detector, reader=reader, search=search, pause=pause)
+        search = replace(search, keys=CheckpointedKeys(search.keys, checkpoint))
+    return replace(detector, reader=reader, search=search, pause=checkpoint)

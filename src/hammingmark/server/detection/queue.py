@@ -1,7 +1,7 @@
-"""DetectionQueue for many clients: a slice of one request after a slice of another.
+"""A queue of detections that take turns.
 
-A long text takes minutes. So whoever judges stops between slices: to let others go on, and to end
-when nobody waits for the verdict any longer.
+A long text takes minutes. So a detection reaches a checkpoint between slices of its work, where it
+lets others run, and ends if its client has disconnected.
 """
 
 from __future__ import annotations
@@ -16,177 +16,178 @@ from typing import Any, TypeVar
 
 from hammingmark.server.api_error import APIError
 
-Judged = TypeVar("Judged")
-Pause = Callable[[], None]
-"""Called by whoever judges, between slices; it may wait, and raises `DetectionCancelled`."""
+Result = TypeVar("Result")
+Checkpoint = Callable[[], None]
+"""Called by a detection between slices; it may wait, and raises `DetectionCancelled`."""
 
 
 class DetectionCancelled(BaseException):
-    """Nobody waits for the verdict; no handler of ordinary errors should take it for one."""
+    """The detection was cancelled; not an Exception, so that ordinary handlers do not catch it."""
 
 
-class _Work:
-    """What one request has judged, in a thread of its own.
+class _Job:
+    """The detection of one request, in a thread of its own.
 
     Attributes:
-        verdict: what the request waits for.
-        turn: set when it may go on.
-        given_up: whether nobody waits any longer.
+        client: the identity of the client.
+        result: the future that the request awaits.
+        turn: set when the job may run.
+        is_cancelled: whether nobody awaits the result any longer.
     """
 
     def __init__(self, client: Hashable) -> None:
         self.client = client
-        self.verdict: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.turn = threading.Event()
-        self.given_up = False
+        self.is_cancelled = False
 
 
 class DetectionQueue:
-    """Has texts judged in threads, so many at once; the others take turns.
+    """Runs detections in a limited number of threads, in turns.
 
-    What is given up ends at its next pause. Threads do not keep the process alive.
+    A cancelled detection ends at its next checkpoint. The threads do not keep the process alive.
 
     Args:
-        at_once: how many judge at a time.
-        most: requests that wait or are under way at most; half of them may be one client's.
+        parallel: the number of detections that run at a time.
+        capacity: the maximum of waiting and running requests; one client may have half of them.
     """
 
-    def __init__(self, *, at_once: int, most: int) -> None:
-        self._free = at_once
-        self._most = most
-        self._most_of_one = max(1, most // 2)
+    def __init__(self, *, parallel: int, capacity: int) -> None:
+        self._free = parallel
+        self._capacity = capacity
+        self._client_capacity = max(1, capacity // 2)
         self._lock = threading.Lock()
-        self._waiting: deque[_Work] = deque()
-        self._under_way: set[_Work] = set()
+        self._waiting: deque[_Job] = deque()
+        self._jobs: set[_Job] = set()
         self._clients: Counter[Hashable] = Counter()
 
     def __len__(self) -> int:
-        """How many requests wait for a verdict."""
+        """The number of requests that await a result."""
         with self._lock:
-            return sum(not work.given_up for work in self._under_way)
+            return sum(not job.is_cancelled for job in self._jobs)
 
-    async def judge(
-        self, judge: Callable[[Pause], Judged], *, client: Hashable, timeout: float
-    ) -> Judged:
-        """Judge texts without holding up others; cancelling gives it up.
+    async def run(
+        self, work: Callable[[Checkpoint], Result], *, client: Hashable, timeout: float
+    ) -> Result:
+        """Run a detection in a thread; cancelling the call cancels the detection.
 
         Args:
-            judge: does it, in a thread; it calls what it is given between slices.
-            client: who asks.
+            work: the detection, which calls the checkpoint between slices of its work.
+            client: the identity of the client.
             timeout: seconds.
 
         Raises:
-            APIError: there is too much to judge already, or it took too long.
+            APIError: the queue is full, or the detection timed out.
         """
-        work = self._begin(client)
+        job = self._add(client)
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
 
-        def tell(verdict: Any, error: BaseException | None) -> None:
-            if work.verdict.done():
+        def set_result(result: Any, error: BaseException | None) -> None:
+            if job.result.done():
                 return
             if error is None:
-                work.verdict.set_result(verdict)
+                job.result.set_result(result)
             else:
-                work.verdict.set_exception(error)
+                job.result.set_exception(error)
 
         def run() -> None:
-            told: tuple[Any, BaseException | None] = (None, None)
+            outcome: tuple[Any, BaseException | None] = (None, None)
             try:
-                self._wait_for_turn(work)
-                told = (context.run(judge, lambda: self._pause(work)), None)
+                self._wait_for_turn(job)
+                outcome = (context.run(work, lambda: self._yield_turn(job)), None)
             except DetectionCancelled:
                 return
             except Exception as error:
-                told = (None, error)
+                outcome = (None, error)
             finally:
-                self._end(work)
-            with suppress(RuntimeError):  # the loop is closed, and nobody waits
-                loop.call_soon_threadsafe(tell, *told)
+                self._remove(job)
+            with suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(set_result, *outcome)
 
-        work.verdict.add_done_callback(_look_at)
+        job.result.add_done_callback(_retrieve_exception)
         try:
-            threading.Thread(target=run, name="hammingmark-judge", daemon=True).start()
-        except RuntimeError:  # the machine has no room for another thread
-            self._give_up(work)
-            self._end(work)
+            threading.Thread(target=run, name="hammingmark-detect", daemon=True).start()
+        except RuntimeError:  # the system cannot start another thread
+            self._cancel(job)
+            self._remove(job)
             raise
         try:
-            await asyncio.wait({work.verdict}, timeout=timeout)
-            if not work.verdict.done():
+            await asyncio.wait({job.result}, timeout=timeout)
+            if not job.result.done():
                 raise APIError(
                     504,
                     "Detection timed out. Send fewer or shorter texts, or try again later.",
                     kind="timeout",
                 )
-            verdict: Judged = work.verdict.result()
-            return verdict
+            result: Result = job.result.result()
+            return result
         finally:
-            self._give_up(work)
+            self._cancel(job)
 
-    def interrupt(self, problem: APIError) -> None:
-        """Give up on all, and tell those who wait; from the event loop in which they do."""
+    def interrupt(self, error: APIError) -> None:
+        """Cancel all detections with an error; call it in the event loop of the requests."""
         with self._lock:
-            every = list(self._under_way)
-        for work in every:
-            if not work.verdict.done():
-                work.verdict.set_exception(problem)
-            self._give_up(work)
+            jobs = list(self._jobs)
+        for job in jobs:
+            if not job.result.done():
+                job.result.set_exception(error)
+            self._cancel(job)
 
-    def _begin(self, client: Hashable) -> _Work:
+    def _add(self, client: Hashable) -> _Job:
         with self._lock:
-            if len(self._under_way) >= self._most or self._clients[client] >= self._most_of_one:
+            if len(self._jobs) >= self._capacity or self._clients[client] >= self._client_capacity:
                 raise APIError(
                     429,
-                    "Too many texts wait to be judged; try again later.",
+                    "Too many detections are waiting; try again later.",
                     kind="rate_limit_error",
                     code="queue_full",
                     retry_after=5.0,
                 )
-            work = _Work(client)
-            self._under_way.add(work)
+            job = _Job(client)
+            self._jobs.add(job)
             self._clients[client] += 1
-            self._waiting.append(work)
-            self._call_next()
-            return work
+            self._waiting.append(job)
+            self._start_waiting()
+            return job
 
-    def _pause(self, work: _Work) -> None:
-        """Let others go on, if any wait."""
+    def _yield_turn(self, job: _Job) -> None:
+        """Let waiting jobs run first, if there are any."""
         with self._lock:
-            if self._waiting and not work.given_up:
-                work.turn.clear()
+            if self._waiting and not job.is_cancelled:
+                job.turn.clear()
                 self._free += 1
-                self._waiting.append(work)
-                self._call_next()
-        self._wait_for_turn(work)
+                self._waiting.append(job)
+                self._start_waiting()
+        self._wait_for_turn(job)
 
-    def _wait_for_turn(self, work: _Work) -> None:
-        work.turn.wait()
-        if work.given_up:
+    def _wait_for_turn(self, job: _Job) -> None:
+        job.turn.wait()
+        if job.is_cancelled:
             raise DetectionCancelled
 
-    def _give_up(self, work: _Work) -> None:
+    def _cancel(self, job: _Job) -> None:
         with self._lock:
-            work.given_up = True
-            if work in self._waiting:
-                self._waiting.remove(work)
-                self._free -= 1  # which its thread gives back at its end
-                work.turn.set()
+            job.is_cancelled = True
+            if job in self._waiting:
+                self._waiting.remove(job)
+                self._free -= 1  # `_remove` gives it back when the thread ends
+                job.turn.set()
 
-    def _end(self, work: _Work) -> None:
+    def _remove(self, job: _Job) -> None:
         with self._lock:
-            self._under_way.remove(work)
-            self._clients -= Counter([work.client])
+            self._jobs.remove(job)
+            self._clients -= Counter([job.client])
             self._free += 1
-            self._call_next()
+            self._start_waiting()
 
-    def _call_next(self) -> None:
+    def _start_waiting(self) -> None:
         while self._free > 0 and self._waiting:
             self._free -= 1
             self._waiting.popleft().turn.set()
 
 
-def _look_at(verdict: asyncio.Future[Any]) -> None:
-    """Take note of an error that nobody waits for."""
-    if not verdict.cancelled():
-        verdict.exception()
+def _retrieve_exception(result: asyncio.Future[Any]) -> None:
+    """Mark an exception as retrieved, so that asyncio does not log it if nobody awaits it."""
+    if not result.cancelled():
+        result.exception()

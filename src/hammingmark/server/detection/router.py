@@ -9,63 +9,66 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from hammingmark.serialization import verdict_to_dict
-from hammingmark.server.access import ERRORS, client_of, service_of
+from hammingmark.server.access import ERRORS, client_with_scope, service_of
 from hammingmark.server.api_error import APIError
+from hammingmark.server.clients import Client
 from hammingmark.server.connections import cancel_on_disconnect
-from hammingmark.server.detection.queue import Pause
+from hammingmark.server.detection.queue import Checkpoint
 from hammingmark.server.detection.schema import DetectionRequest, KeyInfo, KeyInfos, Results
-from hammingmark.server.service import Client, Service
+from hammingmark.server.service import Service
 
 router = APIRouter(prefix="/v1/watermark", tags=["judging"], responses=ERRORS)
 
-ClientDependency = Annotated[Client, Depends(client_of("detect"))]
+ClientDependency = Annotated[Client, Depends(client_with_scope("detect"))]
 ServiceDependency = Annotated[Service, Depends(service_of)]
 
 
 @router.post(
-    "/detect", summary="Judge texts: is the watermark there, and where?", response_model=Results
+    "/detect", summary="Detect the watermark in texts, and where it is", response_model=Results
 )
 async def detect(
-    asked: DetectionRequest, request: Request, client: ClientDependency, service: ServiceDependency
+    body: DetectionRequest, request: Request, client: ClientDependency, service: ServiceDependency
 ) -> Response:
-    """The verdict on each text, by the exact p-value, corrected for the number of keys.
+    """The verdict on each text, by an exact p-value that is corrected for the number of keys.
 
-    A text that was marked with the derived key of a label is found by giving `labels`.
+    With `labels`, the keys derived by these labels are searched.
     """
     limits = service.config.limits
-    if (asked.text is None) == (asked.texts is None):
-        raise APIError(422, "Give either 'text' or 'texts'.", param="text")
-    texts = [asked.text] if asked.text is not None else asked.texts or []
+    if (body.text is None) == (body.texts is None):
+        raise APIError(422, "Send either 'text' or 'texts'.", param="text")
+    texts = [body.text] if body.text is not None else body.texts or []
     if len(texts) > limits.texts:
-        raise APIError(413, f"{limits.texts} texts at most are judged at once.", param="texts")
+        raise APIError(413, f"A request may have at most {limits.texts} texts.", param="texts")
     if max(map(len, texts)) > limits.text_characters:
         raise APIError(
-            413, f"A text may have {limits.text_characters:,} characters at most.", param="text"
+            413, f"A text may have at most {limits.text_characters:,} characters.", param="text"
         )
-    level = asked.level or service.config.level
+    level = body.level or service.config.level
 
-    def judge(pause: Pause) -> bytes:
+    def detect(checkpoint: Checkpoint) -> bytes:
         detection = service.detection
-        keys = detection.choose(asked.keys, asked.labels)
-        verdicts = detection.judge(texts, keys=keys, level=level, edits=asked.edits, pause=pause)
-        # Here and text by text: a long one has a piece for every token.
+        keys = detection.select(body.keys, body.labels)
+        verdicts = detection.detect(
+            texts, keys=keys, level=level, edits=body.edits, checkpoint=checkpoint
+        )
+        # In this thread, text by text: a long text has a piece for every token.
         results = [
-            json.dumps(verdict_to_dict(verdict, pieces=asked.pieces), allow_nan=False)
+            json.dumps(verdict_to_dict(verdict, pieces=body.pieces), allow_nan=False)
             for verdict in verdicts
         ]
         return f'{{"results":[{",".join(results)}]}}'.encode()
 
-    began = time.perf_counter()
-    content = await cancel_on_disconnect(request, service.judge(judge, client))
-    service.metrics.detection_seconds.observe(time.perf_counter() - began)
+    start = time.perf_counter()
+    content = await cancel_on_disconnect(request, service.detect(detect, client))
+    service.metrics.detection_seconds.observe(time.perf_counter() - start)
     return Response(content, media_type="application/json")
 
 
-@router.get("/keys", summary="The keys that texts are searched for")
+@router.get("/keys", summary="The keys used for detection")
 def keys(client: ClientDependency, service: ServiceDependency) -> KeyInfos:
-    """Id, name, method, dates, and whether it marks; never a secret."""
-    # In a thread: the keyring is read, or waited for while somebody else reads it.
-    marking = service.key.current().id
+    """Id, name, method and dates of each key, and whether it marks; never a secret."""
+    # A synchronous route runs in a thread, since it may read the keyring or wait for its lock.
+    marking_id = service.key.current().id
     return KeyInfos(
         keys=[
             KeyInfo(
@@ -74,7 +77,7 @@ def keys(client: ClientDependency, service: ServiceDependency) -> KeyInfos:
                 method=entry.key.config.method,
                 created=entry.key.created.isoformat(),
                 retired=entry.key.retired.isoformat() if entry.key.retired else None,
-                marks=entry.key.id == marking,
+                marks=entry.key.id == marking_id,
             )
             for entry in service.detection.entries()
         ]

@@ -1,4 +1,4 @@
-"""Texts under the keys of a keyring, with what it takes shared among requests."""
+"""Detection under the keys of a keyring, with detectors shared among requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from hammingmark.assembly.detection import detector
+from hammingmark.assembly.detection import detector as make_detector
 from hammingmark.assembly.keys import method_of
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup
@@ -21,45 +21,48 @@ from hammingmark.server.components import ComponentCache
 from hammingmark.server.detection.checkpoints import with_checkpoints
 from hammingmark.server.marking.marks import PROOF_LEVEL
 
-MOST_DERIVED = 10_000
-"""Derived keys that are searched at once."""
+MAX_DERIVED_KEYS = 10_000
+"""The maximum of derived keys per request."""
 
-_MOST_DETECTORS = 16  # each may hold some megabytes of reference keys
-_MOST_REMEMBERED = 100  # keys of a detector that is kept; one of more is not likely asked for again
+_MAX_DETECTORS = 16  # each may hold some megabytes of reference keys
+_MAX_CACHED_KEYS = 100  # a detector of more keys is unlikely to be used again
 
 
-class Detection:
-    """Judges texts; any thread may call.
+class DetectionService:
+    """Detects watermarks; thread-safe.
 
     Args:
-        keyring: whose keys are searched. It is read again when it or a file of it changes.
-        parts: has the encoders and tokenizers of keys.
-        further: gives keys that are searched wherever their files lie.
-        on_problem: told of key files that cannot be read.
+        keyring: the keys to search; reloaded when its folder or a file changes.
+        components: the encoders and tokenizers of keys.
+        marking_keys: gives the keys that mark, which are searched even outside the keyring.
+        on_problem: called with the error of a key file that cannot be read.
     """
 
     def __init__(
         self,
         keyring: Keyring,
-        parts: ComponentCache,
+        components: ComponentCache,
         *,
-        further: Callable[[], Sequence[Entry]] = lambda: (),
+        marking_keys: Callable[[], Sequence[Entry]] = lambda: (),
         on_problem: Callable[[str], None] = lambda problem: None,
     ) -> None:
         self._keyring = keyring
-        self._parts = parts
-        self._further = further
+        self._components = components
+        self._marking_keys = marking_keys
         self._on_problem = on_problem
         self._lock = threading.Lock()
         self._detectors: SingleFlightCache[Detector | DetectorGroup] = SingleFlightCache(
-            _MOST_DETECTORS
+            _MAX_DETECTORS
+        )
+        self._answer_detectors: SingleFlightCache[Detector | DetectorGroup] = SingleFlightCache(
+            _MAX_DETECTORS
         )
         self._entries: list[Entry] = []
         self._state: FileState | None = None
-        self._wrong: set[str] = set()
+        self._problems: set[str] = set()
 
     def entries(self) -> list[Entry]:
-        """The keys of the ring, oldest first, then further ones.
+        """The keys of the keyring, oldest first, then the other keys that mark.
 
         Files that have not changed are not read again.
         """
@@ -69,100 +72,109 @@ class Detection:
             if state is None or state != self._state:
                 self._entries, errors = self._keyring.survey()
                 self._state = state
-                wrong = {str(error) for error in errors}
-                for problem in sorted(wrong - self._wrong):
+                problems = {str(error) for error in errors}
+                for problem in sorted(problems - self._problems):
                     self._on_problem(problem)
-                self._wrong = wrong
+                self._problems = problems
             entries = list(self._entries)
-        known = {entry.key.id for entry in entries}
-        return entries + [entry for entry in self._further() if entry.key.id not in known]
+        ids = {entry.key.id for entry in entries}
+        return entries + [entry for entry in self._marking_keys() if entry.key.id not in ids]
 
-    def choose(
+    def select(
         self, names: Sequence[str] | None, labels: Sequence[str] | None = None
     ) -> list[WatermarkKey]:
-        """The keys of these names or ids, or those of the whole ring.
+        """The keys with these names or ids, or all keys of the keyring.
 
-        Those of methods that are judged with a language model are left out of the ring.
+        Keys of methods whose detection needs a language model are not among all keys.
 
         Args:
-            names: names or ids; None for all.
-            labels: choose the keys that are derived from those by these labels, in their place.
+            names: names or ids; None for all keys.
+            labels: select the keys derived from those keys by these labels instead.
 
         Raises:
             APIError: there is no such key, or there are too many.
-            InputError: a label is none.
+            InputError: a label is invalid.
         """
         keys = self._named(names)
         if labels is None:
             return keys
         masters = keys if names is not None else [key for key in keys if not key.parent]
-        wanted = list(dict.fromkeys(map(as_label, labels)))
-        if len(masters) * len(wanted) > MOST_DERIVED:
+        distinct_labels = list(dict.fromkeys(map(as_label, labels)))
+        if len(masters) * len(distinct_labels) > MAX_DERIVED_KEYS:
             raise APIError(
                 413,
-                f"{MOST_DERIVED:,} derived keys at most are searched at once, and each of "
-                f"{counted(len(masters), 'key')} has one for each label. Give fewer labels, or "
-                "name the key that they belong to.",
+                f"At most {MAX_DERIVED_KEYS:,} derived keys are searched at once, one per label "
+                f"for each of {counted(len(masters), 'key')}. Send fewer labels, or name the key "
+                "to which they belong.",
                 param="labels",
             )
-        return [master.derive(label) for master in masters for label in wanted]
+        return [master.derive(label) for master in masters for label in distinct_labels]
 
     def _named(self, names: Sequence[str] | None) -> list[WatermarkKey]:
         entries = self.entries()
         if names is None:
             keys = [entry.key for entry in entries]
-            marks = {key.config: method_of(key) for key in {k.config: k for k in keys}.values()}
-            keys = [key for key in keys if not marks[key.config].capabilities.samples]
+            by_config = {key.config: key for key in keys}
+            resampled = {
+                config for config, key in by_config.items() if method_of(key).capabilities.samples
+            }
+            keys = [key for key in keys if key.config not in resampled]
             if not keys:
-                raise APIError(404, "The keyring holds no key. Make one: hammingmark keys new.")
+                raise APIError(404, "The keyring is empty. Make a key with `hammingmark keys new`.")
             return keys
-        # Of two of one name the first is meant, which is that of the ring.
-        known = {entry.name: entry.key for entry in reversed(entries)}
-        known |= {entry.key.id: entry.key for entry in entries}
+        # Of two entries with the same name, the first counts, which is that of the keyring.
+        by_name = {entry.name: entry.key for entry in reversed(entries)}
+        by_name |= {entry.key.id: entry.key for entry in entries}
         for name in names:
-            if name not in known:
-                raise APIError(404, f"There is no key {name!r:.100}.", param="keys")
-        return list({known[name].id: known[name] for name in names}.values())
+            if name not in by_name:
+                raise APIError(404, f"No such key: {name!r:.100}.", param="keys")
+        return list({by_name[name].id: by_name[name] for name in names}.values())
 
-    def judge(
+    def detect(
         self,
         texts: Sequence[str],
         *,
         keys: Sequence[WatermarkKey],
         level: float,
         edits: bool = False,
-        pause: Callable[[], None] = lambda: None,
+        checkpoint: Callable[[], None] = lambda: None,
     ) -> Iterator[Verdict]:
         """The verdict on each text, corrected for all keys.
 
         Args:
             texts: the texts.
-            keys: that are searched.
-            level: false-positive rate to keep for each text.
+            keys: the keys to search.
+            level: the false-positive rate for each text.
             edits: whether sentences may have been joined, split or inserted.
-            pause: called between slices of the work; what it raises ends it.
+            checkpoint: called between slices of the work; an exception from it ends the detection.
 
         Raises:
-            HammingMarkError: a key's encoder or tokenizer cannot be had, or no method allows for
-                edits.
+            HammingMarkError: a key's encoder or tokenizer cannot be loaded, or no method allows
+                for edits.
         """
-        made = with_checkpoints(self._detector(keys, level=level, edits=edits), pause)
+        detector = with_checkpoints(self._detector(keys, level=level, edits=edits), checkpoint)
         for text in texts:
-            pause()
-            yield made.judge(text)
+            checkpoint()
+            yield detector.judge(text)
 
-    def judge_answer(self, key: WatermarkKey, text: str) -> Verdict:
-        """The verdict on a text of this service under the key that marks it."""
-        return self._detector([key], level=PROOF_LEVEL, edits=False).judge(text)
+    def detect_answer(self, key: WatermarkKey, text: str) -> Verdict:
+        """The verdict on an answer of this service under the key that marks it."""
+
+        def make() -> Detector | DetectorGroup:
+            return self._detector([key], level=PROOF_LEVEL, edits=False)
+
+        return self._answer_detectors.get(key, make).judge(text)
 
     def _detector(
         self, keys: Sequence[WatermarkKey], *, level: float, edits: bool
     ) -> Detector | DetectorGroup:
         def make() -> Detector | DetectorGroup:
-            parts = self._parts
-            return detector(keys, edits=edits, encoders=parts.encoder, tokenizers=parts.tokenizer)
+            components = self._components
+            return make_detector(
+                keys, edits=edits, encoders=components.encoder, tokenizers=components.tokenizer
+            )
 
-        if len(keys) > _MOST_REMEMBERED:
+        if len(keys) > _MAX_CACHED_KEYS:
             return replace(make(), level=level)
         name = (tuple((key.id, key.label, key.config) for key in keys), edits)
         return replace(self._detectors.get(name, make), level=level)

@@ -1,4 +1,4 @@
-"""What a request means for the writing: its prompts, its limits, and whether it can be marked."""
+"""What a request asks for: prompts, limits, sampling, and whether its answers can be marked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hammingmark.generation.config import TEXT_SAMPLING, GenerationConfig
+from hammingmark.generation.config import CHAT_SAMPLING, TEXT_SAMPLING, GenerationConfig
 from hammingmark.prompts import ROLES, as_prompt
 from hammingmark.records import Prompt, Sampling
 from hammingmark.server.api_error import APIError
@@ -18,182 +18,194 @@ from hammingmark.server.marking.schema import (
 )
 
 _INERT = frozenset({"tool_choice", "parallel_tool_calls", "response_format", "top_logprobs"})
-"""Fields that mean nothing once `unmarkable_reason` has found nothing."""
+"""Fields without effect on a request for which `unsupported_reason` gives None."""
 
 _GRAMMARS = (
     "grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex",
     "guided_choice", "guided_grammar", "guided_decoding", "regex", "ebnf", "structural_tag",
 )  # fmt: skip
-"""What vLLM, SGLang and llama.cpp call a form that a whole answer must have."""
+"""Fields of vLLM, SGLang and llama.cpp that constrain the whole answer."""
 
 _SWITCHES = ("tools", "functions", "logprobs", "echo", "suffix", "best_of", "audio", "modalities")
 
 _PENALTIES = {
     "presence_penalty": 0, "frequency_penalty": 0, "repeat_penalty": 1, "logit_bias": {},
 }  # fmt: skip
-"""What else changes how tokens are drawn, and by which value it does not."""
+"""Other fields that change sampling, and the value of each that has no effect."""
 
 
-def parse_prompts(asked: GenerationRequest) -> list[Prompt]:
+def parse_prompts(request: GenerationRequest) -> list[Prompt]:
     """The prompts: a chat, a text, or several texts.
 
     Raises:
-        InputError: a message or a text is none.
+        InputError: a message or a text is invalid.
     """
-    if isinstance(asked, ChatCompletionRequest):
-        return [as_prompt(asked.messages, where="messages")]
-    assert isinstance(asked, CompletionRequest)
-    given = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
-    return [as_prompt(each, where="prompt") for each in given]
+    if isinstance(request, ChatCompletionRequest):
+        return [as_prompt(request.messages, where="messages")]
+    assert isinstance(request, CompletionRequest)
+    prompts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+    return [as_prompt(prompt, where="prompt") for prompt in prompts]
 
 
-def count_answers(asked: GenerationRequest) -> int:
-    """How many answers a request asks for, those included of which the upstream sends the best."""
-    best_of = (asked.model_extra or {}).get("best_of")
-    of_each = max(asked.n or 1, best_of if isinstance(best_of, int) else 1)
-    return of_each * _count_prompts(asked)
+def count_answers(request: GenerationRequest) -> int:
+    """The number of answers to generate, including those from which `best_of` selects."""
+    best_of = (request.model_extra or {}).get("best_of")
+    per_prompt = max(request.n or 1, best_of if isinstance(best_of, int) else 1)
+    return per_prompt * _count_prompts(request)
 
 
-def _count_prompts(asked: GenerationRequest) -> int:
-    """How many prompts there are."""
-    if not isinstance(asked, CompletionRequest) or isinstance(asked.prompt, str):
+def _count_prompts(request: GenerationRequest) -> int:
+    if not isinstance(request, CompletionRequest) or isinstance(request.prompt, str):
         return 1
-    return 1 if isinstance(asked.prompt[0], int) else len(asked.prompt)
+    return 1 if isinstance(request.prompt[0], int) else len(request.prompt)
 
 
-def unmarkable_reason(asked: GenerationRequest) -> str | None:
-    """Why an answer to this cannot carry a mark, as a sentence; None if it can."""
-    if asked.temperature is not None and Sampling(temperature=asked.temperature).is_greedy:
-        return "At temperature 0 there is only one candidate, and nothing to choose."
-    if _sampling_of(asked, TEXT_SAMPLING).is_greedy:
-        return "If only one token may be drawn, there is only one candidate, and nothing to choose."
-    return unsupported_reason(asked)
+def unmarkable_reason(request: GenerationRequest, sampling: Sampling) -> str | None:
+    """Why the answers to a request cannot be marked, as a sentence; None if they can.
+
+    Args:
+        request: the request.
+        sampling: how its tokens are drawn.
+    """
+    if sampling.is_greedy:
+        if replace(sampling, top_k=0, top_p=1.0, min_p=0.0).is_greedy:
+            return "At temperature 0 there is only one candidate, so nothing can be marked."
+        return (
+            "If only one token can be drawn, there is only one candidate, so nothing can be marked."
+        )
+    return unsupported_reason(request)
 
 
-def unsupported_reason(asked: GenerationRequest) -> str | None:
-    """Why this asks for something else than text after text, as a sentence; None if it does not."""
-    extra = asked.model_extra or {}
-    if extra.get("functions") or (extra.get("tools") and extra.get("tool_choice") != "none"):
+def unsupported_reason(request: GenerationRequest) -> str | None:
+    """Why a request asks for more than plain text, as a sentence; None if it does not."""
+    fields = request.model_extra or {}
+    if fields.get("functions") or (fields.get("tools") and fields.get("tool_choice") != "none"):
         return "Answers that may call tools are not marked."
-    form = extra.get("response_format")
-    if isinstance(form, Mapping) and form.get("type") not in (None, "text"):
+    response_format = fields.get("response_format")
+    if isinstance(response_format, Mapping) and response_format.get("type") not in (None, "text"):
         return "Answers in JSON are not marked."
-    logprobs = extra.get("logprobs")
-    if logprobs is not None and logprobs is not False:  # 0 asks for those of the text itself
-        return "Log-probabilities are of a text that is drawn in one go, which is not marked."
+    logprobs = fields.get("logprobs")
+    if logprobs is not None and logprobs is not False:  # 0 requests those of the sampled tokens
+        return "Answers with log-probabilities are drawn in one go and are not marked."
     for name in _GRAMMARS:
-        if extra.get(name):
+        if fields.get(name):
             return "Answers that follow a grammar are not marked."
     for name in ("echo", "suffix", "audio"):
-        if extra.get(name):
+        if fields.get(name):
             return f"Answers with {name!r} are not marked."
-    best_of = extra.get("best_of")
-    if isinstance(best_of, int) and best_of > (asked.n or 1):
+    best_of = fields.get("best_of")
+    if isinstance(best_of, int) and best_of > (request.n or 1):
         return "Answers chosen by 'best_of' are not marked."
-    modalities = extra.get("modalities")
+    modalities = fields.get("modalities")
     if modalities and modalities != ["text"]:
         return "Only text is marked."
-    return _why_foreign(asked)
+    return _unsupported_prompt_reason(request)
 
 
-def _why_foreign(asked: GenerationRequest) -> str | None:
-    """Why a prompt is none that the marking can read."""
-    if isinstance(asked, CompletionRequest):
-        texts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
-        return None if all(isinstance(each, str) for each in texts) else "The prompt is in tokens."
-    assert isinstance(asked, ChatCompletionRequest)
-    for message in asked.messages:
+def _unsupported_prompt_reason(request: GenerationRequest) -> str | None:
+    """Why the answers to a prompt cannot be marked."""
+    if isinstance(request, CompletionRequest):
+        prompts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+        if all(isinstance(prompt, str) for prompt in prompts):
+            return None
+        return "Prompts given as tokens are not marked."
+    assert isinstance(request, ChatCompletionRequest)
+    for message in request.messages:
         role = message.get("role")
         if isinstance(role, str) and role in ("tool", "function"):
-            return "Answers to what tools returned are not marked."
+            return "Answers to tool results are not marked."
         if message.get("tool_calls") or message.get("function_call"):
-            return "Chats with calls of tools are not marked."
+            return "Chats with tool calls are not marked."
         content = message.get("content")
         if isinstance(content, list):
-            kinds = [part.get("type") for part in content if isinstance(part, Mapping)]
-            # What is no word at all is refused as a prompt.
-            foreign = any(isinstance(kind, str) and kind != "text" for kind in kinds)
-            if isinstance(role, str) and role in ROLES and foreign:
-                return "Answers to pictures, sounds and files are not marked."
+            types = [part.get("type") for part in content if isinstance(part, Mapping)]
+            # A type that is not a string makes the prompt invalid; `parse_prompts` refuses it.
+            has_media = any(isinstance(name, str) and name != "text" for name in types)
+            if isinstance(role, str) and role in ROLES and has_media:
+                return "Answers to images, audio and files are not marked."
     return None
 
 
-def config_of(
-    asked: GenerationRequest,
+def generation_config(
+    request: GenerationRequest,
+    sampling: Sampling,
     *,
     max_tokens: int,
     limit: int,
     budget: int | None,
-    sampling: Sampling | None,
 ) -> GenerationConfig:
-    """How the answers are written.
+    """The generation settings of a request.
 
     Args:
-        asked: the request.
-        max_tokens: of an answer, where the request does not say.
-        limit: the most that it may say.
-        budget: candidates for a sentence at most.
-        sampling: how tokens are drawn where the request does not say; None for what suits a text
-            or a chat.
+        request: the request.
+        sampling: how its tokens are drawn.
+        max_tokens: the maximum of tokens per answer if the request has none.
+        limit: the largest maximum that a request may have.
+        budget: the maximum of candidates per sentence.
 
     Raises:
-        APIError: the request asks for too much.
+        APIError: the request asks for too many tokens.
     """
-    tokens = asked.tokens or max_tokens
-    # The one that does not count here may count where the request passes through.
+    # Both are checked: the one that is ignored here may count in a pass-through request.
     for name in ("max_tokens", "max_completion_tokens"):
-        if (given := getattr(asked, name) or 0) > limit:
+        if (tokens := getattr(request, name) or 0) > limit:
             raise APIError(
                 400,
-                f"This service writes {limit} tokens at most, and {given} are asked for.",
+                f"This service writes at most {limit} tokens; the request asks for {tokens}.",
                 param=name,
             )
-    # Such a text is another than one drawn in one go, which costs less.
-    config = GenerationConfig(
-        max_tokens=tokens, budget=budget, stop=asked.stops, in_parts=bool(asked.stream)
-    )
-    if sampling is not None:
-        config = config.with_sampling(sampling)
-    return replace(
-        config,
-        text_sampling=_sampling_of(asked, config.text_sampling),
-        chat_sampling=_sampling_of(asked, config.chat_sampling),
+    return GenerationConfig(
+        max_tokens=request.token_limit or max_tokens,
+        budget=budget,
+        stop=request.stop_strings,
+        # Only for streams: the text differs from one drawn in one go, which costs less.
+        in_parts=bool(request.stream),
+        text_sampling=sampling,
+        chat_sampling=sampling,
     )
 
 
-def drawn_plainly(config: GenerationConfig) -> GenerationConfig:
-    """The same for a model that draws by temperature, top-k, top-p and min-p alone.
+def sampling_of(
+    request: GenerationRequest,
+    default: Sampling | None = None,
+    *,
+    fields: tuple[tuple[str, str], ...] = (),
+) -> Sampling:
+    """How the tokens of a request are drawn.
 
-    Raises:
-        APIError: the request asks for something else that changes what is drawn.
+    Args:
+        request: the request.
+        default: the values that it does not set; None for those of its kind, text or chat.
+        fields: further fields for the language model, names and JSON.
     """
-    for name, value in config.text_sampling.further:
-        if name in _PENALTIES and json.loads(value) not in (None, _PENALTIES[name]):
-            raise APIError(
-                400, f"The model of this service has no {name}; leave it out.", param=name
-            )
-    return replace(
-        config,
-        text_sampling=replace(config.text_sampling, further=()),
-        chat_sampling=replace(config.chat_sampling, further=()),
-    )
-
-
-def _sampling_of(asked: GenerationRequest, default: Sampling) -> Sampling:
-    given: dict[str, Any] = {
+    if default is None:
+        default = CHAT_SAMPLING if isinstance(request, ChatCompletionRequest) else TEXT_SAMPLING
+    values: dict[str, Any] = {
         name: value
         for name in ("temperature", "top_p", "min_p")
-        if (value := getattr(asked, name)) is not None
+        if (value := getattr(request, name)) is not None
     }
-    if asked.top_k is not None:
-        given["top_k"] = max(0, asked.top_k)
-    return replace(default, **given, further=_further(asked))
+    if request.top_k is not None:
+        values["top_k"] = max(0, request.top_k)
+    return replace(default, **values, further=fields)
 
 
-def _further(asked: GenerationRequest) -> tuple[tuple[str, str], ...]:
-    """The fields that are none of ours, for whoever writes."""
-    extra = asked.model_extra or {}
-    kept = {name: extra[name] for name in sorted(extra) if name not in _INERT}
-    # One of these that is still there asks for nothing.
-    kept = {name: value for name, value in kept.items() if name not in (*_SWITCHES, *_GRAMMARS)}
-    return tuple((name, json.dumps(value)) for name, value in kept.items())
+def passed_fields(request: GenerationRequest) -> tuple[tuple[str, str], ...]:
+    """The fields that are passed on to the language model, names and JSON."""
+    fields = request.model_extra or {}
+    # Switches and grammars that `unsupported_reason` accepts have no effect.
+    ignored = {*_INERT, *_SWITCHES, *_GRAMMARS}
+    return tuple((name, json.dumps(fields[name])) for name in sorted(fields.keys() - ignored))
+
+
+def check_penalties(request: GenerationRequest) -> None:
+    """Refuse sampling that a model with temperature, top-k, top-p and min-p alone cannot do.
+
+    Raises:
+        APIError: the request sets a penalty or a bias.
+    """
+    for name, value in sorted((request.model_extra or {}).items()):
+        if name in _PENALTIES and value not in (None, _PENALTIES[name]):
+            raise APIError(
+                400, f"The model of this service does not support {name}; omit it.", param=name
+            )

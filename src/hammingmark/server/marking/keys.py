@@ -1,4 +1,4 @@
-"""The key that marks: read again when its file changes, so that rotating it needs no restart."""
+"""The key that marks, reloaded when its file changes, and the writers of keys."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from hammingmark.lazy import SingleFlightCache
 from hammingmark.protocols import Backend
 from hammingmark.server.components import ComponentCache
 
-_MOST_SUCCESSORS = 1000  # a key does not succeed itself, unless somebody wrote so
-_MOST_WRITERS = 64  # of labels; each holds the numbers of its key
+_MAX_SUCCESSORS = 1000  # ends a cycle of successors in edited files
+_MAX_WRITERS = 64  # each holds the matrices of its key
 
 
 class MarkingKey:
-    """The key of a name, as its file is now; where that was retired, its successor.
+    """The key that marks: that of a name, as its file is now, or the successor of a retired key.
 
-    A file that cannot be read any more leaves the key that was read last in force: a text marked
-    with that is marked.
+    A key is rotated without a restart. If its file cannot be read any more, the key that was read
+    last stays in use.
 
     Args:
-        reference: its name or its file.
+        reference: the name or the file of the key.
         keyring: where names are looked up.
-        on_reload: told whether reading succeeded, and what was wrong.
+        on_reload: called with whether reading succeeded, and with a message.
 
     Raises:
         KeyProblem: there is no such key.
@@ -42,7 +42,7 @@ class MarkingKey:
         reference: str,
         *,
         keyring: Keyring,
-        on_reload: Callable[[bool, str], None] = lambda succeeded, words: None,
+        on_reload: Callable[[bool, str], None] = lambda succeeded, message: None,
     ) -> None:
         self._reference = reference
         self._keyring = keyring
@@ -59,7 +59,7 @@ class MarkingKey:
         return self._problem
 
     def current(self) -> WatermarkKey:
-        """The key as its file is now; any thread may ask."""
+        """The key as its file is now; thread-safe."""
         with self._lock:
             state = self._state_now()
             if state is None or state != self._state or self._problem:
@@ -67,7 +67,7 @@ class MarkingKey:
             return self._entry.key
 
     def used(self) -> list[Entry]:
-        """Every key that has been in force in this process, wherever its file lies."""
+        """Every key that this process has marked with, wherever its file is."""
         self.current()
         with self._lock:
             return list(self._used.values())
@@ -91,8 +91,8 @@ class MarkingKey:
     def _find(self) -> tuple[Entry, tuple[Path, ...]]:
         entry = self._keyring.find(self._reference)
         paths = [entry.path]
-        # A key that was rotated out and kept its name no longer marks.
-        while entry.key.retired and entry.key.successor and len(paths) < _MOST_SUCCESSORS:
+        # A retired key that kept its name no longer marks.
+        while entry.key.retired and entry.key.successor and len(paths) < _MAX_SUCCESSORS:
             entry = Keyring(entry.path.parent).find(entry.key.successor)
             paths.append(entry.path)
         return entry, tuple(paths)
@@ -102,28 +102,28 @@ class MarkingKey:
 
 
 class WriterCache:
-    """A writer for each key and label; those of labels that were not used lately are forgotten.
+    """A cache of writers by key and label, with the least recently used removed first.
 
     Args:
         backend: the language model.
-        parts: has the encoders of keys.
+        components: the encoders of keys.
     """
 
-    def __init__(self, backend: Backend, parts: ComponentCache) -> None:
+    def __init__(self, backend: Backend, components: ComponentCache) -> None:
         self._backend = backend
-        self._parts = parts
-        self._made: SingleFlightCache[Writer] = SingleFlightCache(_MOST_WRITERS)
+        self._components = components
+        self._writers: SingleFlightCache[Writer] = SingleFlightCache(_MAX_WRITERS)
 
     def writer(self, key: WatermarkKey | None, *, config: GenerationConfig) -> Writer:
-        """A writer of marked text, or of unmarked text without a key.
+        """The writer of a key; without a key, a writer of unmarked text.
 
         Raises:
-            HammingMarkError: the key does not go with the model, or its encoder cannot be had.
+            HammingMarkError: the key does not fit the model, or its encoder cannot be loaded.
         """
-        return replace(self._made.get(key, lambda: self._make(key)), config=config)
+        return replace(self._writers.get(key, lambda: self._make(key)), config=config)
 
     def _make(self, key: WatermarkKey | None) -> Writer:
         encoder = None
         if key is not None and isinstance(key.config, EMBEDDING):
-            encoder = self._parts.encoder(key.config.encoder.name)
+            encoder = self._components.encoder(key.config.encoder.name)
         return writer(key, backend=self._backend, encoder=encoder)

@@ -1,4 +1,4 @@
-"""How far an answer is marked, and what is said about it."""
+"""The watermark status of an answer."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ PROOF_LEVEL = 0.01
 """The p-value up to which an answer alone proves its mark."""
 
 COUNTS = ("fallbacks", "candidates", "drawn_tokens", "emitted_tokens")
-"""What an answer and the audit log tell of its cost, by the names of `cost_to_dict`."""
+"""The fields of `cost_to_dict` that are in responses and in the audit log."""
 
-_SHOWS = 0.9  # the power from which an answer that does not show its mark is odd
+_HIGH_POWER = 0.9  # from which a missing detection means that the mark is weak
 SHORT = 2
-"""Sentences that prove nothing, marked or not."""
+"""The number of sentences up to which an answer proves nothing, marked or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far an answer is marked, and what it took.
+    """The watermark status of an answer, and its cost.
 
     Attributes:
         status: ``marked``, ``partly`` or ``unmarked``.
-        reason: why, in a sentence.
-        cause: the same in a word, for the metrics.
-        key_id: the key that marks it.
-        label: by which that was derived.
-        p_value: of the answer as it was sent, under its key.
-        sentences: that can carry a mark.
-        accepted: those that satisfy the rule.
-        cost: what was spent.
+        reason: the reason for the status, as a sentence.
+        cause: the same as a metric label.
+        key_id: the id of the key that marks it.
+        label: the label by which that key was derived.
+        p_value: the p-value of the answer as sent, under its key.
+        sentences: the number of sentences that can carry a mark.
+        accepted: the number of sentences that satisfy the rule.
+        cost: the cost of the generation.
     """
 
     status: str
@@ -50,7 +50,7 @@ class Mark:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The field ``watermark`` of an answer."""
+        """The field ``watermark`` of a response."""
         cost = cost_to_dict(self.cost)
         return {
             "status": self.status,
@@ -66,30 +66,30 @@ class Mark:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The same for those who look at headers alone."""
-        told = {
+        """The response headers with the status and the cost."""
+        headers = {
             "X-Watermark-Status": self.status,
             "X-Watermark-Candidates": str(self.cost.candidates),
             "X-Watermark-Drawn-Tokens": str(self.cost.drawn_tokens),
         }
-        return told | ({"X-Watermark-Key-Id": self.key_id} if self.key_id else {})
+        return headers | ({"X-Watermark-Key-Id": self.key_id} if self.key_id else {})
 
 
 def mark_of(
-    generation: Generation, key: WatermarkKey, failure: str = "", *, began: bool = False
+    generation: Generation, key: WatermarkKey, failure: str = "", *, failed_late: bool = False
 ) -> Mark:
-    """How far an answer is marked with a key.
+    """The watermark status of an answer by its generation, before detection.
 
     Args:
-        generation: what was written of it.
-        key: marks it.
-        failure: why the rest of it, or all of it, is not marked, in words for a client.
-        began: whether anything was written before that failure.
+        generation: the generation.
+        key: the key that marks it.
+        failure: why the answer, or the rest of it, is not marked; for the client.
+        failed_late: whether any text was written before that failure.
     """
     cost = generation.cost
     accepted = sum(step.accepted is True for step in generation.steps)
 
-    def say(status: str, cause: str, reason: str) -> Mark:
+    def mark(status: str, cause: str, reason: str) -> Mark:
         return Mark(
             status,
             reason,
@@ -101,73 +101,76 @@ def mark_of(
             cost=cost,
         )
 
-    whole = isinstance(key.config, TokenConfig)
+    is_token_marked = isinstance(key.config, TokenConfig)
     if failure:
-        marked = accepted or (whole and began)
-        return say("partly" if marked else "unmarked", "failure", f"Marking failed: {failure}")
-    if whole:
-        return say("marked", "complete", "Every token was drawn under the mark.")
+        has_mark = accepted or (is_token_marked and failed_late)
+        return mark("partly" if has_mark else "unmarked", "failure", f"Marking failed: {failure}")
+    if is_token_marked:
+        return mark("marked", "complete", "Every token was drawn under the watermark.")
     if not cost.constrained:
-        return say("unmarked", "unmarkable", "The answer has no sentence that can carry a mark.")
+        return mark("unmarked", "unmarkable", "No sentence of the answer can carry a mark.")
     if not accepted and cost.constrained <= SHORT:
-        # Where a model has one thing to say, no candidate differs, and the mark says nothing.
-        return say("unmarked", "short", "The answer is short, and no candidate satisfied the rule.")
+        # If the model has only one thing to say, all candidates are alike and none can be chosen.
+        return mark("unmarked", "short", "The answer is short and no candidate satisfied the rule.")
     if not accepted:
-        return say("unmarked", "fallbacks", "No candidate satisfied the rule of the mark.")
+        return mark("unmarked", "fallbacks", "No candidate satisfied the rule.")
     if cost.fallbacks:
-        return say("marked", "fallbacks", f"{accepted} of {cost.constrained} sentences are marked.")
-    return say("marked", "complete", "Every sentence is marked.")
+        return mark(
+            "marked", "fallbacks", f"{accepted} of {cost.constrained} sentences are marked."
+        )
+    return mark("marked", "complete", "Every sentence is marked.")
 
 
-def unknown(mark: Mark) -> Mark:
-    """What is said of tokens drawn under a mark of which nobody could see whether any carries it.
+def undetected(mark: Mark) -> Mark:
+    """The status of a token-marked answer whose detection failed.
 
     Args:
-        mark: what their writing tells.
+        mark: the status by its generation.
     """
-    words = f"{mark.reason} But it could not be found out whether any of them carries it."
-    return replace(mark, status="unmarked", cause="failure", reason=words, key_id=None, label=None)
+    reason = f"{mark.reason} It is unknown whether any of them carries it."
+    return replace(mark, status="unmarked", cause="failure", reason=reason, key_id=None, label=None)
 
 
-def added(costs: Sequence[Cost]) -> Cost:
-    """What several texts cost together."""
+def total_cost(costs: Sequence[Cost]) -> Cost:
+    """The sum of several costs."""
     rows = [asdict(cost) for cost in costs]
-    return Cost(**{each.name: sum(row[each.name] for row in rows) for each in fields(Cost)})
+    names = [item.name for item in fields(Cost)]
+    return Cost(**{name: sum(row[name] for row in rows) for name in names})
 
 
 def with_verdict(mark: Mark, verdict: Verdict | None) -> Mark:
-    """What is said of an answer that has a mark, once it has been judged.
+    """The status of a marked answer after detection.
 
-    Some natural sentences satisfy the rule by chance. An answer of which more were kept against
-    the rule than by it, and that does not prove its mark, is not called marked. Nor is one whose
-    tokens were all drawn under the mark, if none of them counts, or if so many would nearly always
-    show it and do not: the model may have had no choice.
+    Some natural sentences satisfy the rule by chance. So an answer is not called marked if most of
+    its sentences are fallbacks and its p-value does not prove the mark. Neither is a token-marked
+    answer if none of its tokens counts, or if the test has high power and finds no mark: the model
+    may have had no choice.
 
     Args:
-        mark: what its writing tells.
-        verdict: on the answer under its key; None if it could not be had.
+        mark: the status by its generation.
+        verdict: the verdict on the answer under its key; None if the detection failed.
     """
     if verdict is None:
         return mark
     p_value = verdict.p_value
     mark = replace(mark, p_value=p_value)
-    is_tokens = verdict.evidence.unit == "token"
-    if p_value is None and is_tokens and mark.cause == "complete":
-        words = "The answer is so short that none of its tokens can carry the mark."
+    is_token_verdict = verdict.evidence.unit == "token"
+    if p_value is None and is_token_verdict and mark.cause == "complete":
+        reason = "The answer is too short for any token to carry the mark."
         return replace(
-            mark, status="unmarked", cause="short", reason=words, key_id=None, label=None
+            mark, status="unmarked", cause="short", reason=reason, key_id=None, label=None
         )
     if p_value is None or p_value <= PROOF_LEVEL:
         return mark
     p = f"p = {p_value:.2g}."
     if mark.cause == "complete" and verdict.watermarked is None:
-        words = f"{mark.reason} Alone it is too short to prove it: {p}"
-        return replace(mark, cause="short", reason=words)
-    if mark.cause == "complete" and is_tokens and (verdict.power or 0.0) >= _SHOWS:
-        words = f"{mark.reason} But it does not show, as where a model has little choice: {p}"
-        return replace(mark, status="partly", cause="fallbacks", reason=words)
+        reason = f"{mark.reason} The answer alone is too short to prove the mark: {p}"
+        return replace(mark, cause="short", reason=reason)
+    if mark.cause == "complete" and is_token_verdict and (verdict.power or 0.0) >= _HIGH_POWER:
+        reason = f"{mark.reason} The mark does not show; the model may have had little choice: {p}"
+        return replace(mark, status="partly", cause="fallbacks", reason=reason)
     if mark.status == "marked" and 2 * mark.cost.fallbacks > mark.cost.constrained:
         accepted = f"{mark.accepted} of {mark.cost.constrained} sentences satisfy the rule"
-        words = f"Only {accepted}, as some do by chance. Alone the answer proves nothing: {p}"
-        return replace(mark, status="partly", reason=words)
-    return replace(mark, reason=f"{mark.reason} Alone the answer does not prove its mark: {p}")
+        reason = f"Only {accepted}, and some do so by chance. The answer alone proves nothing: {p}"
+        return replace(mark, status="partly", reason=reason)
+    return replace(mark, reason=f"{mark.reason} The answer alone does not prove the mark: {p}")

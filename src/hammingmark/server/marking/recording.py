@@ -1,35 +1,16 @@
-"""The answers to a request in the audit log: a record where each begins, and where it ends."""
+"""The audit records of one request: one where each answer begins, and one where it ends."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 from hammingmark.errors import AuditError
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.serialization import cost_to_dict
 from hammingmark.server.audit import AuditLog, AuditTimeout, wait_until_written
+from hammingmark.server.clients import Client
 from hammingmark.server.marking.marks import COUNTS, Mark
-
-
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """Who asks, for the audit log and the engine.
-
-    Attributes:
-        request_id: of the request.
-        endpoint: that was called.
-        model: what the service calls its model.
-        api_key: name of the API key.
-        client: by what clients are told apart, who take turns.
-    """
-
-    request_id: str
-    endpoint: str
-    model: str
-    api_key: str | None
-    client: str
 
 
 class Recorder:
@@ -37,36 +18,64 @@ class Recorder:
 
     Args:
         audit: the audit log, if there is one.
-        asker: who asks.
+        client: the client.
+        endpoint: the path of the request.
+        model: the name of the model in the records.
     """
 
-    def __init__(self, audit: AuditLog | None, asker: Asker) -> None:
+    def __init__(
+        self, audit: AuditLog | None, client: Client, *, endpoint: str, model: str
+    ) -> None:
         self._audit = audit
-        self._asker = asker
-        self._open: set[int] = set()  # answers that have a beginning and no end
+        self._client = client
+        self._endpoint = endpoint
+        self._model = model
+        self._open: set[int] = set()  # answers that have begun and not ended
 
-    async def begin(self, index: int, key: WatermarkKey | None) -> None:
-        """Record an answer before anything of it is sent.
+    async def pass_through(self, cause: str) -> None:
+        """Record a pass-through request before it is sent to the upstream.
+
+        Args:
+            cause: why its answers are not marked, as a metric label.
 
         Raises:
             AuditError: it cannot be recorded.
         """
         if self._audit is None:
             return
-        begun = self._audit.begin(
-            self._asker.request_id,
+        record = {
+            "event": "passed",
+            "request_id": self._client.request_id,
+            "endpoint": self._endpoint,
+            "model": self._model,
+            "api_key": self._client.api_key_name,
+            "status": "unmarked",
+            "reason": cause,
+        }
+        await wait_until_written(self._audit.append(record))
+
+    async def begin(self, index: int, key: WatermarkKey | None) -> None:
+        """Record the beginning of an answer before any of it is sent.
+
+        Raises:
+            AuditError: it cannot be recorded.
+        """
+        if self._audit is None:
+            return
+        record = self._audit.begin(
+            self._client.request_id,
             choice=index,
-            endpoint=self._asker.endpoint,
-            model=self._asker.model,
-            api_key=self._asker.api_key,
+            endpoint=self._endpoint,
+            model=self._model,
+            api_key=self._client.api_key_name,
             key_id=key.id if key else None,
             label=key.label if key else None,
         )
-        self._open.add(index)  # also if whoever asks leaves while it is being written
+        self._open.add(index)  # even if the client disconnects during the write
         try:
-            await wait_until_written(begun)
+            await wait_until_written(record)
         except AuditTimeout:
-            raise  # it may yet come to the disk, and then it needs an end
+            raise  # it may still be written later, and then needs an end
         except AuditError:
             self._open.discard(index)
             raise
@@ -74,24 +83,30 @@ class Recorder:
     async def end(
         self, index: int, mark: Mark, text: str, *, error: str | None = None, sent: bool = True
     ) -> None:
-        """Record how an answer ended, before anybody is told.
+        """Record how an answer ended, before the client learns of it.
 
         Args:
-            index: which answer.
-            mark: how far it is marked.
-            text: what was sent, or is about to be.
-            error: why it is not whole.
-            sent: whether it has left, as one that is streamed has.
+            index: number of the answer.
+            mark: its watermark status.
+            text: the text that was sent or is about to be sent.
+            error: why it is incomplete.
+            sent: whether the text has been sent already, as in a stream.
 
         Raises:
             AuditError: it cannot be recorded.
         """
-        ended = self._end(index, mark, text, _counts(mark), error, sent=sent)
-        if ended is not None:
-            await wait_until_written(ended)
+        record = self._end(index, mark, text, _counts(mark), error, sent=sent)
+        if record is not None:
+            await wait_until_written(record)
 
-    def cut_short(self, index: int, mark: Mark, text: str) -> None:
-        """Record an answer that nobody waits for, as far as it had come, without waiting."""
+    def interrupt(self, index: int, mark: Mark, text: str) -> None:
+        """Record an interrupted answer, without waiting for the disk.
+
+        Args:
+            index: number of the answer.
+            mark: its watermark status.
+            text: the text that was sent.
+        """
         self._end(index, mark, text, {}, "cut short")
 
     def _end(
@@ -108,10 +123,10 @@ class Recorder:
             return None
         self._open.remove(index)
         return self._audit.end(
-            self._asker.request_id,
+            self._client.request_id,
             choice=index,
-            model=self._asker.model,
-            api_key=self._asker.api_key,
+            model=self._model,
+            api_key=self._client.api_key_name,
             key_id=mark.key_id,
             label=mark.label,
             status=mark.status,

@@ -1,4 +1,4 @@
-"""What a client is told: OpenAI's answers and chunks."""
+"""OpenAI responses and chunks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hammingmark.records import Generation
-from hammingmark.server.marking.marks import Mark, added
+from hammingmark.server.marking.marks import Mark, total_cost
 
-_CHARACTERS = 4  # of a token, where a model does not tell how many a prompt has
+_TOKEN_CHARACTERS = 4  # per token, if the model does not report the tokens of a prompt
 
 
 @dataclass(slots=True)
@@ -18,37 +18,37 @@ class Choice:
     """One answer to a request.
 
     Attributes:
-        index: of the answer.
-        text: what was written and sent.
-        lead: what was sent before it: white space between a prompt and the text that continues it.
-        finish: OpenAI's reason why it ended, once it has.
-        mark: how far it is marked, once it has ended.
-        prompt_tokens: tokens of its prompt.
-        prompt: which of the prompts it answers.
+        index: number of the answer.
+        prompt: number of the prompt that it answers.
+        text: the text that was sent.
+        lead: the white space sent between the prompt and the text.
+        finish_reason: OpenAI's ``finish_reason``, once it has ended.
+        mark: its watermark status, once it has ended.
+        prompt_tokens: tokens of its prompt; None if the model does not report them.
     """
 
     index: int
     prompt: int = 0
     text: str = ""
     lead: str = ""
-    finish: str | None = None
+    finish_reason: str | None = None
     mark: Mark | None = None
     prompt_tokens: int | None = None
 
     @property
-    def sent(self) -> str:
-        """All that was sent."""
+    def sent_text(self) -> str:
+        """The text that was sent, with the lead."""
         return self.lead + self.text if self.text else ""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseBuilder:
-    """The shape of answers to one request.
+    """Builds the response or the chunks of one request.
 
     Attributes:
-        id: of the request, as OpenAI shows it.
-        model: what the service calls its model.
-        chat: whether it is a chat.
+        id: OpenAI's id of the response.
+        model: the name of the model in the response.
+        chat: whether the request is a chat.
         created: seconds since 1970.
     """
 
@@ -57,41 +57,42 @@ class ResponseBuilder:
     chat: bool
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def whole(self, choices: Sequence[Choice], *, characters: Sequence[int]) -> dict[str, Any]:
-        """An answer that is not streamed.
+    def response(self, choices: Sequence[Choice], *, characters: Sequence[int]) -> dict[str, Any]:
+        """The response to a request without streaming.
 
         Args:
-            choices: all of them, ended.
-            characters: of each prompt.
+            choices: all answers, which have ended.
+            characters: the length of each prompt.
         """
-        kind = "chat.completion" if self.chat else "text_completion"
-        shown = [self._choice(each) for each in choices]
         return {
-            **self._head(kind),
-            "choices": shown,
+            **self._head("chat.completion" if self.chat else "text_completion"),
+            "choices": [self._choice(choice) for choice in choices],
             "usage": usage(choices, characters=characters),
             "watermark": summary(choices).content,
         }
 
-    def beginning(self, index: int) -> dict[str, Any]:
-        """The chunk with which a chat's answer begins."""
+    def first_chunk(self, index: int) -> dict[str, Any]:
+        """The chunk that begins an answer of a chat."""
         delta = {"role": "assistant", "content": ""}
         return self._chunk([{"index": index, "delta": delta, **_OPEN}])
 
-    def more(self, index: int, text: str) -> dict[str, Any]:
-        """A chunk with more text."""
-        own = {"delta": {"content": text}} if self.chat else {"text": text}
-        return self._chunk([{"index": index, **own, **_OPEN}])
+    def text_chunk(self, index: int, text: str) -> dict[str, Any]:
+        """A chunk with text."""
+        content = {"delta": {"content": text}} if self.chat else {"text": text}
+        return self._chunk([{"index": index, **content, **_OPEN}])
 
-    def end(self, choice: Choice) -> dict[str, Any]:
-        """The chunk with which an answer ends."""
-        own: dict[str, Any] = {"delta": {}} if self.chat else {"text": ""}
-        ended = {"index": choice.index, **own, "logprobs": None, "finish_reason": choice.finish}
+    def last_chunk(self, choice: Choice) -> dict[str, Any]:
+        """The chunk that ends an answer."""
         assert choice.mark is not None
-        return {**self._chunk([ended]), "watermark": choice.mark.content}
+        content: dict[str, Any] = {"delta": {}} if self.chat else {"text": ""}
+        end = {"logprobs": None, "finish_reason": choice.finish_reason}
+        chunk = self._chunk([{"index": choice.index, **content, **end}])
+        return {**chunk, "watermark": choice.mark.content}
 
-    def usage(self, choices: Sequence[Choice], *, characters: Sequence[int]) -> dict[str, Any]:
-        """The chunk with the usage, behind all answers."""
+    def usage_chunk(
+        self, choices: Sequence[Choice], *, characters: Sequence[int]
+    ) -> dict[str, Any]:
+        """The chunk with the usage, after all answers."""
         return {**self._chunk([]), "usage": usage(choices, characters=characters)}
 
     def _chunk(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
@@ -102,15 +103,17 @@ class ResponseBuilder:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
     def _choice(self, choice: Choice) -> dict[str, Any]:
-        own: dict[str, Any] = {"text": choice.sent}
+        content: dict[str, Any] = {"text": choice.sent_text}
         if self.chat:
-            own = {"message": {"role": "assistant", "content": choice.sent, "refusal": None}}
+            content = {
+                "message": {"role": "assistant", "content": choice.sent_text, "refusal": None}
+            }
         assert choice.mark is not None
         return {
             "index": choice.index,
-            **own,
+            **content,
             "logprobs": None,
-            "finish_reason": choice.finish,
+            "finish_reason": choice.finish_reason,
             "watermark": choice.mark.content,
         }
 
@@ -119,31 +122,31 @@ _OPEN = {"logprobs": None, "finish_reason": None}
 
 
 def usage(choices: Sequence[Choice], *, characters: Sequence[int]) -> dict[str, Any]:
-    """Tokens of prompts and answers; those of a prompt are estimated where no model tells."""
-    told: dict[int, int] = {}
+    """Tokens of prompts and answers; those of a prompt are estimated if the model reports none."""
+    prompt_tokens: dict[int, int] = {}
     for choice in choices:
         if choice.prompt_tokens is not None:
-            told[choice.prompt] = choice.prompt_tokens
-    estimated = [max(1, round(count / _CHARACTERS)) for count in characters]
-    prompt = sum(told.get(number, guess) for number, guess in enumerate(estimated))
-    answers = sum(each.mark.cost.tokens for each in choices if each.mark)
+            prompt_tokens[choice.prompt] = choice.prompt_tokens
+    estimates = [max(1, round(count / _TOKEN_CHARACTERS)) for count in characters]
+    prompts = sum(prompt_tokens.get(index, count) for index, count in enumerate(estimates))
+    answers = sum(choice.mark.cost.tokens for choice in choices if choice.mark)
     content: dict[str, Any] = {
-        "prompt_tokens": prompt,
+        "prompt_tokens": prompts,
         "completion_tokens": answers,
-        "total_tokens": prompt + answers,
+        "total_tokens": prompts + answers,
     }
-    if len(told) < len(characters):
+    if len(prompt_tokens) < len(characters):
         content["prompt_tokens_estimated"] = True
     return content
 
 
 def summary(choices: Sequence[Choice]) -> Mark:
-    """How far all answers to a request are marked; that of a single answer is its own."""
-    marks = [each.mark for each in choices if each.mark]
+    """The watermark status of all answers to a request together."""
+    marks = [choice.mark for choice in choices if choice.mark]
     if len(marks) == 1:
         return marks[0]
     statuses = {mark.status for mark in marks}
-    worst = next(each for each in ("unmarked", "partly", "marked") if each in statuses)
+    worst = next(name for name in ("unmarked", "partly", "marked") if name in statuses)
     status = worst if len(statuses) == 1 else "partly"
     first = next(mark for mark in marks if mark.status == worst)
     return Mark(
@@ -154,12 +157,12 @@ def summary(choices: Sequence[Choice]) -> Mark:
         label=next((mark.label for mark in marks if mark.label), None),
         sentences=sum(mark.sentences for mark in marks),
         accepted=sum(mark.accepted for mark in marks),
-        cost=added([mark.cost for mark in marks]),
+        cost=total_cost([mark.cost for mark in marks]),
     )
 
 
 def finish_reason(generation: Generation) -> str:
-    """OpenAI's word for why a text ended."""
+    """OpenAI's ``finish_reason`` of a generation."""
     if generation.failure:
         return "content_filter" if generation.failure.kind == "content_filter" else "length"
     return "length" if generation.stopped == "tokens" else "stop"

@@ -13,13 +13,15 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
 from hammingmark.http.sse import format_event
-from hammingmark.records import Prompt
-from hammingmark.server.access import ERRORS, client_of, service_of
+from hammingmark.server.access import ERRORS, client_with_scope, service_of
 from hammingmark.server.api_error import APIError
+from hammingmark.server.clients import Client
 from hammingmark.server.connections import cancel_on_disconnect
 from hammingmark.server.event_stream import EventStream
-from hammingmark.server.marking.completion_stream import CompletionStream, GenerationPlan
+from hammingmark.server.marking.completion_stream import CompletionStream
 from hammingmark.server.marking.marks import Mark
+from hammingmark.server.marking.planning import GenerationPlan
+from hammingmark.server.marking.recording import Recorder
 from hammingmark.server.marking.responses import Choice, ResponseBuilder, summary
 from hammingmark.server.marking.schema import (
     ChatCompletionRequest,
@@ -28,38 +30,41 @@ from hammingmark.server.marking.schema import (
     CompletionResponse,
     GenerationRequest,
 )
-from hammingmark.server.service import Client, Service
+from hammingmark.server.service import Service
 
 _LOG = logging.getLogger("hammingmark.server")
 
 router = APIRouter(tags=["writing"], responses=ERRORS)
 
-ClientDependency = Annotated[Client, Depends(client_of("generate"))]
+ClientDependency = Annotated[Client, Depends(client_with_scope("generate"))]
 ServiceDependency = Annotated[Service, Depends(service_of)]
 
 _HEADERS = {
-    "X-Watermark-Status": "marked, partly or unmarked; of a stream that is being marked, marking",
-    "X-Watermark-Key-Id": "the key that marks",
-    "X-Watermark-Candidates": "candidates drawn; not of a stream",
-    "X-Watermark-Drawn-Tokens": "tokens of all candidates; not of a stream",
-    "X-Request-Id": "of this request, in the logs",
+    "X-Watermark-Status": "marked, partly or unmarked; for a stream, marking",
+    "X-Watermark-Key-Id": "id of the key that marks",
+    "X-Watermark-Candidates": "candidates drawn; not for streams",
+    "X-Watermark-Drawn-Tokens": "tokens of all candidates; not for streams",
+    "X-Request-Id": "id of this request, in the logs",
 }
 
+Pieces = AsyncIterator[tuple[Choice, str]]
+"""Answers piece by piece, as of `CompletionStream`."""
 
-def _answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
-    """What the description of the interface says of answers."""
+
+def _responses(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI description of the responses of a route."""
     stream = (
         "OpenAI's chunks as server-sent events. The chunk that ends a choice has the field "
-        "`watermark`, as a whole answer has it; `data: [DONE]` ends a stream that was not cut short"
+        "`watermark` of a complete answer; `data: [DONE]` ends a stream that was not interrupted"
     )
     return {
         200: {
-            "description": "The answer, or its pieces as server-sent events where it is streamed.",
+            "description": "The answer or, if it is streamed, its chunks as server-sent events.",
             "model": model,
             "content": {"text/event-stream": {"schema": {"description": stream}}},
             "headers": {
-                name: {"description": words, "schema": {"type": "string"}}
-                for name, words in _HEADERS.items()
+                name: {"description": description, "schema": {"type": "string"}}
+                for name, description in _HEADERS.items()
             },
         }
     }
@@ -68,119 +73,129 @@ def _answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
 @router.post(
     "/v1/chat/completions",
     summary="Answer a chat with marked text",
-    responses=_answers(ChatCompletionResponse),
+    responses=_responses(ChatCompletionResponse),
 )
 async def chat(
-    asked: ChatCompletionRequest,
+    body: ChatCompletionRequest,
     request: Request,
     client: ClientDependency,
     service: ServiceDependency,
 ) -> Response:
     """OpenAI's chat completions; accepted sentences are streamed as they are accepted."""
-    return await _answer(asked, request, client, service, chat=True)
+    return await _respond(body, request, client, service)
 
 
 @router.post(
     "/v1/completions",
     summary="Continue a text with marked text",
-    responses=_answers(CompletionResponse),
+    responses=_responses(CompletionResponse),
 )
 async def completions(
-    asked: CompletionRequest, request: Request, client: ClientDependency, service: ServiceDependency
+    body: CompletionRequest,
+    request: Request,
+    client: ClientDependency,
+    service: ServiceDependency,
 ) -> Response:
     """OpenAI's completions."""
-    return await _answer(asked, request, client, service, chat=False)
+    return await _respond(body, request, client, service)
 
 
-@router.get("/v1/models", summary="The models that can be asked for")
+@router.get("/v1/models", summary="The available models")
 async def models(client: ClientDependency, service: ServiceDependency) -> dict[str, Any]:
-    """Those of the upstream, or the embedded one."""
-    if service.upstream is not None:
-        return {"object": "list", "data": await service.upstream.models()}
-    return {"object": "list", "data": [_model(service)]}
+    """The models of the upstream, or the embedded model."""
+    return {"object": "list", "data": await _models(service)}
 
 
 @router.get("/v1/models/{name:path}", summary="One model")
 async def model(name: str, client: ClientDependency, service: ServiceDependency) -> dict[str, Any]:
-    """What is known of a model."""
-    known = [_model(service)] if service.upstream is None else await service.upstream.models()
-    for each in known:
-        if each["id"] == name:
-            return each
-    raise _no_model(name)
+    """The description of a model."""
+    for description in await _models(service):
+        if description["id"] == name:
+            return description
+    raise _unknown_model(name)
 
 
-async def _answer(
-    asked: GenerationRequest, request: Request, client: Client, service: Service, *, chat: bool
+async def _models(service: Service) -> list[dict[str, Any]]:
+    if service.upstream is not None:
+        return await service.upstream.models()
+    name = service.config.model_name
+    return [{"id": name, "object": "model", "created": 0, "owned_by": "hammingmark"}]
+
+
+async def _respond(
+    body: GenerationRequest, request: Request, client: Client, service: Service
 ) -> Response:
-    if service.upstream is None and asked.model not in (None, "", service.config.model_name):
-        raise _no_model(asked.model or "")
-    plan = service.plan(asked, client)
-    endpoint = "/v1/chat/completions" if chat else "/v1/completions"
+    if service.upstream is None and body.model not in (None, "", service.config.model_name):
+        raise _unknown_model(body.model or "")
+    plan = service.planner.plan(body, client)
+    model = service.planner.upstream_model(body)
     async with AsyncExitStack() as stack:
         answers = plan.choices * max(1, len(plan.prompts))
         await stack.enter_async_context(service.admitted(client, answers))
+        is_chat = isinstance(body, ChatCompletionRequest)
+        path = "/v1/chat/completions" if is_chat else "/v1/completions"
         if plan.key is None and service.upstream is not None:
-            name = service.model_of(asked)
-            await service.record_passed(plan, client, endpoint=endpoint, model=name)
-            passing = _pass_on(asked, plan, service, model=name, chat=chat, held=stack)
-            passed: Response = await cancel_on_disconnect(request, passing)
-            return passed.holding(stack) if isinstance(passed, EventStream) else passed
-        name = service.model_of(asked) or service.config.model_name
-        form = ResponseBuilder(f"{'chatcmpl' if chat else 'cmpl'}-{client.request_id}", name, chat)
-        answering = service.answering(plan, client, endpoint=endpoint, model=name)
-        began = time.perf_counter()
-        pieces = aiter(_timed(answering, service, began))
+            recorder = Recorder(service.audit, client, endpoint=path, model=model)
+            await recorder.pass_through(plan.cause)
+            passing = _pass_through(body, plan, service, model=model, path=path, stack=stack)
+            response: Response = await cancel_on_disconnect(request, passing)
+            return response.closing(stack) if isinstance(response, EventStream) else response
+        model = model or service.config.model_name
+        recorder = Recorder(service.audit, client, endpoint=path, model=model)
+        answering = service.completion_stream(plan, client, recorder=recorder)
+        pieces = aiter(_with_metrics(answering, service))
         stack.push_async_callback(_close, pieces)
-        if not asked.stream:
-            await cancel_on_disconnect(request, _all(pieces))
-            content = form.whole(answering.choices, characters=_characters(plan))
+        prefix = "chatcmpl" if is_chat else "cmpl"
+        builder = ResponseBuilder(f"{prefix}-{client.request_id}", model, is_chat)
+        if not plan.stream:
+            await cancel_on_disconnect(request, _exhaust(pieces))
+            content = builder.response(answering.choices, characters=_prompt_lengths(plan))
             headers = summary(answering.choices).headers
             return JSONResponse(content, headers={**headers, "X-Request-Id": client.request_id})
-        # Until the first sentence is there, what goes wrong is still a status of HTTP.
+        # Until the first sentence exists, an error is still an HTTP status.
         first = await cancel_on_disconnect(request, anext(pieces, None))
-        told = {"X-Watermark-Status": "marking" if answering.is_marking else "unmarked"}
+        headers = {"X-Watermark-Status": "marking" if answering.is_marking else "unmarked"}
         if plan.key and answering.is_marking:
-            told["X-Watermark-Key-Id"] = plan.key.id
-        events = _events(first, pieces, answering, form, asked, plan)
-        told["X-Request-Id"] = client.request_id
+            headers["X-Watermark-Key-Id"] = plan.key.id
+        headers["X-Request-Id"] = client.request_id
+        usage = body.wants_usage
+        events = _events(first, pieces, answering, builder, _prompt_lengths(plan), usage=usage)
         limit = service.config.limits.request_timeout
-        return EventStream(events, headers=told, limit=limit).holding(stack)
+        return EventStream(events, headers=headers, limit=limit).closing(stack)
 
 
-async def _timed(
-    answering: CompletionStream, service: Service, began: float
-) -> AsyncIterator[tuple[Choice, str]]:
-    """The pieces of answers, with what the metrics count of them."""
-    metrics, waiting, refused = service.metrics, True, False
+async def _with_metrics(answering: CompletionStream, service: Service) -> Pieces:
+    """The pieces of answers, counted and timed in the metrics."""
+    metrics, start = service.metrics, time.perf_counter()
+    has_text, is_refused = False, False
     counted: set[int] = set()
     try:
         async with aclosing(aiter(answering)) as pieces:
             async for choice, text in pieces:
-                if text and waiting:
-                    waiting = False
-                    metrics.first_sentence_seconds.observe(time.perf_counter() - began)
+                if text and not has_text:
+                    has_text = True
+                    metrics.first_sentence_seconds.observe(time.perf_counter() - start)
                 if choice.mark is not None and not text:
                     mark = choice.mark
                     counted.add(choice.index)
                     metrics.count_answer(mark.status, reason=mark.cause, cost=mark.cost)
                 yield choice, text
-    except APIError as problem:
-        refused = problem.kind == "watermark_error"
+    except APIError as error:
+        is_refused = error.kind == "watermark_error"
         raise
     finally:
         for choice in answering.choices:
             if choice.index not in counted:
-                _count_unsent(choice, answering, service, refused=refused)
-    metrics.answer_seconds.observe(time.perf_counter() - began)
+                _count_unfinished(choice, answering, service, is_refused=is_refused)
+    metrics.answer_seconds.observe(time.perf_counter() - start)
 
 
-def _count_unsent(
-    choice: Choice, answering: CompletionStream, service: Service, *, refused: bool
+def _count_unfinished(
+    choice: Choice, answering: CompletionStream, service: Service, *, is_refused: bool
 ) -> None:
-    """Count an answer that did not reach its end; one of which nothing was to be sent is none."""
+    """Count an unfinished answer, unless nothing of it was to be sent."""
     mark, cost = choice.mark, answering.cost_of(choice)
-    if refused and (mark is None or mark.cause != "cut_short"):
+    if is_refused and (mark is None or mark.cause != "cut_short"):
         cause = mark.cause if mark else "failure"
         service.metrics.count_answer("refused", reason=cause, cost=cost)
     elif mark is not None:
@@ -189,73 +204,75 @@ def _count_unsent(
 
 async def _events(
     first: tuple[Choice, str] | None,
-    pieces: AsyncIterator[tuple[Choice, str]],
+    pieces: Pieces,
     answering: CompletionStream,
-    form: ResponseBuilder,
-    asked: GenerationRequest,
-    plan: GenerationPlan,
+    builder: ResponseBuilder,
+    characters: list[int],
+    *,
+    usage: bool,
 ) -> AsyncIterator[bytes]:
-    """The answers as server-sent events; one that fails ends without ``[DONE]``."""
+    """The answers as server-sent events; a stream that fails ends without ``[DONE]``."""
     begun: set[int] = set()
     try:
         if first is not None:
-            for data in _chunks(*first, form, begun):
-                yield format_event(data)
+            for chunk in _chunks(*first, builder, begun):
+                yield format_event(chunk)
         async for choice, text in pieces:
-            for data in _chunks(choice, text, form, begun):
-                yield format_event(data)
-    except APIError as problem:
-        yield format_event(problem.content)
+            for chunk in _chunks(choice, text, builder, begun):
+                yield format_event(chunk)
+    except APIError as error:
+        yield format_event(error.content)
         return
     except Exception:
         _LOG.exception("fault")
         yield format_event(APIError.internal().content)
         return
-    if asked.wants_usage:
-        yield format_event(form.usage(answering.choices, characters=_characters(plan)))
+    if usage:
+        yield format_event(builder.usage_chunk(answering.choices, characters=characters))
     yield b"data: [DONE]\n\n"
 
 
 def _chunks(
-    choice: Choice, text: str, form: ResponseBuilder, begun: set[int]
+    choice: Choice, text: str, builder: ResponseBuilder, begun: set[int]
 ) -> list[dict[str, Any]]:
     chunks = []
-    if form.chat and choice.index not in begun:
+    if builder.chat and choice.index not in begun:
         begun.add(choice.index)
-        chunks.append(form.beginning(choice.index))
+        chunks.append(builder.first_chunk(choice.index))
     if text:
-        chunks.append(form.more(choice.index, text))
-    elif choice.finish is not None:
-        chunks.append(form.end(choice))
+        chunks.append(builder.text_chunk(choice.index, text))
+    elif choice.finish_reason is not None:
+        chunks.append(builder.last_chunk(choice))
     return chunks
 
 
-async def _pass_on(
-    asked: GenerationRequest,
+async def _pass_through(
+    body: GenerationRequest,
     plan: GenerationPlan,
     service: Service,
     *,
     model: str,
-    chat: bool,
-    held: AsyncExitStack,
+    path: str,
+    stack: AsyncExitStack,
 ) -> Response:
-    """A request that goes to the upstream as it is, and comes back unmarked."""
+    """The upstream's unmarked response to a request."""
     assert service.upstream is not None
-    body = asked.model_dump(exclude_unset=True, exclude={"watermark"})
+    content = body.model_dump(exclude_unset=True, exclude={"watermark"})
     if model:
-        body["model"] = model
-    mark = Mark("unmarked", plan.reason, plan.cause)
-    path = "/chat/completions" if chat else "/completions"
+        content["model"] = model
+    watermark = Mark("unmarked", plan.reason, plan.cause).content
     exchange = service.exchange()
     response = await exchange.with_deadline(
-        service.upstream.answer(path, body, told=mark.content, held=held, exchange=exchange)
+        service.upstream.answer(
+            path.removeprefix("/v1"), content, watermark=watermark, stack=stack, exchange=exchange
+        )
     )
     if response.status_code < 400:
         service.metrics.count_answer("unmarked", reason=plan.cause)
     return response
 
 
-async def _all(pieces: AsyncIterator[tuple[Choice, str]]) -> None:
+async def _exhaust(pieces: Pieces) -> None:
     async for _ in pieces:
         pass
 
@@ -266,27 +283,18 @@ async def _close(pieces: AsyncIterator[Any]) -> None:
         await close()
 
 
-def _characters(plan: GenerationPlan) -> list[int]:
-    return [_length(prompt) for prompt in plan.prompts]
+def _prompt_lengths(plan: GenerationPlan) -> list[int]:
+    """The number of characters of each prompt."""
+    return [
+        len(prompt.text) + sum(len(message.content) for message in prompt.messages)
+        for prompt in plan.prompts
+    ]
 
 
-def _length(prompt: Prompt) -> int:
-    return len(prompt.text) + sum(len(turn.content) for turn in prompt.messages)
-
-
-def _model(service: Service) -> dict[str, Any]:
-    return {
-        "id": service.config.model_name,
-        "object": "model",
-        "created": 0,
-        "owned_by": "hammingmark",
-    }
-
-
-def _no_model(name: str) -> APIError:
+def _unknown_model(name: str) -> APIError:
     return APIError(
         404,
-        f"There is no model {name!r:.100}; GET /v1/models lists them.",
+        f"No such model: {name!r:.100}. GET /v1/models lists the models.",
         code="model_not_found",
         param="model",
     )

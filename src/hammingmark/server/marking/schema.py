@@ -1,4 +1,4 @@
-"""What a client asks for: OpenAI's requests, and the field ``watermark``."""
+"""Requests and responses of OpenAI's API, with the field ``watermark``."""
 
 from __future__ import annotations
 
@@ -16,29 +16,32 @@ from pydantic import (
 
 from hammingmark.server.plain_json import check_json
 
-_LONGEST_STOP = 200
-_MOST_MESSAGES = 10_000
-_MOST_PROMPTS = 1000
-_LONGEST_NAME = 200  # of a model; it is in every chunk and in the audit log
+_MAX_STOP_CHARACTERS = 200
+_MAX_MESSAGES = 10_000
+_MAX_PROMPTS = 1000
+_MAX_NAME_CHARACTERS = 200  # of a model; it is in every chunk and in the audit log
 
-Stop = Annotated[StrictStr, Field(min_length=1, max_length=_LONGEST_STOP)]
+Stop = Annotated[StrictStr, Field(min_length=1, max_length=_MAX_STOP_CHARACTERS)]
 
 
 class WatermarkOptions(BaseModel):
-    """What a request says of the watermark."""
+    """The watermark options of a request."""
 
     model_config = ConfigDict(extra="forbid")
 
     enabled: StrictBool = Field(
-        default=True, description="false asks for unmarked text, where the policy allows it"
+        default=True, description="false requests unmarked text, if the policy allows it"
     )
     label: StrictStr | None = Field(
-        default=None, min_length=1, max_length=200, description="marks with the key of this label"
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="mark with the key derived by this label",
     )
 
 
 class StreamOptions(BaseModel):
-    """How a stream ends."""
+    """Options of a stream."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -46,21 +49,21 @@ class StreamOptions(BaseModel):
 
 
 class GenerationRequest(BaseModel):
-    """What completions and chats have in common.
+    """The fields that completions and chats have in common.
 
-    Fields beside these go on to the upstream as they are.
+    Other fields are passed on to the upstream unchanged.
     """
 
     model_config = ConfigDict(extra="allow")
 
     model: StrictStr | None = Field(
-        default=None, max_length=_LONGEST_NAME, description="one of GET /v1/models"
+        default=None, max_length=_MAX_NAME_CHARACTERS, description="a model of GET /v1/models"
     )
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
     top_k: StrictInt | None = Field(default=None, ge=-1, le=1_000_000)
     min_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    n: StrictInt | None = Field(default=None, ge=1, description="how many answers")
+    n: StrictInt | None = Field(default=None, ge=1, description="number of answers")
     stop: Stop | Annotated[list[Stop], Field(max_length=16)] | None = None
     max_tokens: StrictInt | None = Field(default=None, ge=1)
     max_completion_tokens: StrictInt | None = Field(default=None, ge=1)
@@ -72,35 +75,35 @@ class GenerationRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_json(cls, data: Any) -> Any:
-        """Python reads NaN and half a surrogate pair; what is sent on must not hold them."""
+        """Python reads NaN and lone surrogates, which other JSON parsers refuse."""
         check_json(data)
         return data
 
     @property
-    def mark(self) -> WatermarkOptions:
-        """What it says of the watermark."""
+    def watermark_options(self) -> WatermarkOptions:
+        """The watermark options, with defaults."""
         return self.watermark or WatermarkOptions()
 
     @property
-    def stops(self) -> tuple[str, ...]:
-        """Strings before which an answer ends."""
+    def stop_strings(self) -> tuple[str, ...]:
+        """The stop strings; an answer ends before the first of them."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
     @property
-    def tokens(self) -> int | None:
-        """Tokens of an answer at most, if it says so."""
+    def token_limit(self) -> int | None:
+        """The maximum of tokens per answer; None if it has none."""
         return self.max_completion_tokens or self.max_tokens
 
     @property
     def wants_usage(self) -> bool:
-        """Whether a stream is to end with its usage."""
+        """Whether a stream ends with a chunk of usage."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
 class ChatCompletionRequest(GenerationRequest):
     """``POST /v1/chat/completions``."""
 
-    messages: list[dict[str, Any]] = Field(min_length=1, max_length=_MOST_MESSAGES)
+    messages: list[dict[str, Any]] = Field(min_length=1, max_length=_MAX_MESSAGES)
 
 
 class CompletionRequest(GenerationRequest):
@@ -108,26 +111,26 @@ class CompletionRequest(GenerationRequest):
 
     prompt: (
         StrictStr
-        | Annotated[list[StrictStr], Field(min_length=1, max_length=_MOST_PROMPTS)]
+        | Annotated[list[StrictStr], Field(min_length=1, max_length=_MAX_PROMPTS)]
         | Annotated[list[StrictInt], Field(min_length=1)]
-        | Annotated[list[list[StrictInt]], Field(min_length=1, max_length=_MOST_PROMPTS)]
-    ) = Field(description="a text, several, or tokens")
+        | Annotated[list[list[StrictInt]], Field(min_length=1, max_length=_MAX_PROMPTS)]
+    ) = Field(description="a text, a list of texts, or tokens")
 
 
 class WatermarkInfo(BaseModel):
-    """How far an answer is marked, and what it took."""
+    """The watermark status of an answer, and its cost."""
 
     status: Literal["marked", "partly", "unmarked"]
-    reason: str = Field(description="why, in a sentence")
+    reason: str = Field(description="reason for the status, as a sentence")
     key_id: str | None = Field(description="the key that marks it")
-    label: str | None = Field(description="by which that key was derived")
-    p_value: float | None = Field(description="of the answer as it was sent, under its key")
-    sentences: int = Field(description="that can carry a mark")
-    accepted: int = Field(description="those that satisfy the rule of the mark")
-    fallbacks: int = Field(description="those for which no candidate satisfied it")
-    candidates: int = Field(description="that were drawn")
-    drawn_tokens: int = Field(description="of all candidates")
-    emitted_tokens: int = Field(description="of the answer")
+    label: str | None = Field(description="label by which that key was derived")
+    p_value: float | None = Field(description="p-value of the answer as sent, under its key")
+    sentences: int = Field(description="sentences that can carry a mark")
+    accepted: int = Field(description="sentences that satisfy the rule of the mark")
+    fallbacks: int = Field(description="sentences for which no candidate satisfied the rule")
+    candidates: int = Field(description="candidates drawn")
+    drawn_tokens: int = Field(description="tokens of all candidates")
+    emitted_tokens: int = Field(description="tokens of the answer")
     seconds: float
 
 
@@ -140,12 +143,12 @@ class Usage(BaseModel):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_estimated: bool = Field(
-        default=False, description="whether those of the prompt are an estimate"
+        default=False, description="whether prompt_tokens is an estimate"
     )
 
 
 class _Response(BaseModel):
-    # What passes through has what the upstream says.
+    # A pass-through response has further fields of the upstream.
     model_config = ConfigDict(extra="allow")
 
     id: str
@@ -153,7 +156,7 @@ class _Response(BaseModel):
     created: int
     model: str
     usage: Usage | None = None
-    watermark: WatermarkInfo = Field(description="of all choices together")
+    watermark: WatermarkInfo = Field(description="watermark of all choices together")
 
 
 class _ResponseChoice(BaseModel):
@@ -161,11 +164,11 @@ class _ResponseChoice(BaseModel):
 
     index: int
     finish_reason: str | None
-    watermark: WatermarkInfo | None = Field(default=None, description="of this choice")
+    watermark: WatermarkInfo | None = Field(default=None, description="watermark of this choice")
 
 
 class ResponseMessage(BaseModel):
-    """What the model says."""
+    """The message of the model."""
 
     model_config = ConfigDict(extra="allow")
 
