@@ -1,9 +1,9 @@
-"""The audit log: what was answered to whom and under which key, on the disk before it leaves.
+"""The audit log: a record of every answer, on disk before the answer is sent.
 
-Records never hold a text, only its hash. One thread writes them; all that wait are written
-together and share one fsync.
+Records never contain a text, only its hash. One thread writes them; all waiting records are written
+together with one fsync.
 
-A file may be moved away at any time (logrotate without ``copytruncate``, with ``delaycompress``):
+The file may be moved away at any time (logrotate without ``copytruncate``, with ``delaycompress``):
 the next record begins a new file at the path.
 """
 
@@ -33,15 +33,15 @@ from hammingmark.server.audit_file import FORMAT, AuditFile, Row, verify
 __all__ = ["AuditLog", "AuditTimeout", "verify", "wait_until_written"]
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
-_OF_THE_LINE = ("previous", "time", "event")
-_LONGEST = 30.0  # seconds that anybody waits for a disk
-_SLOW = 10.0  # seconds after which one that takes longer is told to be in trouble
-_MOST_KEPT = 10_000  # ends of answers that wait for the disk, each of some hundred bytes
-_NOT_IN_TIME = "not recorded in time"  # so that who asked was told of an error, and of no end
+_LINE_FIELDS = ("previous", "time", "event")
+_TIMEOUT = 30.0  # seconds to wait for the disk
+_STUCK = 10.0  # seconds of one write after which the disk counts as stuck
+_MAX_LATE = 10_000  # ends of answers kept for the disk, each of some hundred bytes
+_NOT_IN_TIME = "not recorded in time"  # the client received an error instead of the end
 
 
 class AuditTimeout(AuditError):
-    """A record is not on the disk in time; it may be later."""
+    """A record was not written in time; it may be written later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +49,32 @@ class _PendingRecord:
     row: Row
     payload: bytes
     future: Future[None]
-    late: Row | None = None  # what is kept of it, if the disk does not take it in time
+    late: Row | None = None  # kept instead, if it cannot be written in time
 
 
 class AuditLog:
-    """Appends records to a file of JSON Lines; any thread may call.
+    """Appends records to a file of JSON Lines; thread-safe.
 
     On start, every answer that an earlier process began and did not end gets a record of the event
-    ``interrupted``. While the file cannot be written, records are refused; it is tried again with
-    the next record and every few seconds, and then a record of the event ``recovered`` tells how
-    many were lost. The end of an answer that has begun is not lost: it is kept, and written before
-    that record with the field ``late``. What is still kept when the process ends is told as
-    ``interrupted`` by the next.
+    ``interrupted``. While the file cannot be written, records are refused. Writing is retried with
+    the next record and every few seconds; then a record of the event ``recovered`` counts the lost
+    records. The end of an answer that has begun is not lost: it is kept, and written before
+    that record with the field ``late``. If the process ends first, the next one records the answer
+    as ``interrupted``.
 
     Args:
         path: the file; no other process may have it open.
-        text_hash: which hash of a text is kept, if any.
-        on_problem: told what is wrong, and None when it is over; called by the writing thread.
-        on_refused: told how many records were refused at once, kept or not; likewise.
-        retry: seconds between two tries to write while something is wrong.
-        now: the time.
+        text_hash: the hash of texts in the records.
+        on_problem: called with what is wrong, and with None when it is over, by the writing thread.
+        on_refused: called with the number of records refused at once, kept or not, likewise.
+        retry: seconds between two attempts to write after an error.
+        now: gives the current time.
 
     Attributes:
         problem: why records are refused; None if they are not.
 
     Raises:
-        AuditError: another process has the file, it is no audit log, or it cannot be written.
+        AuditError: another process has the file, it is not an audit log, or it cannot be written.
     """
 
     def __init__(
@@ -95,22 +95,22 @@ class AuditLog:
         self._retry = retry
         self._now = now
         self._open: dict[tuple[str, int], Row] = {}  # answers that have not ended
-        self._kept: list[Row] = []  # ends of such, which the disk did not take
+        self._late: list[Row] = []  # ends of answers that could not be written
         self._lost = 0
         self._waiting: list[_PendingRecord] = []
         self._is_closing = False
         self._busy_since: float | None = None
         self._changed = threading.Condition()
-        with ExitStack() as undone:
+        with ExitStack() as cleanup:
             self._lock = self._take_lock()
-            undone.callback(self._lock.release)
+            cleanup.callback(self._lock.release)
             try:
                 self._file = AuditFile(path)
-                undone.callback(self._file.close)
+                cleanup.callback(self._file.close)
                 self._write(self._first_rows())
             except OSError as error:
                 raise AuditError(self._cannot_write(error)) from None
-            undone.pop_all()
+            cleanup.pop_all()
         self._thread = threading.Thread(target=self._run, name="hammingmark-audit", daemon=True)
         self._thread.start()
 
@@ -125,13 +125,13 @@ class AuditLog:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the disk takes so long that something must be wrong with it."""
+        """Whether the disk has not finished a write for a long time."""
         since = self._busy_since
-        return since is not None and time.monotonic() - since > _SLOW
+        return since is not None and time.monotonic() - since > _STUCK
 
     @property
     def head(self) -> str | None:
-        """SHA-256 of the last line, in hex: kept elsewhere, it proves that the log went so far."""
+        """SHA-256 (hex) of the last line, which proves the length of the log."""
         return self._file.head
 
     def begin(
@@ -145,16 +145,16 @@ class AuditLog:
         key_id: str | None,
         label: str | None,
     ) -> Future[None]:
-        """Record that an answer is about to leave; wait for it before the first byte does.
+        """Record the beginning of an answer; await it before the first byte is sent.
 
         Args:
-            request_id: of the request; no two have the same.
-            choice: number of the answer, where a request asks for several.
-            endpoint: the path that was called.
-            model: what the service calls its model.
+            request_id: the unique id of the request.
+            choice: number of the answer, if the request asks for several.
+            endpoint: the path of the request.
+            model: the name of the model.
             api_key: name of the API key.
-            key_id: of the key that marks; None for an unmarked answer.
-            label: of the derived key.
+            key_id: id of the key that marks; None for an unmarked answer.
+            label: label of the derived key.
         """
         return self.append(
             {
@@ -188,19 +188,19 @@ class AuditLog:
         """Record how an answer ended.
 
         Args:
-            request_id: as it began.
-            choice: likewise.
-            model: likewise.
-            api_key: likewise.
-            key_id: of the key that marked.
-            label: of the derived key.
+            request_id: as in `begin`.
+            choice: as in `begin`.
+            model: as in `begin`.
+            api_key: as in `begin`.
+            key_id: id of the key that marked.
+            label: label of the derived key.
             status: marked, partly or unmarked.
-            reason: why, in a word of ours: a sentence may quote what a model or a client said.
-            text: what was sent; its hash and its length are kept.
+            reason: the cause, as a metric label; a sentence may quote the model or the client.
+            text: what was sent; its hash and its length are recorded.
             counts: numbers by name, such as sentences, candidates and the p-value.
-            error: what cut the answer short.
-            sent: whether it has left already. One that has not does not leave if this cannot be
-                recorded in time, and what is recorded later says so.
+            error: what interrupted the answer.
+            sent: whether it has been sent. If not, it is not sent unless this record is written
+                in time, and a later record says so.
         """
         head: Row = {
             "event": "end",
@@ -225,29 +225,31 @@ class AuditLog:
         )
 
     def _text_fields(self, text: str) -> Row:
-        """What is kept of a text."""
+        """The fields of a record about a text."""
+        if self._text_hash == "none":
+            return {"text_characters": len(text)}
         content = text.encode("utf-8", "surrogatepass")
-        hashed = {} if self._text_hash == "none" else {"sha256": hashlib.sha256(content)}
-        told: Row = {f"text_{name}": value.hexdigest() for name, value in hashed.items()}
-        return {**told, "text_characters": len(text)}
+        return {
+            "text_sha256": hashlib.sha256(content).hexdigest(),
+            "text_characters": len(text),
+        }
 
     def append(
         self, record: Mapping[str, object], *, late: Mapping[str, object] | None = None
     ) -> Future[None]:
-        """Write a record; the future is done when it is on the disk, and cannot be cancelled.
+        """Write a record; the future is done when it is on disk, and cannot be cancelled.
 
-        The time is added. The record must hold no text and no secret.
+        The time is added. The record must not contain a text or a secret.
 
         Args:
             record: plain data with an ``event``.
-            late: what is kept of it instead, if it is the end of an answer and the disk does not
-                take it.
+            late: kept instead, if the record is the end of an answer and cannot be written.
 
         Raises:
-            ValueError: it holds a number that JSON does not have.
-            TypeError: it is no plain data.
+            ValueError: it contains a number that JSON does not have.
+            TypeError: it is not plain data.
         """
-        waiting = self._as_waiting({**record}, late=late)
+        waiting = self._pending({**record}, late=late)
         with self._changed:
             if not self._is_closing:
                 self._waiting.append(waiting)
@@ -257,28 +259,26 @@ class AuditLog:
         return waiting.future
 
     def close(self) -> None:
-        """Write what waits, and give the file back; may be called twice.
+        """Write the waiting records and close the file; may be called twice.
 
-        If the disk does not answer, the file stays with this process.
+        If the disk does not respond, the file stays open.
         """
         with self._changed:
             if self._is_closing:
                 return
             self._is_closing = True
-            self._waiting.append(self._as_waiting({"event": "stopped"}))
+            self._waiting.append(self._pending({"event": "stopped"}))
             self._changed.notify()
-        self._thread.join(_LONGEST)
+        self._thread.join(_TIMEOUT)
         if not self._thread.is_alive():
             self._file.close()
             self._lock.release()
 
-    def _as_waiting(
-        self, record: Row, *, late: Mapping[str, object] | None = None
-    ) -> _PendingRecord:
+    def _pending(self, record: Row, *, late: Mapping[str, object] | None = None) -> _PendingRecord:
         when = self._now().astimezone(timezone.utc).isoformat(timespec="milliseconds")
         row = {"time": when, **record}
         future: Future[None] = Future()
-        # A client that hangs up cancels what waits for the record, and never the record.
+        # A client that disconnects cancels the wait for the record, never the record.
         future.set_running_or_notify_cancel()
         kept = None if late is None else {"time": when, **late}
         return _PendingRecord(row, json.dumps(row, allow_nan=False).encode(), future, kept)
@@ -286,9 +286,9 @@ class AuditLog:
     def _take_lock(self) -> FileLock:
         if not self.path.parent.is_dir():  # which the lock would make
             raise AuditError(
-                f"Cannot write the audit log {self.path}: its folder does not exist; make it."
+                f"Cannot write the audit log {self.path}: its folder does not exist. Create it."
             )
-        # Not the file itself: another may be at the path by the time it is looked at.
+        # Not the file itself, which may be moved away.
         lock = FileLock(f"{self.path}.lock", mode=0o600, thread_local=False)
         try:
             lock.acquire(timeout=0)
@@ -301,7 +301,7 @@ class AuditLog:
         return lock
 
     def _first_rows(self) -> list[_PendingRecord]:
-        """What is written on start; the answers are those of an earlier process."""
+        """The records on start, with the interrupted answers of an earlier process."""
         left: dict[tuple[str, int], Row] = {}
         for row in self._file.rows():
             _follow(left, row)
@@ -309,7 +309,7 @@ class AuditLog:
         if self._file.torn:
             started["torn_bytes"] = self._file.torn
         interrupted = [_again("interrupted", row) for row in left.values()]
-        return [self._as_waiting(row) for row in (started, *interrupted)]
+        return [self._pending(row) for row in (started, *interrupted)]
 
     def _run(self) -> None:
         is_closing = False
@@ -327,18 +327,18 @@ class AuditLog:
     def _commit(self, batch: list[_PendingRecord]) -> None:
         try:
             self._write(batch)
-        except Exception as error:  # whatever it is, nobody must wait for ever
+        except Exception as error:  # of any kind: the futures must be done
             problem = self._cannot_write(error)
-            self._lost += sum(not self._keeps(each.late or each.row) for each in batch)
-            self._tell(problem)
+            self._lost += sum(not self._keep(each.late or each.row) for each in batch)
+            self._report(problem)
             if batch:
-                with suppress(Exception):  # as in _tell
+                with suppress(Exception):  # as in _report
                     self._on_refused(len(batch))
             for waiting in batch:
                 waiting.future.set_exception(AuditError(problem))
         else:
-            self._lost, self._kept = 0, []
-            self._tell(None)
+            self._lost, self._late = 0, []
+            self._report(None)
             for waiting in batch:
                 waiting.future.set_result(None)
 
@@ -348,53 +348,52 @@ class AuditLog:
         if self._file.is_empty:
             front.append({"event": "file", "format": FORMAT})
             front += [_again("carried", row) for row in self._open.values()]
-        front += self._kept
+        front += self._late
         if self.problem is not None:
             front.append({"event": "recovered", "lost": self._lost})
-        every = [*(self._as_waiting(row) for row in front), *batch]
-        self._file.append(waiting.payload for waiting in every)
-        for row in (*self._kept, *(waiting.row for waiting in batch)):
+        records = [*(self._pending(row) for row in front), *batch]
+        self._file.append(record.payload for record in records)
+        for row in (*self._late, *(waiting.row for waiting in batch)):
             _follow(self._open, row)
 
-    def _keeps(self, row: Row) -> bool:
+    def _keep(self, row: Row) -> bool:
         """Keep the end of an answer for later, if there is room; False if it is lost."""
         is_end = row.get("event") == "end" and _answer_of(row) in self._open
-        if not is_end or len(self._kept) >= _MOST_KEPT:
+        if not is_end or len(self._late) >= _MAX_LATE:
             return False
-        self._kept.append({**row, "late": True, "error": row.get("error") or _NOT_IN_TIME})
+        self._late.append({**row, "late": True, "error": row.get("error") or _NOT_IN_TIME})
         return True
 
-    def _tell(self, problem: str | None) -> None:
+    def _report(self, problem: str | None) -> None:
         if problem != self.problem:
             self.problem = problem
-            with suppress(Exception):  # a fault of the listener must not end the writing
+            with suppress(Exception):  # an error of the callback must not end the thread
                 self._on_problem(problem)
 
     def _cannot_write(self, error: Exception) -> str:
         if isinstance(error, AuditError):
             return str(error)
         if isinstance(error, OSError):
-            advice = "make room there" if error.errno in _FULL else "see to the disk and its rights"
-            words = error.strerror or type(error).__name__
-            return f"Cannot write the audit log {self.path}: {words}; {advice}."
+            is_full = error.errno in _FULL
+            advice = "Free space on the disk." if is_full else "Check the disk and its permissions."
+            cause = error.strerror or type(error).__name__
+            return f"Cannot write the audit log {self.path}: {cause}. {advice}"
         return f"Cannot write the audit log {self.path}: {type(error).__name__}."
 
 
-async def wait_until_written(future: Future[None], *, timeout: float = _LONGEST) -> None:
-    """Wait for a record without holding up the event loop.
-
-    To be cancelled while waiting leaves the record as it is.
+async def wait_until_written(future: Future[None], *, timeout: float = _TIMEOUT) -> None:
+    """Await a record without blocking the event loop; cancelling leaves the record as it is.
 
     Args:
-        future: of the record.
+        future: the future of the record.
         timeout: seconds.
 
     Raises:
         AuditError: it could not be written.
-        AuditTimeout: the disk does not answer.
+        AuditTimeout: the disk does not respond.
     """
     waiting = asyncio.wrap_future(future)
-    # Where nobody waits any longer the record goes on, and what comes of it is no news here.
+    # After a cancellation, the record is still written; its error is retrieved, not logged.
     waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
     await asyncio.wait({waiting}, timeout=timeout)
     if not waiting.done():
@@ -403,7 +402,7 @@ async def wait_until_written(future: Future[None], *, timeout: float = _LONGEST)
 
 
 def _follow(answers: dict[tuple[str, int], Row], row: Row) -> None:
-    """Keep those answers that have begun and not ended."""
+    """Update the answers that have begun and not ended by a record."""
     event, answer = row.get("event"), _answer_of(row)
     if answer is None:
         return
@@ -414,12 +413,12 @@ def _follow(answers: dict[tuple[str, int], Row], row: Row) -> None:
 
 
 def _answer_of(row: Row) -> tuple[str, int] | None:
-    """Which answer a record is about; None if about none."""
+    """The answer that a record is about; None if about none."""
     request, choice = row.get("request_id"), row.get("choice", 0)
     return (request, choice) if isinstance(request, str) and isinstance(choice, int) else None
 
 
 def _again(event: str, begun: Row) -> Row:
-    """The record of an answer's beginning once more, for another event."""
-    fields = {name: value for name, value in begun.items() if name not in _OF_THE_LINE}
+    """The record of an answer's beginning, repeated for another event."""
+    fields = {name: value for name, value in begun.items() if name not in _LINE_FIELDS}
     return {"event": event, "began": begun.get("time"), **fields}

@@ -1,9 +1,9 @@
-"""The file of an audit log: whole lines only, each with the hash of the line before.
+"""The file of an audit log: complete lines, each with the hash of the line before.
 
 A line is a JSON object that begins with ``previous``, the SHA-256 of the line before. The first
-line of a file has the event ``file``, and as ``previous`` the last line of the file that was moved
-away before, if any. Who can write the file can also compute new hashes for all of it: the chain
-shows accidents and careless changes, and any change to those who keep `AuditFile.head` elsewhere.
+line of a file has the event ``file``, and as ``previous`` the hash of the last line of the earlier
+file, if any. Anyone who can write the file can also compute new hashes: the chain
+shows accidents and careless changes, and every change if `AuditFile.head` is kept elsewhere.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Row = dict[str, Any]
 FORMAT = "hammingmark-audit-1"
 _BEGINNING = b'{"previous": '
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
-_FLAGS |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is not waited for
+_FLAGS |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # opening a pipe does not block
 
 
 class AuditFile:
-    """One open file, to whose end lines are written; for one thread of one process.
+    """An open audit file, for one thread of one process.
 
-    A last line that was never finished is moved to ``FILE.torn``.
+    An incomplete last line is moved to ``FILE.torn``.
 
     Attributes:
         head: SHA-256 of the last line, in hex; None before the first.
-        torn: bytes of the line that was not finished when the file was opened.
+        torn: bytes of the incomplete line that the file had when it was opened.
 
     Raises:
-        AuditError: there is such a file, and it is no audit log.
+        AuditError: the file exists and is not an audit log.
         OSError: it cannot be opened.
     """
 
@@ -53,37 +53,37 @@ class AuditFile:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file has no line, so that a line of the event ``file`` must be next."""
+        """Whether the file has no line; the next one must have the event ``file``."""
         return self._size == 0
 
     def rows(self) -> Iterator[Row]:
-        """The records of the file; lines that are none are left out."""
+        """The records of the file, without invalid lines."""
         for line in _lines(self._handle):
             if (row := _row_of(line)) is not None:
                 yield row
 
     def prepare(self) -> None:
-        """Open the file that is at the path now: the old one may have been moved or emptied.
+        """Open the file now at the path, if the old one was moved or emptied.
 
         Raises:
-            AuditError: the new one is no audit log.
-            OSError: a half-written line could not be cut off, or the file cannot be opened.
+            AuditError: the new file is not an audit log.
+            OSError: an incomplete line could not be removed, or the file cannot be opened.
         """
         if self._is_dirty:
-            self._cut_back()
+            self._truncate()
         if not self._is_current():
             handle = self._open()
             os.close(self._handle)
             self._handle = handle
 
     def append(self, payloads: Iterable[bytes]) -> None:
-        """Write records, and see them to the disk: all of them or, after an error, none.
+        """Write records to disk: all of them or, after an error, none.
 
         Args:
-            payloads: JSON objects, of one field at least, without ``previous``.
+            payloads: JSON objects with at least one field, without ``previous``.
 
         Raises:
-            OSError: the disk does not take them.
+            OSError: they cannot be written.
         """
         content, head = bytearray(), self.head
         for payload in payloads:
@@ -96,16 +96,16 @@ class AuditFile:
                 rest = rest[os.write(self._handle, rest) :]
             os.fsync(self._handle)
         except OSError:
-            # What a failed fsync leaves on the disk is not known, so it is cut off as well.
+            # After a failed fsync the state of the disk is unknown, so the lines are removed.
             self._is_dirty = True
             with suppress(OSError):
-                self._cut_back()
+                self._truncate()
             raise
         self._size += len(content)
         self.head = head
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         os.close(self._handle)
 
     def _open(self) -> int:
@@ -113,7 +113,7 @@ class AuditFile:
         handle = os.open(self.path, _FLAGS, 0o600)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise AuditError(f"The audit log {self.path} is not a file; name another.")
+                raise AuditError(f"The audit log {self.path} is not a regular file; name another.")
             if is_new:
                 sync_folder(self.path.parent)
             self._read_to_the_end(handle)
@@ -127,7 +127,8 @@ class AuditFile:
         for line in _lines(handle):
             if size == 0 and not _may_begin(line):
                 raise AuditError(
-                    f"{self.path} is there and is no audit log; name another file, or move it away."
+                    f"{self.path} exists and is not an audit log. Move it away, or name another "
+                    "file."
                 )
             if not line.endswith(b"\n"):
                 torn = line
@@ -140,7 +141,7 @@ class AuditFile:
             os.fsync(handle)
         self.torn = len(torn)
         self._size = size
-        if size and self.head is None:  # later, what others did to the file must not look right
+        if size and self.head is None:  # otherwise changes by others would go unnoticed
             self.head = _hash_of(last)
 
     def _set_aside(self, torn: bytes) -> None:
@@ -151,7 +152,7 @@ class AuditFile:
             os.fsync(file.fileno())
         sync_folder(self.path.parent)
 
-    def _cut_back(self) -> None:
+    def _truncate(self) -> None:
         os.ftruncate(self._handle, self._size)
         self._is_dirty = False
 
@@ -165,11 +166,11 @@ class AuditFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What the chain of an audit log shows.
+class ChainReport:
+    """The result of checking the hash chain of an audit log.
 
     Attributes:
-        lines: how many the files have together.
+        lines: the number of lines of all files.
         head: SHA-256 of the last line, in hex; None if there is no line.
         problems: what is wrong, a sentence each.
     """
@@ -180,20 +181,19 @@ class Checked:
 
 
 def verify(path: Path, *, earlier: Sequence[Path] = ()) -> list[str]:
-    """What is wrong with an audit log, as `check` finds it."""
+    """The problems of an audit log, as of `check`."""
     return check(path, earlier=earlier).problems
 
 
-def check(path: Path, *, earlier: Sequence[Path] = (), once: str | None = None) -> Checked:
-    """Look for lines of an audit log that were changed, removed, added or not finished.
+def check(path: Path, *, earlier: Sequence[Path] = (), once: str | None = None) -> ChainReport:
+    """Look for lines of an audit log that were changed, removed, added or not completed.
 
-    That lines are missing at the end shows only if something was written after them, or by the
-    hash of one of them.
+    Lines missing at the end are noticed only if a line follows them, or by the hash of one of them.
 
     Args:
         path: the file.
         earlier: files that were moved away before it, oldest first.
-        once: what the head was at some time.
+        once: an earlier head of the log.
 
     Raises:
         AuditError: a file cannot be read.
@@ -201,40 +201,42 @@ def check(path: Path, *, earlier: Sequence[Path] = (), once: str | None = None) 
     problems: list[str] = []
     count, head, is_held = 0, None, once is None
     before: Path | None = None
-    for each in [*earlier, path]:
+    for file_path in [*earlier, path]:
         number = 0
         try:
-            with each.open("rb") as file:
+            with file_path.open("rb") as file:
                 for number, line in enumerate(file, start=1):
-                    if words := _wrong_with(line, number, before=before, head=head):
-                        problems.append(f"{each}:{number} {words}")
+                    if problem := _line_problem(line, number, before=before, head=head):
+                        problems.append(f"{file_path}:{number} {problem}")
                     head = _hash_of(line.removesuffix(b"\n"))
                     is_held = is_held or head == once
         except OSError as error:
-            raise AuditError(f"Cannot read the audit log {each}: {error.strerror}.") from None
+            raise AuditError(f"Cannot read the audit log {file_path}: {error.strerror}.") from None
         if number == 0:
-            problems.append(f"{each} holds no record.")
+            problems.append(f"{file_path} has no record.")
         count += number
-        before = each
+        before = file_path
     if not is_held:
-        problems.append(f"No line has the hash {once}: the one that had it was removed or changed.")
-    return Checked(count, head, problems)
+        problems.append(
+            f"No line has the hash {once}: the line with this hash was removed or changed."
+        )
+    return ChainReport(count, head, problems)
 
 
-def _wrong_with(line: bytes, number: int, *, before: Path | None, head: str | None) -> str:
+def _line_problem(line: bytes, number: int, *, before: Path | None, head: str | None) -> str:
     """What is wrong with a line; empty if nothing is.
 
     Args:
-        line: with its end.
-        number: in its file, from 1.
-        before: the file before its own, if any.
-        head: the hash of the line before it, in whichever file.
+        line: the line, with its newline.
+        number: its number in the file, from 1.
+        before: the earlier file, if any.
+        head: the hash of the line before it, in this file or the earlier one.
     """
     row = _row_of(line)
     if not line.endswith(b"\n"):
-        return "was never finished."
+        return "is incomplete."
     if row is None or "previous" not in row:
-        return "is no record."
+        return "is not a record."
     if number == 1 and not _begins(row):
         return "does not begin an audit log: lines before it were removed."
     if number == 1 and before is not None and row["previous"] != head:
@@ -266,7 +268,7 @@ def _begins(row: Row) -> bool:
 
 
 def _may_begin(line: bytes) -> bool:
-    """Whether a line is the first of an audit log, or would have become it."""
+    """Whether a line is the first of an audit log, complete or not."""
     if line.endswith(b"\n"):
         row = _row_of(line)
         return row is not None and _begins(row)

@@ -1,8 +1,7 @@
-"""Structured logs on standard error: a JSON object per line, or a line for people.
+"""Structured logs on standard error: one JSON object or one readable line per event.
 
-A line has the time, the level, the event, the request's id, and fields. What a request says is
-never logged; an exception of another library may quote it, so that of these only the kind and the
-place are.
+A line has the time, the level, the event, the request's id, and fields. The content of requests is
+never logged. Exceptions of other libraries may quote it, so only their type and place are logged.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from hammingmark.errors import HammingMarkError
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The request that is being answered; set it where one begins."""
+"""The id of the current request."""
 
 if TYPE_CHECKING:
     _StreamHandler = logging.StreamHandler[TextIO]
-else:  # Python 3.10 has no brackets there
+else:  # not generic at run time in Python 3.10
     _StreamHandler = logging.StreamHandler
 
 _OURS = "hammingmark"
@@ -37,10 +36,10 @@ def log_event(
     """Log an event with fields.
 
     Args:
-        logger: of the module.
+        logger: the logger of the module.
         event: a few words, always the same for the same kind of event.
-        level: as logging has it.
-        fields: plain data that is neither a text of a request or an answer, nor a secret.
+        level: the level, as in `logging`.
+        fields: plain data without secrets or texts of requests and answers.
     """
     logger.log(level, "%s", event, extra={_FIELDS: fields}, stacklevel=2)
 
@@ -48,54 +47,54 @@ def log_event(
 def setup(level: str, *, format: _Format, stream: TextIO | None = None) -> None:
     """Send all logs of this process, those of uvicorn too, to one stream; may be called again.
 
-    Uvicorn must be told ``log_config=None``, or it sets up its own.
+    Uvicorn must run with ``log_config=None``, or it sets up its own logs.
 
     Args:
-        level: ``debug``, ``info``, ``warning`` or ``error``; of other libraries, warnings and
-            errors are logged at most.
-        format: for machines, or for people.
-        stream: standard error by default.
+        level: ``debug``, ``info``, ``warning`` or ``error``; of other libraries, only warnings
+            and errors are logged.
+        format: ``json`` or ``text``.
+        stream: the stream; standard error by default.
     """
-    least = logging.getLevelName(level.upper())
+    lowest = logging.getLevelName(level.upper())
     root = logging.getLogger()
-    for handler in [each for each in root.handlers if isinstance(each, _Handler)]:
+    for handler in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
         root.removeHandler(handler)
     handler = _Handler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root.addHandler(handler)
-    root.setLevel(max(least, logging.WARNING))
-    logging.getLogger(_OURS).setLevel(least)
+    root.setLevel(max(lowest, logging.WARNING))
+    logging.getLogger(_OURS).setLevel(lowest)
     for name in _SERVER:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-        logger.setLevel(max(least, logging.INFO))  # below, it logs what it sends and receives
+        logger.setLevel(max(lowest, logging.INFO))  # at debug it logs request contents
     logging.captureWarnings(True)
 
 
 class _Handler(_StreamHandler):
-    """Ours, to be found again."""
+    """The handler of this module, which `setup` replaces."""
 
 
 class JsonFormatter(logging.Formatter):
     """A record as a JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """The line, without its newline."""
         return json.dumps(_row_of(record), default=str)
 
 
 class TextFormatter(logging.Formatter):
-    """A record as a line for people: time, level, event, then ``name=value``."""
+    """A record as a readable line: time, level, event, then ``name=value``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end; the place of an exception is on lines of its own."""
+        """The line, without its newline; the traceback of an exception follows on further lines."""
         row = _row_of(record)
         time, level, event = row.pop("time"), row.pop("level"), row.pop("event")
-        place = row.pop("traceback", [])
-        fields = [f"{name}={_word(value)}" for name, value in row.items() if value is not None]
+        traceback = row.pop("traceback", [])
+        fields = [f"{name}={_quoted(value)}" for name, value in row.items() if value is not None]
         line = " ".join([time, f"{level:<7}", _printable(event), *fields])
-        return "\n".join([line, *(f"    {_printable(each)}" for each in place)])
+        return "\n".join([line, *(f"    {_printable(frame)}" for frame in traceback)])
 
 
 def _row_of(record: logging.LogRecord) -> dict[str, Any]:
@@ -107,8 +106,8 @@ def _row_of(record: logging.LogRecord) -> dict[str, Any]:
         "request_id": request_id.get(),
         "logger": record.name,
     }
-    given = {**_access_fields(record), **getattr(record, _FIELDS, {})}
-    row |= {name: value for name, value in given.items() if name not in row}
+    fields = {**_access_fields(record), **getattr(record, _FIELDS, {})}
+    row |= {name: value for name, value in fields.items() if name not in row}
     if record.exc_info and record.exc_info[0] is not None:
         row |= _exception_fields(record.exc_info[1])
     return row
@@ -119,12 +118,12 @@ def _event_of(record: logging.LogRecord) -> str:
 
 
 def _is_access(record: logging.LogRecord) -> bool:
-    is_five = isinstance(record.args, tuple) and len(record.args) == 5
-    return record.name == "uvicorn.access" and is_five
+    has_fields = isinstance(record.args, tuple) and len(record.args) == 5
+    return record.name == "uvicorn.access" and has_fields
 
 
 def _access_fields(record: logging.LogRecord) -> dict[str, object]:
-    """What uvicorn says of a request, without its query, where somebody may put a secret."""
+    """The fields of uvicorn's access log, without the query, which may contain a secret."""
     if not _is_access(record) or not isinstance(record.args, tuple):
         return {}
     client, method, path, _, status = record.args
@@ -139,30 +138,30 @@ def _access_fields(record: logging.LogRecord) -> dict[str, object]:
 def _exception_fields(error: BaseException | None) -> dict[str, object]:
     if error is None:
         return {}
-    found: dict[str, object] = {"error": type(error).__name__}
+    fields: dict[str, object] = {"error": type(error).__name__}
     if isinstance(error, HammingMarkError):
-        found["message"] = str(error)
+        fields["message"] = str(error)
     elif isinstance(error, OSError) and error.strerror:
-        found["message"] = error.strerror
-    behind = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if behind is not None:
-        found["cause"] = type(behind).__name__
-    found["traceback"] = [
+        fields["message"] = error.strerror
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        fields["cause"] = type(cause).__name__
+    fields["traceback"] = [
         f"{frame.filename}:{frame.lineno} {frame.name}"
-        for each in (behind, error)
-        if each is not None
-        for frame in traceback.extract_tb(each.__traceback__)
+        for exception in (cause, error)
+        if exception is not None
+        for frame in traceback.extract_tb(exception.__traceback__)
     ]
-    return found
+    return fields
 
 
-def _word(value: object) -> str:
-    """A value as one word, quoted where it would be more."""
+def _quoted(value: object) -> str:
+    """A value as one word, in quotes if it has spaces."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    plain = text and not any(each.isspace() or each in "\"='" for each in text)
-    return text if plain and text.isprintable() else json.dumps(text)
+    is_word = text and not any(char.isspace() or char in "\"='" for char in text)
+    return text if is_word and text.isprintable() else json.dumps(text)
 
 
 def _printable(text: str) -> str:
-    """A text that stays on its line and does nothing to a terminal."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    """A text with control characters escaped."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,4 +1,4 @@
-"""What the service can be told: the settings, their kinds, and which of them fit together."""
+"""The settings of the service: types, defaults and consistency."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ UPSTREAM_API_KEY = "HAMMINGMARK_UPSTREAM_API_KEY"
 """The environment variable with the API key for the upstream; before ``OPENAI_API_KEY``."""
 
 DEFAULT = "default"
-"""The source of a setting that nobody has set."""
+"""The source of a setting with its default value."""
 
 
 def _as_url(text: str) -> str:
     parts = urlsplit(text)
-    # ClientDependency for the port is what checks it.
+    # Reading the port validates it.
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError
     return text
@@ -59,12 +59,12 @@ Seconds = Annotated[Finite, Gt(0)]
 
 
 def without_secrets(text: str) -> str:
-    """A text without the login and the query that a URL in it may have."""
+    """A text without the logins and queries of the URLs in it."""
     return re.sub(r"(?<=://)[^/?#\s]*@", "", re.sub(r"(://[^?\s]*)\?\S*", r"\1", text))
 
 
 class Table(BaseModel):
-    """Settings that belong together; it cannot be changed, and names no other."""
+    """A group of settings; immutable, and without unknown names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -74,20 +74,18 @@ class Table(BaseModel):
 
 
 class UpstreamConfig(Table):
-    """The language model of another server, which writes what is then marked."""
+    """The language model of another server."""
 
     url: Url | None = Field(
         default=None,
         description="OpenAI-compatible endpoint whose model writes the text",
         examples=["http://127.0.0.1:8000/v1"],
     )
-    model: str = Field(
-        default="", description="model to ask it for; without one, the only one it offers"
+    model: str = Field(default="", description="model of the upstream; by default its only one")
+    retries: Annotated[int, Ge(0)] = Field(default=2, description="retries after a failed request")
+    timeout: Seconds = Field(
+        default=60.0, description="seconds without a response before a request fails"
     )
-    retries: Annotated[int, Ge(0)] = Field(
-        default=2, description="further tries after a request to it that failed"
-    )
-    timeout: Seconds = Field(default=60.0, description="seconds without a sign of life from it")
     api_key_file: Path | None = Field(
         default=None, description="file of mode 0600 with its API key"
     )
@@ -98,16 +96,17 @@ class UpstreamConfig(Table):
 
 
 class PolicyConfig(Table):
-    """What the service does when a text is not, or shall not be, marked."""
+    """What the service does with text that is not, or must not be, marked."""
 
     on_failure: Literal["refuse", "deliver"] = Field(
-        default="refuse", description="what happens to an answer whose marking fails"
+        default="refuse", description="what to do with an answer whose marking fails"
     )
     unmarkable: Literal["pass", "refuse"] = Field(
-        default="pass", description="what happens to an answer that can carry no mark, such as code"
+        default="pass",
+        description="what to do with an answer that cannot carry a mark, such as code",
     )
     switch_off: Literal["never", "allowed", "by_api_key"] = Field(
-        default="never", description="who may ask for unmarked text"
+        default="never", description="who may request unmarked text"
     )
     labels: Literal["allowed", "never"] = Field(
         default="allowed", description="whether a request may name the label of a derived key"
@@ -115,40 +114,38 @@ class PolicyConfig(Table):
 
 
 class LimitsConfig(Table):
-    """How much the service takes on; times are in seconds."""
+    """The limits of the service; times are in seconds."""
 
-    tokens: Count = Field(default=4096, description="tokens of an answer at most")
-    choices: Count = Field(default=8, description="answers to one request at most")
-    body_bytes: Count = Field(default=1_000_000, description="bytes of a request's body at most")
+    tokens: Count = Field(default=4096, description="maximum tokens per answer")
+    choices: Count = Field(default=8, description="maximum answers per request")
+    body_bytes: Count = Field(default=1_000_000, description="maximum bytes of a request body")
     body_timeout: Seconds = Field(
         default=30.0, description="seconds for the head of a request to arrive, and for its body"
     )
-    texts: Count = Field(default=64, description="texts of one detection request at most")
-    text_characters: Count = Field(
-        default=200_000, description="characters of a text to judge at most"
-    )
+    texts: Count = Field(default=64, description="maximum texts per detection request")
+    text_characters: Count = Field(default=200_000, description="maximum characters per text")
     queue: Count = Field(
         default=256,
-        description="answers waiting or under way at most; one client may have seven of eight",
+        description="maximum answers waiting or in progress; one client may have seven eighths",
     )
     detections: Count = Field(
         default=32,
-        description="detections waiting or under way at most; one client may have half of them",
+        description="maximum detections waiting or in progress; one client may have half",
     )
     requests_per_minute: Annotated[Finite, Gt(0)] | None = Field(
         default=None,
-        description="for each API key, or for each client address where there are none",
+        description="requests per minute of each API key or, without API keys, each client address",
     )
-    request_timeout: Seconds = Field(default=300.0, description="seconds for a whole answer")
+    request_timeout: Seconds = Field(default=300.0, description="seconds for a complete answer")
     encoder_timeout: Seconds = Field(
-        default=30.0, description="seconds in which the encoder must embed what has come"
+        default=30.0, description="seconds before an embedding counts as failed"
     )
     first_sentence_timeout: Seconds | None = Field(
         default=None, description="seconds until an answer's first sentence"
     )
     shutdown_grace: Annotated[Finite, Ge(0)] = Field(
         default=30.0,
-        description="seconds that answers under way have when the service stops",
+        description="seconds for answers in progress to finish at shutdown",
     )
 
 
@@ -156,7 +153,7 @@ class AuditConfig(Table):
     """The record of every answer."""
 
     file: Path | None = Field(
-        default=None, description="audit log, JSON Lines; without one, none is kept"
+        default=None, description="audit log file (JSON Lines); none by default"
     )
     text_hash: Literal["sha256", "none"] = Field(
         default="sha256", description="hash of an answer's text in the audit log"
@@ -164,43 +161,39 @@ class AuditConfig(Table):
 
 
 class LogConfig(Table):
-    """What is written to standard error."""
+    """The logs on standard error."""
 
     format: Literal["json", "text"] = Field(
         default="json", description="json for machines, or text for people"
     )
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="least level that is written"
+        default="info", description="lowest level that is logged"
     )
 
 
 class ServerConfig(Table):
-    """All settings of the service; `read_config` makes one, and `describe` shows it."""
+    """All settings of the service; see `read_config` and `describe`."""
 
     host: Name = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(
         default=8080, ge=0, le=65535, description="port to listen on; 0 for any free one"
     )
-    open: bool = Field(default=False, description="let everybody in without an API key")
+    open: bool = Field(default=False, description="accept requests without API keys")
     api_keys: Path | None = Field(default=None, description="file of API keys, mode 0600")
-    key: Name = Field(default="default", description="key of the keyring that marks")
+    key: Name = Field(default="default", description="name of the key that marks")
     backend: Name | None = Field(
         default=None,
-        description="language model; without one and without an upstream, the embedded one",
+        description="language model; by default the upstream, or else the embedded model",
     )
     model_name: Name = Field(default="hammingmark", description="what the service calls its model")
     parallel: Count | None = Field(
-        default=None, description="texts written at once; by default what suits the language model"
+        default=None, description="texts written at once; by default set by the language model"
     )
-    max_tokens: Count = Field(
-        default=512, description="tokens of an answer where a request does not say"
-    )
+    max_tokens: Count = Field(default=512, description="default maximum of tokens per answer")
     budget: Count | None = Field(
-        default=None, description="candidates for a sentence at most; by default the method's own"
+        default=None, description="maximum candidates per sentence; by default that of the method"
     )
-    level: float = Field(
-        default=0.01, gt=0, lt=1, description="level of detection where a request does not say"
-    )
+    level: float = Field(default=0.01, gt=0, lt=1, description="default level of detection")
     metrics: bool = Field(default=True, description="serve /metrics")
     page: bool = Field(default=True, description="serve the page at /")
     cors_origins: tuple[Origin, ...] = Field(
@@ -212,7 +205,7 @@ class ServerConfig(Table):
     trusted_proxies: tuple[Address, ...] = Field(
         default=(),
         title="a list of addresses",
-        description="reverse proxies that are believed when they name a client's address",
+        description="reverse proxies whose X-Forwarded-For is trusted",
         examples=["127.0.0.1"],
     )
     upstream: UpstreamConfig = UpstreamConfig()
@@ -232,10 +225,10 @@ class ServerConfig(Table):
             return self.host == "localhost"
 
     def source(self, name: str) -> str:
-        """Where a setting came from: a file, a variable, the command line, or its default.
+        """The source of a setting: a file, a variable, the command line, or ``default``.
 
         Args:
-            name: with the table that it is in, such as ``policy.on_failure``.
+            name: its name with its table, such as ``policy.on_failure``.
         """
         return self._sources.get(name, DEFAULT)
 
@@ -244,39 +237,38 @@ class ServerConfig(Table):
         self._sources.update((info.context or {}).get("sources", {}))
         if self.backend is not None and self.upstream.url is not None:
             raise InputError(
-                f"{self._from('backend')} and {self._from('upstream.url')} exclude each other; "
-                "give one of them."
+                f"{self._from('backend')} and {self._from('upstream.url')} cannot be "
+                "combined. Set only one."
             )
         for name in ("model", "api_key_file"):
             if getattr(self.upstream, name) and self.upstream.url is None:
                 raise InputError(
-                    f"{self._from(f'upstream.{name}')} is for an upstream, and there is none; give "
-                    "upstream.url, too."
+                    f"{self._from(f'upstream.{name}')} needs an upstream. Set upstream.url."
                 )
         if self.open and self.api_keys is not None:
             raise InputError(
-                f"{self._from('open')} lets everybody in, and {self._from('api_keys')} only who "
-                "has an API key; give one of them."
+                f"{self._from('open')} and {self._from('api_keys')} contradict each other. Set "
+                "only one."
             )
         if not (self.is_loopback or self.open or self.api_keys):
             raise InputError(
-                f"{self._from('host')} is {self.host!r:.60}, which other machines can reach; name "
-                "a file of API keys with api_keys, or let everybody in with open."
+                f"{self._from('host')} is {self.host!r:.60}, which other machines can reach. Set "
+                "api_keys, or allow requests without API keys with open."
             )
         if self.policy.switch_off == "by_api_key" and self.api_keys is None:
             raise InputError(
-                f"{self._from('policy.switch_off')} is 'by_api_key', and there are no API keys; "
-                "name a file of them with api_keys, or choose 'never' or 'allowed'."
+                f"{self._from('policy.switch_off')} is 'by_api_key', but api_keys is not set. "
+                "Set it, or choose 'never' or 'allowed'."
             )
         if self.max_tokens > self.limits.tokens:
             raise InputError(
-                f"{self._from('max_tokens')} is {self.max_tokens}; it should be at most "
+                f"{self._from('max_tokens')} is {self.max_tokens}; it must be at most "
                 f"limits.tokens, which is {self.limits.tokens}."
             )
         first = self.limits.first_sentence_timeout
         if first is not None and first > self.limits.request_timeout:
             raise InputError(
-                f"{self._from('limits.first_sentence_timeout')} is {first:g}; it should be at most "
+                f"{self._from('limits.first_sentence_timeout')} is {first:g}; it must be at most "
                 f"limits.request_timeout, which is {self.limits.request_timeout:g}."
             )
         return self
