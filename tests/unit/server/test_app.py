@@ -264,7 +264,7 @@ def test_a_fault_tells_its_id_and_nothing_else(
     def fail(*anything: object) -> None:
         raise RuntimeError("the words of a client")
 
-    monkeypatch.setattr(served.service, "plan", fail)
+    monkeypatch.setattr(served.service.planner, "plan", fail)
     answer = served.chat()
     assert answer.status_code == 500
     assert "X-Request-Id" in error_of(answer)["message"]

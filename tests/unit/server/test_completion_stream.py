@@ -355,7 +355,7 @@ def test_sentences_for_which_nothing_was_accepted_are_counted(serve: Serve) -> N
     assert mark["accepted"] + mark["fallbacks"] == mark["sentences"]
     accepted = f"{mark['accepted']} of {mark['sentences']} sentences are marked."
     assert mark["reason"].startswith(accepted)
-    assert ("does not prove its mark" in mark["reason"]) is (mark["p_value"] > 0.01)
+    assert ("does not prove the mark" in mark["reason"]) is (mark["p_value"] > 0.01)
 
 
 @pytest.mark.parametrize("on_failure", ["refuse", "deliver"])
@@ -367,7 +367,7 @@ def test_an_answer_without_a_sentence_follows_its_own_policy(serve: Serve, on_fa
     assert text_of(answer) == CODE
     mark = mark_of(answer)
     assert (mark["status"], mark["key_id"], mark["sentences"]) == ("unmarked", None, 0)
-    assert "no sentence" in mark["reason"]
+    assert "No sentence" in mark["reason"]
     assert counts(passed, "answers_total") == {'reason="unmarkable",status="unmarked"': 1}
     policy = {"on_failure": on_failure, "unmarkable": "refuse"}
     for stream in (False, True):
@@ -380,7 +380,7 @@ def test_a_short_answer_says_that_it_proves_nothing(serve: Serve) -> None:
     mark = mark_of(serve(backend=saying(a_sentence(accepted=True))).chat())
     assert (mark["status"], mark["accepted"]) == ("marked", 1)
     assert mark["p_value"] > 0.01
-    assert "too short to prove it" in mark["reason"]
+    assert "too short to prove the mark" in mark["reason"]
 
 
 def test_sentences_that_never_end_cannot_be_marked(serve: Serve) -> None:
@@ -443,7 +443,7 @@ def test_a_full_context_ends_an_answer_at_its_length(serve: Serve, stream: bool)
     answer = serve(backend=FakeBackend(context=40)).chat(stream=stream, max_tokens=500)
     mark = mark_of(answer)
     assert mark["status"] == "marked"
-    assert "It ends early: The " in mark["reason"]
+    assert "The answer ended early: The " in mark["reason"]
     assert text_of(answer).endswith(".")
     last = events_of(answer)[-2] if stream else answer.json()
     assert last["choices"][0]["finish_reason"] == "length"

@@ -289,7 +289,7 @@ def test_a_wrong_value_is_named_with_its_source_and_what_it_should_be(
     with pytest.raises(InputError) as caught:
         read(environ={variable_of(name): value})
     assert str(caught.value).startswith(f"{name} from {variable_of(name)} ")
-    assert f" should be {expected}" in str(caught.value)
+    assert expected in str(caught.value)
     with raises_naming(InputError, f"{name} from the command line"):
         read(**{name.replace(".", "__"): value})
 
@@ -297,18 +297,18 @@ def test_a_wrong_value_is_named_with_its_source_and_what_it_should_be(
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("port = true", "port from .* is True; it should be a whole number"),
-        ("[limits]\nrequest_timeout = true", "is True; it should be a number"),
-        ("key = 5", "key from .* is 5; it should be a text that is not empty"),
-        ('key = ""', "it should be a text that is not empty"),
-        ("host = ['a']", "host from .* should be a text"),
-        ("[host]\nname = 'a'", "host from .* should be a text"),
+        ("port = true", "port from .* is True; .* a whole number"),
+        ("[limits]\nrequest_timeout = true", "request_timeout .* is True; .* a number"),
+        ("key = 5", "key from .* is 5; .* a text that is not empty"),
+        ('key = ""', "key from .* a text that is not empty"),
+        ("host = ['a']", "host from .* .* a text"),
+        ("[host]\nname = 'a'", "host from .* .* a text"),
         ("cors_origins = [1]", "a list of origins"),
-        ("api_keys = 5", "api_keys from .* is 5; it should be a path"),
-        ("backend = 5", "backend from .* should be a text"),
-        ("policy = 'refuse'", r"it should be a table: \[policy\]"),
-        ("[[policy]]\nlabels = 'never'", r"it should be a table: \[policy\]"),
-        ("[upstream]\nurl='http://a'\napi_key_file = 5", "api_key_file from .* should be a path"),
+        ("api_keys = 5", "api_keys from .* is 5; .* a path"),
+        ("backend = 5", "backend from .* .* a text"),
+        ("policy = 'refuse'", r"policy from .*\[policy\]"),
+        ("[[policy]]\nlabels = 'never'", r"policy from .*\[policy\]"),
+        ("[upstream]\nurl='http://a'\napi_key_file = 5", "api_key_file from .* a path"),
         ("port 8080", r"is not TOML \(.*line 1"),
         ("port = 1\nport = 2", "is not TOML"),
     ],
@@ -361,11 +361,11 @@ def test_other_addresses_need_api_keys_or_the_word_open(tmp_path: Path, host: st
     [
         (
             {"backend": "smollm2", "upstream__url": "http://h/v1"},
-            "backend from the command line and upstream.url from the command line exclude",
+            "backend from the command line and upstream.url from the command line",
         ),
         ({"upstream__model": "large"}, "upstream.model from the command line .* upstream.url"),
         ({"open": True, "api_keys": "k"}, "open from the command line .* api_keys from"),
-        ({"policy__switch_off": "by_api_key"}, "'by_api_key', and there are no API keys"),
+        ({"policy__switch_off": "by_api_key"}, "'by_api_key', .* api_keys"),
         ({"max_tokens": 5000}, "max_tokens from the command line is 5000; .* 4096"),
         ({"limits__tokens": 100}, r"max_tokens \(by default\) is 512; .* 100"),
         (

@@ -190,7 +190,7 @@ def test_writers_of_many_labels_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
     for number in range(5):
         writers.writer(key_of(), config=config)
         writers.writer(key_of().derive(f"label {number}"), config=config)
-    assert len(writers._made) == 3
+    assert len(writers._writers) == 3
     assert writers.writer(key_of(), config=config).watermark is first  # which was used all along
 
 

@@ -50,9 +50,9 @@ def test_nobody_switches_the_mark_off_by_default(serve: Serve) -> None:
 def test_everybody_may_where_the_policy_says_so(serve: Serve, home: Home) -> None:
     served = serve(policy={"switch_off": "allowed"})
     whole = served.chat(watermark=OFF, max_tokens=100)
-    assert_unmarked(whole, "switched the watermark off")
+    assert_unmarked(whole, "turned off the watermark")
     stream = served.chat(watermark=OFF, max_tokens=100, stream=True)
-    assert_unmarked(stream, "switched the watermark off")
+    assert_unmarked(stream, "turned off the watermark")
     assert text_of(stream) == text_of(whole)
     assert served.detect(text_of(whole))["watermarked"] is not True
     assert counts(served, "answers_total") == {'reason="switched_off",status="unmarked"': 2}
@@ -66,7 +66,7 @@ def test_those_may_whose_api_key_says_so(serve: Serve, home: Home) -> None:
     assert served.chat(watermark=OFF).status_code == 403
     assert mark_of(served.chat())["status"] == "marked"
     served.token = trusted
-    assert_unmarked(served.chat(watermark=OFF), "switched the watermark off")
+    assert_unmarked(served.chat(watermark=OFF), "turned off the watermark")
     assert mark_of(served.chat())["status"] == "marked"
 
 
@@ -175,7 +175,7 @@ def test_switching_off_does_not_lift_what_the_embedded_model_cannot(serve: Serve
     served = serve(policy={"switch_off": "allowed"})
     assert served.chat(watermark=OFF, tools=TOOLS).status_code == 400
     plain = served.chat(watermark=OFF, temperature=0)
-    assert_unmarked(plain, "switched the watermark off")
+    assert_unmarked(plain, "turned off the watermark")
 
 
 def test_unmarked_text_is_streamed_in_one_go(serve: Serve) -> None:

@@ -144,7 +144,7 @@ def test_a_rate_that_is_none_is_refused(rate: float) -> None:
         RateLimiter(rate)
     with raises_naming(InputError, rate):
         RateLimiter(None).take("web", per_minute=rate)
-    with raises_naming(InputError, "most", 0):
+    with raises_naming(InputError, "capacity", 0):
         RateLimiter(1, capacity=0)
 
 

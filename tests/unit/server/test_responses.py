@@ -337,29 +337,29 @@ def test_usage_says_which_tokens_are_estimated() -> None:
             0.25,
             "marked",
             "short",
-            "Every one. Alone it is too short to prove it: p = 0.25.",
+            "Every one. The answer alone is too short to prove the mark: p = 0.25.",
         ),
         (
             Mark("partly", "It failed.", "failure", accepted=1, cost=Cost(constrained=1)),
             0.25,
             "partly",
             "failure",
-            "It failed. Alone the answer does not prove its mark: p = 0.25.",
+            "It failed. The answer alone does not prove the mark: p = 0.25.",
         ),
         (
             Mark("marked", "Half.", "fallbacks", accepted=2, cost=Cost(constrained=4, fallbacks=2)),
             0.25,
             "marked",
             "fallbacks",
-            "Half. Alone the answer does not prove its mark: p = 0.25.",
+            "Half. The answer alone does not prove the mark: p = 0.25.",
         ),
         (
             Mark("marked", "Few.", "fallbacks", accepted=2, cost=Cost(constrained=5, fallbacks=3)),
             0.25,
             "partly",
             "fallbacks",
-            "Only 2 of 5 sentences satisfy the rule, as some do by chance. Alone the answer proves "
-            "nothing: p = 0.25.",
+            "Only 2 of 5 sentences satisfy the rule, and some do so by chance. The answer alone "
+            "proves nothing: p = 0.25.",
         ),
         (
             Mark("marked", "Few.", "fallbacks", accepted=2, cost=Cost(constrained=5, fallbacks=3)),
@@ -405,13 +405,13 @@ def test_tokens_that_count_for_nothing_are_not_called_marked() -> None:
     assert (none.status, none.cause, none.key_id, none.label) == ("unmarked", "short", None, None)
     few = with_verdict(mark, verdict_of(0.2, unit="token"))
     assert (few.status, few.cause) == ("marked", "short")
-    assert few.reason == "All. Alone it is too short to prove it: p = 0.2."
+    assert few.reason == "All. The answer alone is too short to prove the mark: p = 0.2."
     some = with_verdict(mark, verdict_of(0.1, unit="token", watermarked=False, power=0.5))
     assert (some.status, some.cause) == ("marked", "complete")
-    assert some.reason == "All. Alone the answer does not prove its mark: p = 0.1."
+    assert some.reason == "All. The answer alone does not prove the mark: p = 0.1."
     many = with_verdict(mark, verdict_of(0.8, unit="token", watermarked=False, power=0.95))
     assert (many.status, many.cause, many.key_id) == ("partly", "fallbacks", "hm-1")
-    assert many.reason.startswith("All. But it does not show")
+    assert many.reason.startswith("All. The mark does not show")
     assert with_verdict(mark, verdict_of(0.001, unit="token", watermarked=True)).status == "marked"
 
 
@@ -437,7 +437,7 @@ def test_tokens_of_which_nobody_knows_are_not_called_marked() -> None:
     mark = Mark("marked", "All.", "complete", key_id="hm-1", label="a")
     told = undetected(mark)
     assert (told.status, told.cause, told.key_id, told.label) == ("unmarked", "failure", None, None)
-    assert told.reason.startswith("All. But it could not be found out")
+    assert told.reason.startswith("All. It is unknown")
 
 
 @pytest.mark.parametrize(

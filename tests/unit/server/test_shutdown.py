@@ -60,7 +60,7 @@ def test_a_stream_beyond_the_grace_ends_with_an_error(live: Make, home: Home, gr
         service.tell_to_stop()
         *_, last = events
         assert "[DONE]" not in last
-        assert "stopping" in last["error"]["message"]
+        assert "shutting down" in last["error"]["message"]
     service.wait_for_end()
     assert home.records("end")[0]["error"] == "cut short"
     assert verify(home.audit) == []
@@ -93,7 +93,7 @@ def test_nobody_is_let_in_any_more(home: Home, serve: Callable[..., Served]) -> 
     stopping = asyncio.run_coroutine_threadsafe(served.service.drain(), served.loop._loop)
     until(served.service.problems)
     assert served.get("/readyz").status_code == 503
-    assert served.get("/readyz").json()["reasons"] == ["The service is stopping."]
+    assert served.get("/readyz").json()["reasons"] == ["The service is shutting down."]
     assert served.get("/healthz").status_code == 200
     late = [served.chat(), served.chat(stream=True), served.post(DETECT, {"text": "."})]
     for answer in late:
@@ -116,7 +116,7 @@ def test_it_says_that_it_stops_as_long_as_answers_are_under_way(live: Make) -> N
         until(lambda: service.service.problems())
         ready = httpx.get(f"{service.root}/readyz", timeout=PATIENCE)
         assert ready.status_code == 503
-        assert "The service is stopping." in ready.json()["reasons"]
+        assert "The service is shutting down." in ready.json()["reasons"]
         body = {"messages": QUESTION}
         assert httpx.post(service.root + CHAT, json=body, timeout=PATIENCE).status_code == 503
         backend.gate.set()

@@ -86,7 +86,7 @@ def test_faults_are_logged_by_their_kind_and_place(
     def fail(*anything: object) -> None:
         raise RuntimeError(WORDS)
 
-    monkeypatch.setattr(served.service, "plan", fail)
+    monkeypatch.setattr(served.service.planner, "plan", fail)
     answer = served.chat()
     (line,) = [line for line in told() if line["event"] == "fault"]
     assert (line["error"], line["level"]) == ("RuntimeError", "error")

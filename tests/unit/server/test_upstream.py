@@ -128,7 +128,7 @@ def test_without_a_name_the_only_model_is_asked_for(before: Serve, model_server:
     served = before(upstream={"model": ""})
     unnamed = served.chat()
     assert unnamed.status_code == 502
-    assert "has not told yet" in error_of(unnamed)["message"]
+    assert "not known yet" in error_of(unnamed)["message"]
     assert int(unnamed.headers["retry-after"]) > 0
     served.loop.run(served.service.load())
     assert served.get("/readyz").status_code == 200
@@ -545,7 +545,7 @@ def test_what_passes_when_the_service_stops_ends_with_a_word(
     else:
         assert answer.status_code == 503
         last = answer.json()
-    assert "stopping" in last["error"]["message"]
+    assert "shutting down" in last["error"]["message"]
     assert model_server.left.wait(PATIENCE)
     service.wait_for_end()
 
