@@ -217,7 +217,7 @@ def test_lists_of_variables_are_separated_by_commas() -> None:
         ("[limits]\nmax_tokens = 3", "Did you mean 'max_tokens'?"),
         ("[limits]\nport = 3", "Did you mean 'port'?"),
         ('upstream_model = "x"', "Did you mean 'upstream.model'?"),
-        ("whatever_else = 1", "is no setting. `hammingmark"),
+        ("whatever_else = 1", "`hammingmark serve --check`"),
     ],
 )
 def test_a_name_that_is_no_setting_is_refused_with_the_nearest(
@@ -243,7 +243,7 @@ def test_a_variable_that_sets_nothing_is_refused_with_the_nearest(
     variable: str, nearest: str
 ) -> None:
     with pytest.raises(
-        InputError, match=rf"{PREFIX}{variable} .*Did you mean '{nearest}'\?"
+        InputError, match=rf"{PREFIX}{variable}\b.*Did you mean '{nearest}'\?"
     ) as caught:
         read(environ={PREFIX + variable: SECRET})
     assert SECRET not in str(caught.value)

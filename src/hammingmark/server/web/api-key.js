@@ -53,7 +53,7 @@ function ask(complaint) {
       const typed = field.value.trim();
       if (!/^[\x21-\x7e]+$/.test(typed)) {
         error.textContent = typed
-          ? "A key has no spaces and only plain letters, digits and signs. Paste it again."
+          ? "An API key contains only ASCII letters, digits and punctuation, without spaces. Paste it again."
           : "Paste the key here, or press Cancel.";
         field.focus();
         return;

@@ -23,7 +23,7 @@ export function wasStopped(error) {
 
 /** Words for a connection that ended early. */
 export function brokenOff() {
-  return "The connection broke off. Check that the server is running, then try again.";
+  return "The connection was lost. Check that the server is running, then try again.";
 }
 
 /**
@@ -82,7 +82,7 @@ async function refusal(answer) {
   const { status } = answer;
   const seconds = secondsToWait(answer.headers.get("Retry-After"));
   if (status === 401) {
-    return new Failure("This server needs an API key. Press “API key” to give one.", status);
+    return new Failure("This server needs an API key. Press “API key” to enter one.", status);
   }
   if (status === 429) return new Failure(`Too many requests. ${tryAgain(seconds)}`, status);
   if (status === 503) {

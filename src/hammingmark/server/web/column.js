@@ -53,7 +53,7 @@ export class Column {
         state.textContent = "Stopped.";
         return "stopped";
       }
-      state.textContent = this.text ? "Not finished." : "Nothing was written.";
+      state.textContent = this.text ? "Not finished." : "The model wrote nothing.";
       const failure = failureOf(error);
       const kind = this.kindly(failure);
       const look = kind ? "message" : "message error";
@@ -112,7 +112,7 @@ export class Column {
   ending() {
     const said = [STATES[this.watermark?.status] ?? "Finished."];
     if (this.watermark?.reason) said.push(asSentence(this.watermark.reason));
-    if (this.finish === "length") said.push("It ends where the length was reached.");
+    if (this.finish === "length") said.push("It ended at the maximum length.");
     if (typeof this.watermark?.p_value === "number") said.push(meaning(this.watermark.p_value, 1));
     return said.join(" ");
   }

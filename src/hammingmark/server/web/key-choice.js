@@ -34,7 +34,7 @@ export function keyChoice() {
       retry.hidden = failure.status !== 401;
       words =
         failure.status === 403
-          ? "The list is not open to you. All keys of the server are searched."
+          ? "You cannot see the list of keys. All keys of the server are searched."
           : failure.message;
     }
     note.textContent = words;

@@ -81,7 +81,7 @@ function ready() {
   for (const id of ["temperature", "length"]) {
     const field = byId(id);
     const fits = field.value !== "" && field.validity.valid;
-    const wanted = id === "length" ? "Give a whole number" : "Give a number";
+    const wanted = id === "length" ? "Enter an integer" : "Enter a number";
     const words = fits ? "" : `${wanted} from ${field.min} to ${field.max}.`;
     markField(field, byId(`${id}-error`), words);
   }

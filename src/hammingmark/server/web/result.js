@@ -15,7 +15,7 @@ import { meaning, percent, pValue, scoreInWords } from "./words.js";
 
 const HEADLINES = {
   found: "The watermark was found",
-  part: "The watermark was found in a part of the text",
+  part: "The watermark was found in part of the text",
   absent: "No watermark was found",
   short: "Too short to tell",
 };
@@ -84,7 +84,7 @@ function sentences(result, outcome) {
   } else if (outcome === "absent") {
     said.push("That does not mean that a person wrote the text.");
   } else if (outcome === "short") {
-    said.push("The watermark may be there or not. A longer text would tell.");
+    said.push("The text may or may not be watermarked. A longer text would decide.");
   }
   if (p !== null && outcome !== "part") {
     said.push(`${meaning(p, keys)} ${comparison(p, level)}`);

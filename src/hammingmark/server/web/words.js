@@ -38,12 +38,12 @@ export function pValue(p) {
 /** A p-value as a number of cases: `1 of 20,000 cases`. Never rarer than it is. */
 export function cases(p) {
   if (p > 0.99) return "nearly all cases";
-  if (p >= 0.095) return `about ${Math.ceil(100 * p - 1e-9)} of 100 cases`;
-  if (p < RAREST) return "fewer than 1 of a billion cases";
+  if (p >= 0.095) return `about ${Math.ceil(100 * p - 1e-9)} in 100 cases`;
+  if (p < RAREST) return "fewer than 1 in a billion cases";
   const many = 1 / p;
   const unit = 10 ** Math.max(0, Math.floor(Math.log10(many)) - 1);
   const rounded = unit * Math.floor(many / unit + 1e-9);
-  return `1 of ${grouped.format(rounded)} cases`;
+  return `1 in ${grouped.format(rounded)} cases`;
 }
 
 /** What a p-value means, as a sentence. It is corrected for the number of keys already. */
