@@ -54,7 +54,7 @@ def test_what_cannot_be_is_said_before_anything_is_made(tmp_path: Path) -> None:
     assert f"port {port}: address already in use" in taken.stderr.decode()
     shut = run_here("serve", "--api-keys", "none", folder=tmp_path, variables=ring)
     assert shut.returncode == 1
-    assert "so no API key; make one" in shut.stderr.decode()
+    assert "api-keys new" in shut.stderr.decode()
     assert b"Serving" not in taken.stderr + shut.stderr
     assert not (tmp_path / "keys").exists()
 

@@ -458,7 +458,9 @@ def test_a_full_disk_refuses_records_leaves_no_half_line_and_is_got_over(
     assert process.returncode == 0
     told = json.loads(said)
     assert len(told["errors"]) == 3
-    expected = f"Cannot write the audit log {path}: {os.strerror(errno.EFBIG)}; make room there."
+    expected = (
+        f"Cannot write the audit log {path}: {os.strerror(errno.EFBIG)}. Free space on the disk."
+    )
     assert set(told["errors"]) == {expected}
     unchanged = {"size": told["size"], "wrong": []} if how != "by itself" else {}
     assert told["during"] == {"problem": expected, **unchanged}
@@ -569,7 +571,7 @@ def test_ends_that_are_kept_are_written_when_the_log_is_closed(
 def test_what_is_kept_is_bounded_and_the_rest_is_told_as_lost(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hammingmark.server.audit._MOST_KEPT", 2)
+    monkeypatch.setattr("hammingmark.server.audit._MAX_LATE", 2)
     with AuditLog(path, retry=LONG) as log:
         for number in range(5):
             begin(log, f"r-{number}").result()
@@ -628,9 +630,9 @@ def test_nobody_waits_for_a_disk_that_hangs(
     assert gate.reached.wait(LONG)
     with raises_naming(AuditTimeout, 0.01):
         asyncio.run(wait_until_written(begun, timeout=0.01))
-    monkeypatch.setattr(audit, "_SLOW", 0.0)
+    monkeypatch.setattr(audit, "_STUCK", 0.0)
     assert log.is_stuck
-    monkeypatch.setattr(audit, "_LONGEST", 0.01)
+    monkeypatch.setattr(audit, "_TIMEOUT", 0.01)
     log.close()  # does not wait for it either
     with raises_naming(AuditError, path, "process"):
         AuditLog(path)
@@ -782,7 +784,7 @@ def test_a_problem_names_the_line(path: Path, ten: list[bytes]) -> None:
     assert problem.startswith(f"{path}:1 does not begin an audit log")
     path.write_bytes(b"".join(ten)[:-3])
     (problem,) = verify(path)
-    assert problem == f"{path}:{len(ten)} was never finished."
+    assert problem == f"{path}:{len(ten)} is incomplete."
     path.write_bytes(b"")
     (problem,) = verify(path)
     assert problem == f"{path} holds no record."
