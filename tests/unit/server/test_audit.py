@@ -787,7 +787,7 @@ def test_a_problem_names_the_line(path: Path, ten: list[bytes]) -> None:
     assert problem == f"{path}:{len(ten)} is incomplete."
     path.write_bytes(b"")
     (problem,) = verify(path)
-    assert problem == f"{path} holds no record."
+    assert problem == f"{path} has no record."
     path.unlink()
     with raises_naming(AuditError, path):
         verify(path)
