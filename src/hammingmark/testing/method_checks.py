@@ -463,7 +463,7 @@ def check_sentences_that_were_edited(method: type[Any], config: MethodConfig) ->
         "the arrays of its test differ in shape"
     )
     # One unit may exceed its own bound if the earlier units remained below theirs.
-    assert (test.increments.cumsum() <= test.best.cumsum() + 1e-6).all(), "increments exceed the bound"
+    assert (test.increments.cumsum() <= test.best.cumsum() + 1e-6).all(), "increments exceed bounds"
     p = compare(test, limit=999).p_value
     assert p <= 0.002, f"an unedited marked text has p = {p}"
 
