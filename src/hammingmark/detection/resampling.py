@@ -69,7 +69,7 @@ class SamplingReader:
         )
         pools: list[list[str]] = [[] for _ in texts]
         for i, sentence in zip(asked, found, strict=True):
-            if sentence and texts[i].repeats(sentence) <= self.config.most_repeated:
+            if sentence and texts[i].repeated_share(sentence) <= self.config.most_repeated:
                 pools[i].append(sentence)
         return pools
 

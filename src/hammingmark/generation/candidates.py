@@ -1,6 +1,6 @@
-"""The candidates for one sentence: a policy, and the account of what it drew.
+"""The candidates for one sentence: a policy, its requests, and their cost.
 
-A policy says which candidates are drawn and which is kept (`CandidatePolicy`).
+A policy decides which candidates are drawn and which one is kept (`CandidatePolicy`).
 """
 
 from __future__ import annotations
@@ -13,169 +13,171 @@ from hammingmark.records import Candidate, Cost, Request
 
 
 class CandidatePolicy(Protocol):
-    """Which candidates are drawn for one sentence, and which of them is kept.
+    """Decides which candidates are drawn for one sentence, and which one is kept.
 
-    What it decides depends on the draws alone, and not on the order in which they come back: taking
-    the first to finish would favour short sentences.
+    Its decision depends on the draws alone, not on the order in which they finish: keeping the
+    first to finish would favour short sentences.
     """
 
     @property
     def budget(self) -> int:
-        """Candidates at most."""
+        """Maximum number of candidates."""
 
-    def wanted(self, acceptance: float, lanes: int) -> int:
-        """How many of the draws ahead should be under way.
+    def parallel_draws(self, acceptance: float, width: int) -> int:
+        """The number of next draws that should be in flight.
 
         Args:
             acceptance: the share of candidates that are accepted.
-            lanes: how many may be under way.
+            width: the number that may be in flight.
         """
 
-    def ahead(self) -> Iterable[Path]:
-        """The draws that may be needed, those that are needed first in front."""
+    def next_paths(self) -> Iterable[Path]:
+        """The draws that may be needed, the most urgent first."""
 
     def request(self, path: Path, *, number: int, seed: int) -> Request:
-        """Ask for a draw."""
+        """The request for a draw."""
 
     def read(self, path: Path, candidate: Candidate) -> Draw:
-        """A draw that came back, not judged."""
+        """A finished draw, not judged yet."""
 
-    def guess(self, draws: Mapping[Path, Draw]) -> Draw | None:
-        """The draw that is kept if all that have not come back are refused; None to wait."""
+    def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
+        """The draw that is kept if all unfinished ones are rejected; None to wait."""
 
     def decide(self, draws: Mapping[Path, Draw]) -> Draw | None:
-        """The draw that is kept, or that ends the text; None if more are needed.
+        """The draw that is kept or ends the text; None if more draws are needed.
 
-        Says of each draw that it comes to what becomes of it.
+        Sets the result of each draw that it considers.
 
         Args:
-            draws: those that came back; some may not have been embedded yet.
+            draws: the finished draws; some may still have to be embedded.
         """
 
 
 class SentenceCandidates:
-    """The candidates for one sentence, under way and come back.
+    """The candidates for one sentence, in flight and finished.
 
     Attributes:
         task: the sentence.
-        after: the draw that it follows, if that is still a guess.
+        follows: the draw of the sentence before, if this one was begun speculatively.
 
     Args:
         task: the sentence.
-        policy: what to draw, and what to keep.
-        after: see above.
+        policy: decides what to draw and what to keep.
+        follows: see above.
     """
 
     def __init__(
-        self, task: SentenceTask, policy: CandidatePolicy, *, after: Path | None = None
+        self, task: SentenceTask, policy: CandidatePolicy, *, follows: Path | None = None
     ) -> None:
         self.task = task
-        self.after = after
+        self.follows = follows
         self._policy = policy
-        self._under_way: dict[int, Path] = {}
+        self._in_flight: dict[int, Path] = {}
         self._draws: dict[Path, Draw] = {}
 
     @property
-    def under_way(self) -> int:
-        """How many requests have not come back."""
-        return len(self._under_way)
+    def in_flight(self) -> int:
+        """The number of unfinished requests."""
+        return len(self._in_flight)
 
     @property
     def budget(self) -> int:
-        """Candidates at most."""
+        """Maximum number of candidates."""
         return self._policy.budget
 
     @property
     def cost(self) -> Cost:
-        """What the draws that were judged took."""
-        return _judged_cost([draw for draw in self._draws.values() if draw.result is not None])
+        """The cost of the draws that have a result."""
+        return _cost_of_judged([draw for draw in self._draws.values() if draw.result is not None])
 
     @property
     def spare(self) -> Cost:
-        """What the others took."""
-        return _spare_cost([draw for draw in self._draws.values() if draw.result is None])
+        """The cost of the draws that have none."""
+        return _cost_of_spare([draw for draw in self._draws.values() if draw.result is None])
 
     @property
     def waste(self) -> Cost:
-        """What all of them took, if the sentence comes to nothing."""
-        return _spare_cost(self._draws.values())
+        """The cost of all draws, if the sentence is discarded."""
+        return _cost_of_spare(self._draws.values())
 
     def requests(
         self,
-        free: int,
+        limit: int,
         numbers: Iterator[int],
         seed: Callable[..., int],
         *,
         acceptance: float,
-        lanes: int,
+        width: int,
     ) -> Iterator[Request]:
         """New requests.
 
         Args:
-            free: at most so many.
-            numbers: names the requests.
-            seed: gives the seed of a step and a path.
+            limit: maximum number of new requests.
+            numbers: numbers for the requests.
+            seed: gives the seed for a step and a path.
             acceptance: the share of candidates that are accepted.
-            lanes: of the text.
+            width: the number of candidates of the text that may be in flight.
         """
-        if self._policy.guess(self._draws) is not None:
+        if self._policy.speculate(self._draws) is not None:
             return
-        ahead = list(self._policy.ahead())
-        asked = set(self._under_way.values())
-        left = self._policy.wanted(acceptance, lanes) - len(asked.intersection(ahead))
-        for path in ahead:
-            if min(left, free) <= 0:
+        paths = list(self._policy.next_paths())
+        in_flight = set(self._in_flight.values())
+        missing = self._policy.parallel_draws(acceptance, width) - len(
+            in_flight.intersection(paths)
+        )
+        for path in paths:
+            if min(missing, limit) <= 0:
                 return
-            if path in asked or path in self._draws:
+            if path in in_flight or path in self._draws:
                 continue
             request = self._policy.request(
                 path, number=next(numbers), seed=seed(self.task.place.step, *path)
             )
-            self._under_way[request.number] = path
-            left, free = left - 1, free - 1
+            self._in_flight[request.number] = path
+            missing, limit = missing - 1, limit - 1
             yield request
 
     def receive(self, candidate: Candidate) -> Draw:
-        """Take a candidate that came back."""
-        path = self._under_way.pop(candidate.number)
+        """Read a finished candidate."""
+        path = self._in_flight.pop(candidate.number)
         draw = self._draws[path] = self._policy.read(path, candidate)
         return draw
 
-    def guess(self) -> Draw | None:
-        """What is kept if all that have not come back are refused."""
-        return self._policy.guess(self._draws)
+    def speculate(self) -> Draw | None:
+        """The draw that is kept if all unfinished ones are rejected."""
+        return self._policy.speculate(self._draws)
 
     def decide(self) -> Draw | None:
-        """What is kept, or ends the text; None if more candidates are needed."""
+        """The draw that is kept or ends the text; None if more candidates are needed."""
         return self._policy.decide(self._draws)
 
-    def abandon(self, after: Path | None = None) -> list[int]:
-        """Numbers of the requests under way that are no longer waited for.
+    def drop_requests(self, *, after: Path | None = None) -> list[int]:
+        """Stop waiting for requests; returns their numbers.
 
         Args:
-            after: only those of later draws than this.
+            after: drop only the draws after this one.
         """
-        late = [n for n, path in self._under_way.items() if after is None or path > after]
-        for number in late:
-            del self._under_way[number]
-        return late
+        numbers = [n for n, path in self._in_flight.items() if after is None or path > after]
+        for number in numbers:
+            del self._in_flight[number]
+        return numbers
 
 
-def _judged_cost(draws: Sequence[Draw]) -> Cost:
-    """What draws took that were judged."""
+def _cost_of_judged(draws: Sequence[Draw]) -> Cost:
+    """The cost of draws that have a result."""
     results = [draw.result for draw in draws]
     passed = results.count("accepted")
     return Cost(
-        candidates=len(results) - results.count("beginning"),
+        candidates=len(results) - results.count("prefix"),
         drawn_tokens=sum(draw.tokens for draw in draws),
-        tried=passed + results.count("refused"),
+        tried=passed + results.count("rejected"),
         passed=passed,
         repeats=results.count("repeated"),
         misfits=results.count("misfit"),
     )
 
 
-def _spare_cost(draws: Iterable[Draw]) -> Cost:
-    """What draws took that were not needed."""
+def _cost_of_spare(draws: Iterable[Draw]) -> Cost:
+    """The cost of draws that were not needed."""
     tokens = [draw.tokens for draw in draws]
     return Cost(spare=len(tokens), spare_tokens=sum(tokens))

@@ -1,4 +1,4 @@
-"""Generation settings: how a text is written."""
+"""Generation settings: limits, budget, fallback and sampling."""
 
 from __future__ import annotations
 
@@ -9,43 +9,46 @@ from hammingmark.errors import InputError
 from hammingmark.records import Prompt, Sampling
 
 TEXT_SAMPLING = Sampling()
-"""For texts that are continued, as in the paper."""
+"""Sampling for continuing a text, as in the paper."""
 
 BUDGET = 16
-"""B of the paper."""
+"""B of the paper, candidates per sentence."""
 
 SENTENCE_TOKENS = 22
-"""Of a sentence, on average (docs/generation.md)."""
+"""Mean length of a sentence in tokens (docs/generation.md)."""
 
 CHAT_SAMPLING = Sampling(temperature=0.8)
-"""For chats: at the same cost and evidence answers read better (docs/generation.md)."""
+"""Sampling for chats: answers read better at the same cost and evidence (docs/generation.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationConfig:
-    """How a text is written.
+    """Settings for writing one text.
 
     Attributes:
-        max_tokens: tokens to emit at most.
-        max_sentences: sentences to emit at most; None for any number.
-        budget: B, candidates per sentence at most; None for as many as the method's paper allows,
-            16 where it does not say.
-        fallback: what to keep when the budget is spent: the ``best`` match, or the ``last``
-            candidate as in the paper. A method that takes the best of a pool keeps the best.
-        first: whether the first sentence of a continued text is compared with the ``prompt``'s
-            last sentence or ``free``, under a method that does not judge beginnings as such; in a
-            chat it is always free then.
-        most_repeated: a candidate is refused if a larger share of its four-word runs has been
-            said before; 1 never refuses.
-        stage_tokens: a sentence is drawn so many tokens at a time, and its beginning judged, where
-            method and model allow it; 0 draws every candidate whole.
-        stop: the text ends before the first of these strings. Where it is streamed, a step that
-            ends with the beginning of one comes once what follows shows that it is none.
+        max_tokens: maximum number of tokens in the text.
+        max_sentences: maximum number of sentences; None for no limit.
+        budget: B, the maximum number of candidates per sentence; None for the number in the
+            method's paper, or 16 if it gives none.
+        fallback: which candidate to keep when the budget is spent: the ``best`` match, or the
+            ``last`` candidate as in the paper. A method that takes the best of a pool keeps the
+            best.
+        first: whether the first sentence of a continued text is compared with the last sentence of
+            the ``prompt``, or ``free``. Methods that judge the first sentence of a text ignore
+            this, and in a chat the first sentence is always free.
+        most_repeated: a candidate is rejected if a larger share of its four-word sequences occurs
+            earlier in the text or the prompt; 1 never rejects.
+        stage_tokens: tokens per stage, where the method and the model support stages. A sentence
+            is then drawn stage by stage, and its prefix is judged after each. 0 draws complete
+            sentences.
+        stop: stop strings; the text ends before the first one. While a text is streamed, a step
+            that ends with the beginning of a stop string is held back until the following text
+            decides whether the string is complete.
         in_parts: whether a text without candidates, unmarked or with marked tokens, is drawn about
-            a sentence at a time, so that it can be told as it grows; where the model allows it.
-        max_sentence_tokens: a candidate that is longer without an end is refused.
-        text_sampling: how the model draws where it continues a text.
-        chat_sampling: how it draws where it answers a chat.
+            one sentence at a time so that it can be streamed, if the model supports it.
+        max_sentence_tokens: a candidate that exceeds this without ending is rejected.
+        text_sampling: sampling for continuing a text.
+        chat_sampling: sampling for answering a chat.
     """
 
     max_tokens: int = 200
@@ -71,20 +74,20 @@ class GenerationConfig:
         if self.max_sentences is not None and self.max_sentences < 1:
             raise InputError(f"max_sentences must be at least 1, not {self.max_sentences}.")
         if "" in self.stop:
-            raise InputError("A string to stop at is empty; leave it out.")
+            raise InputError("A stop string is empty; leave it out.")
         if not 0.0 <= self.most_repeated <= 1.0:
-            raise InputError(f"most_repeated is a share, not {self.most_repeated}.")
+            raise InputError(f"most_repeated must lie between 0 and 1, not {self.most_repeated}.")
 
     def sampling(self, prompt: Prompt) -> Sampling:
-        """How the model draws for a prompt."""
+        """The sampling for a prompt: that of chats or of continued texts."""
         return self.chat_sampling if prompt.messages else self.text_sampling
 
     def with_sampling(self, sampling: Sampling) -> GenerationConfig:
-        """The same, drawing in one way for texts and chats."""
+        """The same settings with one sampling for texts and chats."""
         return replace(self, text_sampling=sampling, chat_sampling=sampling)
 
 
 PAPER = GenerationConfig(
     fallback="last", most_repeated=1.0, stage_tokens=0, chat_sampling=TEXT_SAMPLING
 )
-"""Exactly the paper's config: B = 16 whole candidates, the last on failure, repetition allowed."""
+"""The paper's settings: B = 16 complete candidates, the last as fallback, repetition allowed."""

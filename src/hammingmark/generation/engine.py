@@ -1,7 +1,7 @@
-"""Texts of many callers, written side by side over one backend, in one thread.
+"""The engine: texts of many callers over one backend, in one thread.
 
-Whoever wants a text submits it and is told of every sentence as soon as it is accepted. Candidates
-of all texts are drawn in one batch and embedded in one batch (`generation.loop`).
+A caller submits a text and receives every step as soon as it is final. Candidates of all texts are
+drawn together and embedded in one batch (`generation.loop`).
 """
 
 from __future__ import annotations
@@ -16,57 +16,56 @@ from queue import Empty, SimpleQueue
 
 from hammingmark.errors import BackendError, Failure
 from hammingmark.generation.generate import Writer, begin_text
-from hammingmark.generation.loop import GenerationLoop, Written
+from hammingmark.generation.loop import GenerationLoop, ReleasedStep
 from hammingmark.generation.state import GenerationState
 from hammingmark.protocols import Backend, Session
 from hammingmark.records import Generation, GenerationStep, Prompt
 
 _LOG = logging.getLogger(__name__)
 
-Progress = GenerationStep | Generation
-"""What a caller gets: each step once it is final, and at last the whole text.
+GenerationEvent = GenerationStep | Generation
+"""What a caller receives: each step once it is final, then the whole text.
 
-Of a text that fails, steps that may end with the beginning of a string to stop at are in the whole
-alone, because whoever goes on with the text may complete the string.
+If a text fails, steps that may contain the beginning of a stop string are only part of the whole
+text, because a text that resumes it may complete the string.
 """
 
+_Command = tuple[str, "GenerationHandle | None"]
 
-_Order = tuple[str, "Ticket | None"]
 
-
-class Ticket:
-    """One text that somebody waits for.
+class GenerationHandle:
+    """The handle of a submitted text.
 
     Args:
-        engine: writes it.
-        document: the text.
-        receive: is told of each step and at last of the whole, in the engine's thread; it must
-            not wait for anything.
-        client: who asks for it.
+        engine: generates the text.
+        state: of the text.
+        receive: called with each step and then with the whole text, in the engine's thread; it
+            must not block.
+        client: whose text it is.
     """
 
     def __init__(
         self,
         engine: Engine,
-        document: GenerationState,
-        receive: Callable[[Progress], None],
+        state: GenerationState,
+        receive: Callable[[GenerationEvent], None],
         client: Hashable,
     ) -> None:
         self._engine = engine
-        self.document = document
+        self.state = state
         self.receive = receive
         self.client = client
 
     def cancel(self) -> None:
-        """Give up on the text: its candidates are given up, and what was written is told."""
+        """Cancel the text and its candidates; the caller receives what was written."""
         self._engine.cancel(self)
 
 
 class Engine:
-    """Writes texts of many callers; may be called from any thread.
+    """Generates texts of many callers; thread-safe.
 
-    As many texts are written at once as the backend draws candidates. Others wait: clients take
-    turns, and the texts of one client are written in the order in which they came.
+    As many texts run at once as the backend draws candidates. The others wait: clients take turns,
+    and the texts of one client run in order of arrival.
 
     Args:
         backend: proposes candidates.
@@ -74,25 +73,25 @@ class Engine:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._inbox: SimpleQueue[_Order] = SimpleQueue()
-        self._orders: deque[_Order] = deque()
+        self._inbox: SimpleQueue[_Command] = SimpleQueue()
+        self._commands: deque[_Command] = deque()
         self._session: Session | None = None
         self._loop: GenerationLoop | None = None
-        self._tickets: dict[GenerationState, Ticket] = {}
+        self._handles: dict[GenerationState, GenerationHandle] = {}
         self._closed = False
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._work, name="hammingmark-engine", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="hammingmark-engine", daemon=True)
         self._thread.start()
 
     @property
     def unfinished(self) -> int:
-        """How many texts are being written or wait for their turn."""
-        return len(self._tickets)
+        """The number of texts that run or wait."""
+        return len(self._handles)
 
     @property
     def active(self) -> int:
-        """How many texts are being written."""
-        return min(len(self._tickets), self._backend.parallel)
+        """The number of texts that run."""
+        return min(len(self._handles), self._backend.parallel)
 
     def submit(
         self,
@@ -100,130 +99,130 @@ class Engine:
         prompt: Prompt,
         *,
         seed: int,
-        receive: Callable[[Progress], None],
+        receive: Callable[[GenerationEvent], None],
         number: int = 0,
         client: Hashable = None,
         resumes: Generation | None = None,
-    ) -> Ticket:
-        """Have a text written.
+    ) -> GenerationHandle:
+        """Submit a text.
 
         Args:
-            writer: says how; its backend is this engine's.
-            prompt: what to answer.
-            seed: decides every draw, together with the number.
-            receive: is told of each step and at last of the whole, in the engine's thread; it
-                must not wait for anything.
-            number: of the text, among several that answer one prompt.
-            client: who asks; nobody who waits is passed over for the many texts of another.
-            resumes: a text that failed, and that this one goes on with; the prompt ends with it.
+            writer: its components and settings, with the backend of this engine.
+            prompt: the prompt.
+            seed: determines every draw, together with the number.
+            receive: called with each step and then with the whole text, in the engine's thread; it
+                must not block.
+            number: of the text, among several for one prompt.
+            client: whose text it is; many texts of one client do not delay those of another.
+            resumes: a failed text that this one continues; the prompt ends with that text.
 
         Raises:
             BackendError: the engine is closed.
         """
         if writer.backend is not self._backend:
-            raise ValueError("a writer with a backend of its own")
-        document = begin_text(writer, prompt, number=number, seed=seed, resumes=resumes)
-        ticket = Ticket(self, document, receive, client)
-        self._send("add", ticket)
-        return ticket
+            raise ValueError("The writer has another backend than the engine.")
+        state = begin_text(writer, prompt, number=number, seed=seed, resumes=resumes)
+        handle = GenerationHandle(self, state, receive, client)
+        self._send("add", handle)
+        return handle
 
-    def cancel(self, ticket: Ticket) -> None:
-        """Give up on a text; one that has ended is left alone."""
+    def cancel(self, handle: GenerationHandle) -> None:
+        """Cancel a text; does nothing if it has ended."""
         with suppress(BackendError):
-            self._send("remove", ticket)
+            self._send("remove", handle)
 
     def close(self) -> None:
-        """Give up on all texts, tell their callers, and end the thread; may be called twice."""
+        """Cancel all texts, notify their callers and stop the thread; idempotent."""
         with self._lock:
             self._closed = True
             self._inbox.put(("close", None))
         self._wake()
         self._thread.join()
 
-    def _send(self, what: str, ticket: Ticket) -> None:
+    def _send(self, name: str, handle: GenerationHandle) -> None:
         with self._lock:
             if self._closed:
-                raise BackendError("The engine is closed and writes nothing more.", kind="closed")
-            self._inbox.put((what, ticket))
+                raise BackendError("The engine is closed.", kind="closed")
+            self._inbox.put((name, handle))
         self._wake()
 
     def _wake(self) -> None:
         if session := self._session:
             session.wake()
 
-    def _work(self) -> None:
-        goes_on = True
-        while goes_on:
+    def _run(self) -> None:
+        is_open = True
+        while is_open:
             try:
-                goes_on = self._turn()
+                is_open = self._process()
             except BackendError as error:
                 self._fail_all(error.failure)
             except Exception:
                 _LOG.exception("the engine failed")
-                self._fail_all(Failure("internal", "Something unforeseen stopped the writing."))
+                self._fail_all(Failure("internal", "Internal error during generation."))
         self._fail_all(Failure("closed", "The engine was closed."))
 
-    def _turn(self) -> bool:
-        """Take in who came or left, then wait for candidates; False once it is closed."""
-        idle = self._loop is None or not self._loop.is_waiting
-        self._collect(wait=idle and not self._orders)
-        while self._orders:
-            what, ticket = self._orders.popleft()
-            if ticket is None:
+    def _process(self) -> bool:
+        """Process new and cancelled texts, then wait for candidates; False once closed."""
+        is_idle = self._loop is None or not self._loop.is_waiting
+        self._collect_commands(wait=is_idle and not self._commands)
+        while self._commands:
+            name, handle = self._commands.popleft()
+            if handle is None:
                 return False
-            if what == "add":
-                self._tickets[ticket.document] = ticket
-                self._tell(self._open().add([ticket.document], client=ticket.client))
-            elif ticket.document in self._tickets and self._loop is not None:
-                self._tell(self._loop.remove(ticket.document))
-                self._finish(ticket.document, Failure("closed", "The text was cancelled."))
+            if name == "add":
+                self._handles[handle.state] = handle
+                self._deliver(self._open_loop().add([handle.state], client=handle.client))
+            elif handle.state in self._handles and self._loop is not None:
+                self._deliver(self._loop.remove(handle.state))
+                self._finish(handle.state, Failure("closed", "The text was cancelled."))
         if not self._inbox.empty():
-            return True  # whoever came while the session was being opened could not wake it
+            return True  # a caller could not wake the session while it was being opened
         if self._loop is not None and self._session is not None and self._loop.is_waiting:
             began = time.perf_counter()
-            arrived = self._session.wait()
-            self._tell(self._loop.receive(arrived, time.perf_counter() - began))
+            candidates = self._session.wait()
+            self._deliver(self._loop.receive(candidates, time.perf_counter() - began))
         return True
 
-    def _collect(self, *, wait: bool) -> None:
-        """What has been asked of the engine since the last time."""
+    def _collect_commands(self, *, wait: bool) -> None:
+        """Move new commands from the inbox."""
         if wait:
-            self._orders.append(self._inbox.get())
+            self._commands.append(self._inbox.get())
         with suppress(Empty):
             while True:
-                self._orders.append(self._inbox.get_nowait())
+                self._commands.append(self._inbox.get_nowait())
 
-    def _open(self) -> GenerationLoop:
-        """The loop over the session that is open; where there is none, a new one."""
+    def _open_loop(self) -> GenerationLoop:
+        """The loop over the open session; opens one if there is none."""
         if self._loop is None:
             self._session = self._backend.open()
             self._loop = GenerationLoop(self._backend, self._session)
         return self._loop
 
-    def _tell(self, written: Iterable[Written]) -> None:
-        """Hand out steps, and the texts that have ended."""
-        for document, step in written:
-            if ticket := self._tickets.get(document):
-                self._hand(ticket, step)
-        for document in [each for each in self._tickets if each.ended]:
-            self._finish(document)
+    def _deliver(self, steps: Iterable[ReleasedStep]) -> None:
+        """Deliver steps, and the texts that have ended."""
+        for state, step in steps:
+            if handle := self._handles.get(state):
+                self._notify(handle, step)
+        for state in [state for state in self._handles if state.ended]:
+            self._finish(state)
 
-    def _finish(self, document: GenerationState, failure: Failure | None = None) -> None:
-        ticket = self._tickets.pop(document)
-        document.close()
-        self._hand(ticket, document.generation(failure))
+    def _finish(self, state: GenerationState, failure: Failure | None = None) -> None:
+        handle = self._handles.pop(state)
+        state.close()
+        self._notify(handle, state.generation(failure))
 
-    def _hand(self, ticket: Ticket, progress: Progress) -> None:
+    def _notify(self, handle: GenerationHandle, event: GenerationEvent) -> None:
         try:
-            ticket.receive(progress)
-        except Exception:  # one caller's fault must not stop the others
-            _LOG.exception("a caller failed to take what was written")
+            handle.receive(event)
+        except Exception:  # an error of one caller must not affect the others
+            _LOG.exception("a caller failed to receive its text")
 
     def _fail_all(self, failure: Failure) -> None:
-        """End every text with a failure; the next one finds a new session."""
+        """End every text with a failure; the next text opens a new session."""
         session, self._session, self._loop = self._session, None, None
         if session is not None:
             with suppress(Exception):
                 session.close()
-        for document in list(self._tickets):
-            self._finish(document, failure)
+        for state in list(self._handles):
+            self._finish(state, failure)

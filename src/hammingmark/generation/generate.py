@@ -1,4 +1,4 @@
-"""Prompt to marked text: several texts at once, each at its own pace (`generation.loop`)."""
+"""From prompts to marked texts, several at once (`generation.loop`)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,7 @@ from hammingmark.generation.text import AcceptedText, last_sentence
 from hammingmark.generation.unjudged import TextInParts, UnjudgedText
 from hammingmark.generation.whole_sentences import WholeSentences
 from hammingmark.prompts import PromptInput, as_prompt
-from hammingmark.protocols import (
-    Backend,
-    Capabilities,
-    Encoder,
-    Splitter,
-    Watermark,
-)
+from hammingmark.protocols import Backend, Capabilities, Encoder, Splitter, Watermark
 from hammingmark.records import Generation, GenerationStep, Prompt
 
 __all__ = ["PAPER", "GenerationConfig", "Run", "Writer"]
@@ -38,10 +32,10 @@ class Writer:
 
     Attributes:
         backend: proposes candidates.
-        splitter: must be the one that detection will use.
-        encoder: likewise.
-        watermark: decides which candidate to keep, or changes the logits of each step; None
-            writes unmarked text by the same loop.
+        splitter: must be the one that detection uses.
+        encoder: must be the one that detection uses.
+        watermark: decides which candidate to keep, or modifies the logits of each step; None
+            writes unmarked text in the same loop.
         config: generation settings.
     """
 
@@ -62,13 +56,13 @@ class Writer:
             )
         if capabilities.tokens and self.backend.capabilities.load_tokenizer is None:
             raise BackendError(
-                f"The method {self.watermark.name!r} marks tokens, and {self.backend.name} does "
-                "not let anybody at its logits. Use a model like transformers:smollm2."
+                f"The method {self.watermark.name!r} marks tokens, but {self.backend.name} does "
+                "not expose logits. Use a model such as transformers:smollm2."
             )
         if capabilities.context and self.encoder is None:
             raise InputError(
-                f"The method {self.watermark.name!r} follows the meaning of the text before a "
-                "token; give the writer the encoder that the key was made for."
+                f"The method {self.watermark.name!r} depends on the meaning of the preceding text "
+                "and needs the encoder of the key."
             )
 
     def __repr__(self) -> str:
@@ -76,18 +70,20 @@ class Writer:
         return f"Writer({self.backend.name!r}, key_id={key!r})"
 
     def write(self, prompt: PromptInput, *, seed: int) -> Generation:
-        """Answer one prompt."""
+        """Write the text for one prompt."""
         return self.write_many([prompt], seed=seed)[0]
 
     def write_many(
         self, prompts: Sequence[PromptInput], *, seed: int, first: int = 0
     ) -> list[Generation]:
-        """Answer several prompts at once; a prompt's text depends on its place and on no other.
+        """Write the texts for several prompts at once.
+
+        The text for a prompt depends on its number and not on the other prompts.
 
         Args:
-            prompts: what to answer.
-            seed: decides every draw.
-            first: place of the first of them, if they are a part of a longer list.
+            prompts: the prompts.
+            seed: determines every draw.
+            first: number of the first prompt, if they are part of a longer list.
         """
         if isinstance(prompts, str):
             raise InputError("write_many takes several prompts, not one. Write [prompt], or write.")
@@ -97,22 +93,26 @@ class Writer:
         return run.generations()
 
     def stream(self, *prompts: PromptInput, seed: int, first: int = 0) -> Run:
-        """Answer prompts, sentence by sentence: iterate, then ask for ``generations``."""
+        """Write texts sentence by sentence: iterate over the run, then call ``generations``."""
         return Run(self, prompts, seed=seed, first=first)
 
 
 class Run:
-    """Texts in the making; iterating yields each step as soon as it is accepted."""
+    """A run over several prompts; iterating yields each step as soon as it is final."""
 
     def __init__(
-        self, writer: Writer, given: Sequence[PromptInput], *, seed: int, first: int = 0
+        self, writer: Writer, prompts: Sequence[PromptInput], *, seed: int, first: int = 0
     ) -> None:
         if not isinstance(seed, int) or seed < 0:
-            raise InputError(f"A seed is a whole number, 0 or above, not {seed!r:.40}.")
-        prompts = [each if isinstance(each, Prompt) else as_prompt(each) for each in given]
+            raise InputError(f"seed must be an integer, 0 or above, not {seed!r:.40}.")
         self._writer = writer
-        self._documents = [
-            begin_text(writer, prompt, number=number, seed=seed)
+        self._states = [
+            begin_text(
+                writer,
+                prompt if isinstance(prompt, Prompt) else as_prompt(prompt),
+                number=number,
+                seed=seed,
+            )
             for number, prompt in enumerate(prompts, start=first)
         ]
         self._failure: Failure | None = None
@@ -122,24 +122,24 @@ class Run:
         session = backend.open()
         try:
             loop = GenerationLoop(backend, session)
-            for _, step in loop.add(self._documents):
+            for _, step in loop.add(self._states):
                 yield step
             while loop.is_waiting:
                 began = time.perf_counter()
-                arrived = session.wait()
-                for _, step in loop.receive(arrived, time.perf_counter() - began):
+                candidates = session.wait()
+                for _, step in loop.receive(candidates, time.perf_counter() - began):
                     yield step
         except BackendError as error:
             self._failure = error.failure
         finally:
             session.close()
-            for document in self._documents:
-                document.close()
-        for document in self._documents:
-            yield from document.held
+            for state in self._states:
+                state.close()
+        for state in self._states:
+            yield from state.unreleased
 
     async def __aiter__(self) -> AsyncIterator[GenerationStep]:
-        """The same without holding up an event loop; leaving early ends the run."""
+        """The same without blocking an event loop; leaving the iteration early ends the run."""
         steps = iter(self)
         try:
             while (step := await asyncio.to_thread(next, steps, None)) is not None:
@@ -148,36 +148,40 @@ class Run:
             await asyncio.to_thread(steps.close)
 
     def generations(self) -> list[Generation]:
-        """What has been written, finished or not."""
-        return [document.generation(self._failure) for document in self._documents]
+        """The texts so far, finished or not."""
+        return [state.generation(self._failure) for state in self._states]
 
 
 def begin_text(
     writer: Writer, prompt: Prompt, *, number: int, seed: int, resumes: Generation | None = None
 ) -> GenerationState:
-    """A text that is about to be written.
+    """The initial state of a text.
 
     Args:
-        writer: says how.
-        prompt: what to answer.
+        writer: its components and settings.
+        prompt: the prompt.
         number: of the prompt among those of one call.
-        seed: decides every draw, together with the number.
-        resumes: a text that failed, and that this one goes on with; the prompt ends with it.
+        seed: determines every draw, together with the number.
+        resumes: a failed text that this one continues; the prompt ends with that text.
     """
     capabilities = writer.watermark.capabilities if writer.watermark else Capabilities()
-    chooses = capabilities.sentences
+    watermark = capabilities.sentences
     previous = None
-    follows = chooses is not None and not chooses.judges_beginnings
-    # Detection draws again what follows a text's own sentences, and does not know the prompt.
-    follows = follows and capabilities.samples is None
-    if follows and writer.config.first == "prompt":
+    # A method that compares sentences with natural samples does not constrain the first one,
+    # because detection does not know the prompt from which to draw them.
+    if (
+        watermark is not None
+        and not watermark.judges_beginnings
+        and capabilities.samples is None
+        and writer.config.first == "prompt"
+    ):
         assert writer.encoder is not None
         sentence = last_sentence(prompt, writer.splitter)
         previous = None if sentence is None else writer.encoder.encode([sentence])[0]
-    in_parts = writer.config.in_parts and chooses is None and _continues(writer, prompt)
-    text = TextInParts if in_parts or capabilities.context else AcceptedText
+    in_parts = writer.config.in_parts and watermark is None and _continues(writer, prompt)
+    text_type = TextInParts if in_parts or capabilities.context else AcceptedText
     return GenerationState(
-        text(prompt, writer.splitter, resumes=resumes.text if resumes else ""),
+        text_type(prompt, writer.splitter, resumes=resumes.text if resumes else ""),
         previous,
         policy=_policy(writer, capabilities, prompt),
         logits=capabilities.tokens,
@@ -192,7 +196,7 @@ def begin_text(
 def _policy(
     writer: Writer, capabilities: Capabilities, prompt: Prompt
 ) -> Callable[[SentenceTask], CandidatePolicy]:
-    """How the candidates of a sentence are drawn."""
+    """The candidate policy of the sentences."""
     if capabilities.sentences is None:
         return partial(UnjudgedText, context=capabilities.context)
     stages = _stages(writer, capabilities, prompt)
@@ -202,7 +206,7 @@ def _policy(
 
 
 def _stages(writer: Writer, capabilities: Capabilities, prompt: Prompt) -> Stages | None:
-    """Where beginnings are judged: nowhere if the model or the method is not for it."""
+    """The stages of a sentence; None if the settings, the method or the model do not use them."""
     config, watermark = writer.config, capabilities.sentences
     if watermark is None or capabilities.staging_threshold is None:
         return None
@@ -214,6 +218,6 @@ def _stages(writer: Writer, capabilities: Capabilities, prompt: Prompt) -> Stage
 
 
 def _continues(writer: Writer, prompt: Prompt) -> bool:
-    """Whether the model goes on with half a sentence of its own."""
+    """Whether the model can continue in the middle of its own sentence."""
     continues = writer.backend.capabilities.continues
     return continues is not None and continues(prompt)

@@ -1,10 +1,10 @@
-"""The only rejection loop: texts in the making over one session of a backend.
+"""The rejection loop: many texts over one session of a backend.
 
-Texts may join and leave at any time. Candidates of all of them are drawn side by side, and what
-has arrived is embedded in one batch. Where the backend has lanes to spare, the next sentence is
-begun on a guess: the first candidate that satisfies the rule is continued while those drawn before
-it are still being written. A wrong guess costs lanes and nothing else; the text is the same as if
-candidates were drawn one by one.
+Texts may join and leave at any time. Candidates of all texts are drawn in parallel, and those that
+finish together are embedded in one batch. Where the backend has free capacity, the next sentence is
+begun speculatively: the first finished candidate that satisfies the rule is continued while earlier
+draws are unfinished. A wrong speculation costs capacity only; the text is the same as if candidates
+were drawn one by one.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from hammingmark.records import Candidate, GenerationStep, Request
 
 _LOG = logging.getLogger(__name__)
 
-_FAIL_ALONE = 2  # texts that the encoder is tried on alone, and in vain
-_SLOW = 5.0  # seconds; an encoder that fails after so long is not asked again for each text
-_REMEMBERED = 256  # candidates that were given up and may still come back
+_MAX_SOLO_FAILURES = 2  # texts for which the encoder is tried alone and fails
+_SLOW_FAILURE = 5.0  # seconds; an encoder that takes longer to fail is not tried for each text
+_MAX_CANCELLED = 256  # cancelled candidates that are remembered because they may still finish
 
-Written = tuple[GenerationState, GenerationStep]
-"""A step, and the text that it belongs to."""
+ReleasedStep = tuple[GenerationState, GenerationStep]
+"""A final step, and the text that it belongs to."""
 
 _Pending = tuple[GenerationState, Draw]
 """A draw that has to be embedded, and the text that it belongs to."""
 
 
 class GenerationLoop:
-    """Texts in the making, each at its own pace.
+    """Generates texts, each at its own pace.
 
     Args:
         backend: proposes candidates.
@@ -47,152 +47,152 @@ class GenerationLoop:
     def __init__(self, backend: Backend, session: Session) -> None:
         self._backend = backend
         self._session = session
-        # No more texts at once than the backend draws, and can keep in mind.
-        self._turns: FairScheduler[GenerationState] = FairScheduler(backend.parallel)
+        # At most as many running texts as the backend draws candidates, so that it can cache each.
+        self._scheduler: FairScheduler[GenerationState] = FairScheduler(backend.parallel)
         self._numbers = count()
-        self._asked: dict[int, tuple[GenerationState, SentenceCandidates, Request]] = {}
-        self._given_up: dict[int, GenerationState] = {}
+        self._requests: dict[int, tuple[GenerationState, SentenceCandidates, Request]] = {}
+        self._cancelled: dict[int, GenerationState] = {}
         self._tried = 0
         self._passed = 0
 
     @property
     def is_waiting(self) -> bool:
-        """Whether any candidate is under way."""
-        return bool(self._asked)
+        """Whether any candidate is in flight."""
+        return bool(self._requests)
 
     @property
     def unfinished(self) -> int:
-        """How many texts have not ended."""
-        return len(self._turns)
+        """The number of texts that have not ended."""
+        return len(self._scheduler)
 
     @property
     def acceptance(self) -> float:
-        """The share of candidates accepted so far, starting from the theory's third."""
+        """The share of candidates accepted so far, starting from the theoretical third."""
         return (self._passed + 1.0) / (self._tried + 3.0)
 
     def add(
-        self, documents: Iterable[GenerationState], *, client: Hashable = None
-    ) -> Iterator[Written]:
-        """Take texts in, and ask for their first candidates as soon as it is their turn.
+        self, states: Iterable[GenerationState], *, client: Hashable = None
+    ) -> Iterator[ReleasedStep]:
+        """Add texts, and submit their first requests when the scheduler gives them slots.
 
         Args:
-            documents: the texts.
-            client: whose they are; clients take turns (`turns`).
+            states: the texts.
+            client: whose texts they are; slots are shared fairly between clients (`scheduler`).
         """
-        self._turns.add(documents, client=client)
-        yield from self._settle(())
+        self._scheduler.add(states, client=client)
+        yield from self._advance(())
 
-    def remove(self, document: GenerationState) -> Iterator[Written]:
-        """Give up on a text; others take its place."""
-        if document in self._turns:
-            document.abandon(self._cancel(document))
-            self._turns.remove(document)
-        yield from self._settle(())
+    def remove(self, state: GenerationState) -> Iterator[ReleasedStep]:
+        """Cancel a text; another takes its slot."""
+        if state in self._scheduler:
+            state.cancel_requests(self._canceller(state))
+            self._scheduler.remove(state)
+        yield from self._advance(())
 
-    def receive(self, arrived: Sequence[Candidate], waited: float) -> Iterator[Written]:
-        """Judge candidates, and ask for what is needed next.
+    def receive(self, candidates: Sequence[Candidate], seconds: float) -> Iterator[ReleasedStep]:
+        """Judge finished candidates, and submit the next requests.
 
         Args:
-            arrived: what the session handed over.
-            waited: seconds that it took.
+            candidates: those that the session returned.
+            seconds: the time it took.
         """
-        yield from self._settle(self._hand_out(arrived, waited))
+        yield from self._advance(self._dispatch(candidates, seconds))
 
-    def _hand_out(self, arrived: Sequence[Candidate], waited: float) -> list[GenerationState]:
-        """Hand candidates to their sentences, and embed what has to be embedded in one go.
+    def _dispatch(self, candidates: Sequence[Candidate], seconds: float) -> list[GenerationState]:
+        """Pass candidates to their sentences, and embed them in one batch for each encoder.
 
         Returns:
-            The texts that got any.
+            The texts that have new candidates.
         """
-        touched: dict[GenerationState, None] = {}
-        pending: dict[int, list[_Pending]] = {}  # by their encoders
-        active = self._turns.running
-        for document in active:
-            document.spend(model_seconds=waited / len(active))
-        for candidate in arrived:
-            if candidate.number in self._given_up:
-                wasted = len(candidate.pieces)
-                self._given_up.pop(candidate.number).spend(spare=1, spare_tokens=wasted)
-            if candidate.number not in self._asked:
+        changed: dict[GenerationState, None] = {}
+        pending: dict[int, list[_Pending]] = {}  # by encoder
+        running = self._scheduler.running
+        for state in running:
+            state.add_cost(model_seconds=seconds / len(running))
+        for candidate in candidates:
+            if candidate.number in self._cancelled:
+                tokens = len(candidate.pieces)
+                self._cancelled.pop(candidate.number).add_cost(spare=1, spare_tokens=tokens)
+            if candidate.number not in self._requests:
                 continue
-            document, candidates, request = self._asked.pop(candidate.number)
-            touched[document] = None
+            state, sentence, request = self._requests.pop(candidate.number)
+            changed[state] = None
             if not request.written and candidate.read_tokens is not None:
-                document.prompt_tokens = candidate.read_tokens
-            draw = candidates.receive(candidate)
+                state.prompt_tokens = candidate.read_tokens
+            draw = sentence.receive(candidate)
             if draw.pending:
-                pending.setdefault(id(document.encoder), []).append((document, draw))
-        for each in pending.values():
-            _embed(each)
-        return list(touched)
+                pending.setdefault(id(state.encoder), []).append((state, draw))
+        for batch in pending.values():
+            _embed(batch)
+        return list(changed)
 
-    def _settle(self, touched: Sequence[GenerationState]) -> Iterator[Written]:
-        """Judge what can be judged, emit what is decided, and ask for what is needed next.
+    def _advance(self, changed: Sequence[GenerationState]) -> Iterator[ReleasedStep]:
+        """Append what is decided, release final steps, and submit the next requests.
 
         Args:
-            touched: the texts for which anything has changed; the others need not be looked at.
+            changed: the texts with new candidates; the others need not be checked.
         """
-        for document in touched:
-            steps = 0
-            for cost in document.settle(self._cancel(document)):
-                steps += 1
+        for state in changed:
+            sentences = 0
+            for cost in state.advance(self._canceller(state)):
+                sentences += 1
                 self._tried += cost.tried
                 self._passed += cost.passed
-                for step in document.release():
-                    yield document, step
-            if document.ended:
-                self._turns.remove(document)
-            elif steps:
-                self._turns.end_sentences(document, steps)
-        # What is under way for a text that has lost its place comes to its end.
-        active = self._turns.running
-        changed = set(touched)
-        for document in active:
-            if document not in changed and document.is_asked:
+                for step in state.release():
+                    yield state, step
+            if state.ended:
+                self._scheduler.remove(state)
+            elif sentences:
+                self._scheduler.end_sentences(state, sentences)
+        # Requests in flight of a text that has lost its slot are finished.
+        running = self._scheduler.running
+        with_changes = set(changed)
+        for state in running:
+            if state not in with_changes and state.has_requests:
                 continue
-            document.look_ahead(self._cancel(document))
-            lanes = min(self._backend.width, max(1, self._backend.parallel // len(active)))
-            for candidates, request in document.requests(lanes, self._numbers, self.acceptance):
-                self._asked[request.number] = (document, candidates, request)
+            state.speculate(self._canceller(state))
+            width = min(self._backend.width, max(1, self._backend.parallel // len(running)))
+            for sentence, request in state.requests(width, self._numbers, self.acceptance):
+                self._requests[request.number] = (state, sentence, request)
                 self._session.submit(request)
 
-    def _cancel(self, document: GenerationState) -> Cancel:
+    def _canceller(self, state: GenerationState) -> Cancel:
         def cancel(numbers: Sequence[int]) -> None:
             for number in numbers:
                 self._session.cancel(number)
-                del self._asked[number]
-                self._given_up[number] = document
-            while len(self._given_up) > _REMEMBERED:
-                del self._given_up[next(iter(self._given_up))]
+                del self._requests[number]
+                self._cancelled[number] = state
+            while len(self._cancelled) > _MAX_CANCELLED:
+                del self._cancelled[next(iter(self._cancelled))]
 
         return cancel
 
 
 def _embed(pending: Sequence[_Pending]) -> None:
-    """Embed what one encoder has to embed in one go; if it fails, text by text.
+    """Embed the draws of one encoder in one batch; if that fails, text by text.
 
-    A text for which it fails alone, too, ends with that. After the second such one, or if it took
-    long to fail, nobody waits for an encoder that has gone away.
+    A text for which it fails alone as well ends with that failure. After the second such text, or
+    after a slow failure, all remaining texts end at once, because the encoder is probably gone.
     """
     began = time.perf_counter()
     failure = _embed_together(pending)
     if failure is None:
         return
-    is_slow = time.perf_counter() - began > _SLOW
+    is_slow = time.perf_counter() - began > _SLOW_FAILURE
     texts: dict[GenerationState, list[_Pending]] = {}
-    for document, draw in pending:
-        texts.setdefault(document, []).append((document, draw))
-    failed = 0
-    for document, draws in texts.items():
-        if len(texts) > 1 and failed < _FAIL_ALONE and not is_slow:
+    for state, draw in pending:
+        texts.setdefault(state, []).append((state, draw))
+    failures = 0
+    for state, draws in texts.items():
+        if len(texts) > 1 and failures < _MAX_SOLO_FAILURES and not is_slow:
             failure = _embed_together(draws)
         if failure is not None:
-            failed += 1
-            document.fail(failure)
+            failures += 1
+            state.fail(failure)
 
 
 def _embed_together(pending: Sequence[_Pending]) -> Failure | None:
-    """Embed draws in one go; what went wrong, if anything did."""
+    """Embed draws in one batch; returns the failure, if any."""
     encoder = pending[0][0].encoder
     assert encoder is not None
     began = time.perf_counter()
@@ -202,12 +202,12 @@ def _embed_together(pending: Sequence[_Pending]) -> Failure | None:
         return replace(error.failure, origin="encoder")
     except HammingMarkError as error:
         return Failure("unavailable", str(error), origin="encoder")
-    except Exception as error:  # of a library: it must not end the texts of other encoders
+    except Exception as error:  # of a library; texts with other encoders must continue
         _LOG.exception("the encoder failed")
         summary = f"The encoder failed ({type(error).__name__})."
         return Failure("internal", summary, origin="encoder")
     share = (time.perf_counter() - began) / len(pending)
-    for (document, draw), embedding in zip(pending, embeddings, strict=True):
+    for (state, draw), embedding in zip(pending, embeddings, strict=True):
         draw.embedding, draw.pending = embedding, ""
-        document.spend(encoder_seconds=share)
+        state.add_cost(encoder_seconds=share)
     return None

@@ -1,4 +1,4 @@
-"""Whose text is written next: by turns between clients, in order of arrival within each."""
+"""Fair scheduling: clients take turns, and the texts of one client run in order of arrival."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from typing import Generic, TypeVar
 
 Text = TypeVar("Text", bound=Hashable)
 
-_TURN = 4  # sentences; a model reads a prompt again when its text goes on after others
+_TURN = 4  # sentences; a model reads the prompt again when a text continues after an interruption
 
 
 @dataclass(slots=True)
 class _Client(Generic[Text]):
-    """Who has texts written.
+    """A client and its texts.
 
     Attributes:
-        waiting: its texts that wait, with their numbers, in the order in which they came.
-        places: how many others are being written.
-        since: when it last got a place, gave one up, or began to wait.
+        waiting: its waiting texts with their numbers, in order of arrival.
+        slots: the number of its running texts.
+        since: when it last got a slot, released one, or began to wait.
     """
 
     waiting: list[tuple[int, Text]] = field(default_factory=list)
-    places: int = 0
+    slots: int = 0
     since: int = 0
 
 
 class FairScheduler(Generic[Text]):
-    """Places for texts, shared between clients.
+    """A number of slots for texts, shared fairly between clients.
 
-    A place that becomes free goes to the client that holds fewest, of several to the one that has
-    waited longest. A text gives its place up only at the end of a sentence, and only to another
-    client: at once to one that holds fewer by two or more, and after a turn of some sentences to
-    one that holds fewer by one. So nobody who waits is passed over for ever, and where nobody else
-    waits, a text is written to its end.
+    A free slot goes to the client with the fewest slots; among several, to the one that has waited
+    longest. A running text releases its slot only at the end of a sentence, and only to another
+    client: immediately if that client has at least two slots fewer, and after a turn of some
+    sentences if it has one fewer. So no client starves, and a text without competition runs to its
+    end.
 
     Args:
-        places: how many texts are written at once.
+        slots: the number of texts that run at once.
     """
 
-    def __init__(self, places: int) -> None:
-        self._places = places
-        self._texts: dict[Text, tuple[Hashable, int]] = {}  # and their numbers, as they came
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._texts: dict[Text, tuple[Hashable, int]] = {}  # client and order of arrival
         self._clients: dict[Hashable, _Client[Text]] = {}
-        self._written: dict[Text, int] = {}  # sentences of those in hand, in their present turn
+        self._running: dict[Text, int] = {}  # sentences in the current turn
         self._numbers = count()
         self._clock = count(1)
 
@@ -57,58 +57,58 @@ class FairScheduler(Generic[Text]):
 
     @property
     def running(self) -> list[Text]:
-        """The texts that have places."""
-        return list(self._written)
+        """The texts that have slots."""
+        return list(self._running)
 
     def add(self, texts: Iterable[Text], *, client: Hashable) -> None:
-        """Take texts in; each has a place at once, or waits for its turn."""
+        """Add texts; each one runs immediately or waits for a slot."""
         for text in texts:
             number = next(self._numbers)
             self._texts[text] = (client, number)
-            own = self._clients.setdefault(client, _Client())
-            if not own.waiting:
-                own.since = next(self._clock)
-            own.waiting.append((number, text))
-        self._share_out()
+            entry = self._clients.setdefault(client, _Client())
+            if not entry.waiting:
+                entry.since = next(self._clock)
+            entry.waiting.append((number, text))
+        self._assign_slots()
 
     def remove(self, text: Text) -> None:
-        """Forget a text that has ended or is given up."""
+        """Remove a text that has ended or was cancelled."""
         client = self._client(text)
         name, number = self._texts.pop(text)
-        if self._written.pop(text, None) is None:
+        if self._running.pop(text, None) is None:
             del client.waiting[bisect_left(client.waiting, (number,))]
         else:
-            client.places -= 1
-        if not (client.places or client.waiting):
+            client.slots -= 1
+        if not (client.slots or client.waiting):
             del self._clients[name]
-        self._share_out()
+        self._assign_slots()
 
     def end_sentences(self, text: Text, number: int) -> None:
-        """Take note that a text has got on; it gives up its place if that is another's turn."""
-        if text not in self._written:
+        """Record finished sentences of a text; it releases its slot if another client is due."""
+        if text not in self._running:
             return
-        self._written[text] += number
+        self._running[text] += number
         client = self._client(text)
-        fewest = min((each.places for each in self._waiting()), default=client.places)
-        turn_is_over = self._written[text] >= _TURN
-        if fewest + 1 < client.places or (fewest < client.places and turn_is_over):
-            del self._written[text]
-            client.places -= 1
+        fewest = min((other.slots for other in self._waiting()), default=client.slots)
+        is_turn_over = self._running[text] >= _TURN
+        if fewest + 1 < client.slots or (fewest < client.slots and is_turn_over):
+            del self._running[text]
+            client.slots -= 1
             client.since = next(self._clock)
             insort(client.waiting, (self._texts[text][1], text))
-            self._share_out()
+            self._assign_slots()
 
-    def _share_out(self) -> None:
-        """Give away the places that are free."""
-        while len(self._written) < self._places and (waiting := self._waiting()):
-            client = min(waiting, key=lambda each: (each.places, each.since))
+    def _assign_slots(self) -> None:
+        """Give free slots to waiting texts."""
+        while len(self._running) < self._slots and (waiting := self._waiting()):
+            client = min(waiting, key=lambda other: (other.slots, other.since))
             _, text = client.waiting.pop(0)
-            self._written[text] = 0
-            client.places += 1
+            self._running[text] = 0
+            client.slots += 1
             client.since = next(self._clock)
 
     def _waiting(self) -> list[_Client[Text]]:
-        """The clients of whom a text waits."""
+        """The clients with waiting texts."""
         return [client for client in self._clients.values() if client.waiting]
 
     def _client(self, text: Text) -> _Client[Text]:

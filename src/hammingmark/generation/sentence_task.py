@@ -1,6 +1,6 @@
-"""A sentence that is to be drawn, its draws, and what the rule says of them.
+"""The task of drawing one sentence: what all candidate policies share.
 
-This is what all policies share: requests, strings to stop at, spacing, and judging.
+These are requests, stop strings, spacing, screening and the watermark's rule.
 """
 
 from __future__ import annotations
@@ -20,24 +20,22 @@ from hammingmark.protocols import LogitsProcessor, SentenceWatermark
 from hammingmark.records import Candidate, Request
 
 Path = tuple[int, ...]
-"""Which draw of a sentence a candidate is: its number, or one number for each stage."""
+"""Identifies a draw of a sentence: its number, or one number per stage."""
 
-Result = Literal["beginning", "misfit", "repeated", "refused", "accepted", "kept"]
-"""What became of a draw: ``kept`` is one of which nothing is asked."""
+Result = Literal["prefix", "misfit", "repeated", "rejected", "accepted", "kept"]
+"""The outcome of a draw; ``prefix`` is an unfinished sentence, ``kept`` is kept without judging."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in its text a sentence stands.
+    """The position of a sentence in its text.
 
     Attributes:
-        document: number of the prompt.
-        step: how many steps were taken before.
-        sentences: how many sentences were written before.
-        tokens: how many tokens were emitted before.
+        step: the number of steps before it.
+        sentences: the number of sentences before it.
+        tokens: the number of tokens before it.
     """
 
-    document: int
     step: int = 0
     sentences: int = 0
     tokens: int = 0
@@ -45,32 +43,32 @@ class Place:
 
 @dataclass(slots=True)
 class Draw:
-    """A candidate that came back, as it stands in its text, and what the rule says of it.
+    """A finished candidate as read in its text, and its outcome.
 
     Attributes:
-        path: which draw it is.
-        tokens: drawn for it.
-        addition: what it adds; None if it does not fit, or is not whole.
-        silent: whether the model wrote nothing.
-        failure: why the model could not go on, if that ends the text.
-        overlap: how many characters before it are the beginning of a string to stop at, so that
-            the text ends before them.
-        pending: what must be embedded before it can be judged; empty once it is.
-        repeated: whether it was said before.
+        path: identifies the draw.
+        tokens: the number of tokens drawn.
+        addition: what it adds to the text; None if it does not fit or is not complete.
+        is_empty: whether the model wrote nothing.
+        failure: why the model could not continue, if that ends the text.
+        overlap: the number of characters before it that begin a stop string; the text ends before
+            them.
+        pending: the text to embed before it can be judged; empty once that is done.
+        is_repeated: whether it repeats too much of the text.
         embedding: of its sentence, or of the context after it, (d,).
         accepted: whether it satisfies the rule; None if it was not judged.
-        score: how far it does.
-        result: what became of it; None as long as the policy has not come to it.
+        score: its score under the rule.
+        result: the outcome; None until the policy has decided on it.
     """
 
     path: Path
     tokens: int
     addition: Addition | None
-    silent: bool = False
+    is_empty: bool = False
     failure: Failure | None = None
     overlap: int = 0
     pending: str = ""
-    repeated: bool = False
+    is_repeated: bool = False
     embedding: NDArray[np.float32] | None = None
     accepted: bool | None = None
     score: float | None = None
@@ -79,18 +77,18 @@ class Draw:
 
 @dataclass(frozen=True)
 class SentenceTask:
-    """A sentence that is to be drawn.
+    """One sentence to draw.
 
     Attributes:
-        accepted: the text before it.
-        previous: embedding of the sentence before it, (d,), or None at the beginning of a text;
-            where ``logits`` follow a context, that of the context.
-        place: where it stands.
-        logits: what is done to the logits of each step.
+        text: the text before it.
+        previous: embedding of the preceding sentence, (d,), or None at the beginning of a text.
+            Where ``logits`` depend on a context, the embedding of that context.
+        place: its position in the text.
+        logits: modifies the logits of each step.
         config: generation settings.
     """
 
-    accepted: AcceptedText
+    text: AcceptedText
     previous: NDArray[np.float32] | None
     place: Place
     logits: LogitsProcessor | None
@@ -98,12 +96,12 @@ class SentenceTask:
 
     @property
     def tokens_left(self) -> int:
-        """Tokens that the text may still have."""
+        """The number of tokens left for the text."""
         return self.config.max_tokens - self.place.tokens
 
     @property
     def max_tokens(self) -> int:
-        """Tokens that the sentence may have."""
+        """The maximum number of tokens of the sentence."""
         return min(self.tokens_left, self.config.max_sentence_tokens)
 
     def request(
@@ -116,62 +114,126 @@ class SentenceTask:
         head: str = "",
         condition: NDArray[np.float32] | None = None,
     ) -> Request:
-        """Ask for a candidate.
+        """The request for a candidate.
 
         Args:
             number: of the request.
-            seed: decides the draw.
-            max_tokens: at most so many.
-            stop_condition: whether it need not go on, as long as no string to stop at has come.
-            head: what the sentence begins with.
-            condition: what ``logits`` are told about the text.
+            seed: determines the draw.
+            max_tokens: maximum number of tokens.
+            stop_condition: holds when the candidate may end; stop strings are added to it.
+            head: the prefix that the candidate continues.
+            condition: passed to ``logits`` with the request.
         """
         if self.config.stop:
             stop_condition = ending_at(
                 self.config.stop,
                 stop_condition,
-                before=self.accepted.whole,
-                added=lambda text: self.accepted.added(head + text),
+                before=self.text.full_text,
+                added=lambda text: self.text.added(head + text),
             )
         return Request(
             number=number,
-            prompt=self.accepted.prompt,
-            written=self.accepted.continued + self.accepted.spaced(head),
+            prompt=self.text.prompt,
+            written=self.text.continuation + self.text.add_space(head),
             seed=seed,
             max_tokens=max_tokens,
             stop_condition=stop_condition,
-            sampling=self.config.sampling(self.accepted.prompt),
+            sampling=self.config.sampling(self.text.prompt),
             logits=self.logits,
             condition=condition,
         )
 
     def cut(self, candidate: Candidate, head: tuple[str, ...] = ()) -> tuple[Candidate, int]:
-        """A candidate up to a string to stop at, and how much of that stands before it.
+        """A candidate cut before the first stop string, and the overlap (see `Draw`).
 
         Args:
-            candidate: what came back.
-            head: what its sentence begins with; a string may begin there.
+            candidate: the finished candidate.
+            head: the prefix that it continues, where a stop string may begin.
         """
         if head:
             candidate = replace(candidate, pieces=(*head, *candidate.pieces))
         if not self.config.stop:
             return candidate, 0
-        accepted = self.accepted
-        return cut_at(self.config.stop, candidate, before=accepted.whole, added=accepted.added)
+        return cut_at(
+            self.config.stop, candidate, before=self.text.full_text, added=self.text.added
+        )
+
+    def read(
+        self, path: Path, candidate: Candidate, *, tokens: int, overlap: int, at_limit: bool
+    ) -> Draw:
+        """A draw of a sentence, before it is judged.
+
+        Args:
+            path: identifies the draw.
+            candidate: the finished candidate, cut at stop strings.
+            tokens: the number of tokens drawn.
+            overlap: see `Draw`.
+            at_limit: whether it reached the limit of the text.
+        """
+        addition = self.text.read(candidate, truncated=at_limit)
+        draw = Draw(path, tokens, addition, not candidate.text.strip(), overlap=overlap)
+        if addition is None:
+            draw.failure = candidate.failure
+        elif addition.sentence:
+            draw.pending = addition.sentence
+            draw.is_repeated = self.is_repeated(addition.sentence)
+        return draw
 
     def is_repeated(self, sentence: str) -> bool:
-        """Whether so much of a sentence was said before that it is refused."""
-        return self.accepted.repeats(sentence) > self.config.most_repeated
+        """Whether a sentence repeats so much of the text that it is rejected."""
+        return self.text.repeated_share(sentence) > self.config.most_repeated
+
+
+class Screening:
+    """Decides on the draws of a sentence that need not be judged.
+
+    Attributes:
+        repeated: the draws that repeat the text.
+        empty: the first draw in which the model wrote nothing.
+    """
+
+    def __init__(self) -> None:
+        self.repeated: list[Draw] = []
+        self.empty: Draw | None = None
+        self._expects_sentence = False
+
+    def copy(self) -> Screening:
+        """An independent copy."""
+        other = Screening()
+        other.repeated, other.empty = list(self.repeated), self.empty
+        other._expects_sentence = self._expects_sentence
+        return other
+
+    def screen(self, draw: Draw) -> Result | None:
+        """The outcome of a draw; None if the rule has to judge it.
+
+        The first candidate that fits decides whether a sentence follows or something that carries
+        no mark. If any later candidate could decide that without being judged, marked texts would
+        fill up with what carries no mark.
+        """
+        addition = draw.addition
+        if addition is None and draw.failure:
+            # Another try would only favour sentences short enough for the remaining space.
+            return "kept"
+        if addition is None or (not addition.sentence and self._expects_sentence):
+            self.empty = self.empty or (draw if draw.is_empty else None)
+            return "misfit"
+        if not addition.sentence:
+            return "kept"
+        self._expects_sentence = True
+        if draw.is_repeated:
+            self.repeated.append(draw)
+            return "repeated"
+        return None
 
 
 class SentenceRule:
-    """What a watermark asks of one sentence.
+    """The watermark's rule for one sentence.
 
     Attributes:
-        pool: how many draws are compared at once.
-        is_free: whether nothing is asked, because nothing stands before the sentence.
-        budget: candidates at most. Where only the likeliest token is drawn, every candidate would
-            be the same.
+        pool: the number of draws that are compared at once.
+        is_unconstrained: whether any sentence is accepted, because none precedes it.
+        budget: maximum number of candidates; 1 for greedy sampling, where all would be the same.
 
     Args:
         watermark: judges the candidates.
@@ -180,14 +242,14 @@ class SentenceRule:
 
     def __init__(self, watermark: SentenceWatermark, task: SentenceTask) -> None:
         self.pool = watermark.pool
-        self.is_free = task.previous is None and not watermark.judges_beginnings
-        allowed = task.config.budget or watermark.capabilities.trials or BUDGET
-        self.budget = 1 if task.config.sampling(task.accepted.prompt).is_greedy else allowed
+        self.is_unconstrained = task.previous is None and not watermark.judges_beginnings
+        budget = task.config.budget or watermark.capabilities.trials or BUDGET
+        self.budget = 1 if task.config.sampling(task.text.prompt).is_greedy else budget
         self._previous = task.previous
         self._watermark = watermark.capabilities.rule_at(task.place.sentences)
 
     def judge(self, draws: Sequence[Draw]) -> Draw | None:
-        """Judge draws together, once; the one that is accepted, if any is."""
+        """Judge draws together, once; returns the accepted one, if any."""
         if draws[0].score is None:
             rows = [draw.embedding for draw in draws if draw.embedding is not None]
             choice = self._watermark.choose(self._previous, np.stack(rows))

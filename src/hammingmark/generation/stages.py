@@ -1,9 +1,8 @@
-"""Sentences drawn in stages: a promising beginning is kept.
+"""Sentences drawn in stages: promising prefixes are continued.
 
-A sentence is drawn a few words at a time. Its beginning is embedded and scored like a sentence, and
-``generation.stopping`` says what it will take to get from there to a sentence that is accepted. The
-next draw is always from the beginning from which that is least. What is accepted in the end is
-accepted by the same rule as ever.
+A sentence is drawn a few words at a time. Each prefix is embedded and scored like a sentence, and
+`generation.stopping` gives the expected cost of an accepted sentence from it. The next draw always
+continues the prefix with the lowest expected cost. The rule for complete sentences is unchanged.
 """
 
 from __future__ import annotations
@@ -15,280 +14,268 @@ from dataclasses import dataclass
 import numpy as np
 
 from hammingmark.generation.config import SENTENCE_TOKENS
-from hammingmark.generation.sentence_task import Draw, Path, SentenceRule, SentenceTask
+from hammingmark.generation.sentence_task import Draw, Path, Screening, SentenceRule, SentenceTask
 from hammingmark.generation.stopping import Stages
 from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Candidate, Request
 
-_AHEAD = 8  # draws from one beginning at once
-_ALONE = 8  # lanes of a text that has the model to itself
-_COPY = 100.0  # by which a sentence that was said before comes behind all others
+_MAX_PARALLEL = 8  # draws in flight from one prefix
+_WIDTH_ALONE = 8  # width from which a text counts as having the model to itself
+_REPETITION_PENALTY = 100.0  # of the score; ranks a sentence that repeats the text below all others
 
 
 @dataclass(slots=True)
-class _Beginning:
-    """A place to draw from.
+class _Prefix:
+    """A node of the search: the prefix of a sentence.
 
     Attributes:
         path: the draw that led to it.
-        pieces: what it begins with.
-        length: tokens of it.
-        sentence: what can be judged of it, if anything.
-        whole: whether that is a whole sentence, if only another follows.
-        place: the last of the places of `Stages` that it has reached.
-        score: of what it is so far.
-        draws: how often it was drawn from.
-        sure: whether to go on with it at once: it satisfies the rule if it is whole, or cannot be
-            judged yet.
-        cost: expected tokens until a sentence is accepted from here.
+        pieces: its tokens as text.
+        length: its number of tokens.
+        sentence: the part of it that can be judged, if any.
+        is_complete: whether that is a complete sentence if another follows.
+        stage: the last stage of `Stages` that it has reached.
+        score: the score of the prefix.
+        draws: the number of draws from it.
+        must_continue: whether to draw from it next: it satisfies the rule if it is complete, or it
+            cannot be judged yet.
+        expected_cost: expected tokens until a sentence is accepted from here.
     """
 
     path: Path = ()
     pieces: tuple[str, ...] = ()
     length: int = 0
     sentence: str = ""
-    whole: bool = False
-    place: int = 0
+    is_complete: bool = False
+    stage: int = 0
     score: float = 0.0
     draws: int = 0
-    sure: bool = False
-    cost: float = 0.0
+    must_continue: bool = False
+    expected_cost: float = 0.0
 
 
 class StagedSentences:
-    """Draws sentences in stages, and keeps the first whole one that is accepted.
+    """The policy that draws in stages, and keeps the first complete sentence that is accepted.
 
-    The path of a draw has a number for each stage: which draw it is from the beginning before.
+    The path of a draw has one number per stage: that of the draw from the prefix before.
 
     Args:
         task: the sentence.
-        watermark: judges sentences and their beginnings.
-        stages: where beginnings are judged, and what they are worth.
+        watermark: judges sentences and prefixes.
+        stages: the stages and their expected costs.
     """
 
     def __init__(self, task: SentenceTask, *, watermark: SentenceWatermark, stages: Stages) -> None:
         self._task = task
         self._rule = SentenceRule(watermark, task)
+        self._screening = Screening()
         self._stages = stages
-        self._complete = task.accepted.stop_condition()
-        # Draws at most: as many tokens as the budget of whole sentences would take.
+        self._is_over = task.text.stop_condition()
+        # Maximum number of draws: the tokens that the budget of complete sentences would take.
         self._limit = max(1, self.budget * SENTENCE_TOKENS // stages.tokens)
-        self._here = _Beginning()
-        self._read: dict[Path, _Beginning] = {(): self._here}  # all that came back
-        self._open = [self._here]  # those to draw from
-        self._last: _Beginning | None = None  # the one that is brought to its end
-        self._texts: set[str] = set()  # of all beginnings
+        self._current = _Prefix()
+        self._prefixes: dict[Path, _Prefix] = {(): self._current}  # all finished ones
+        self._open = [self._current]  # those to draw from
+        self._final: _Prefix | None = None  # the one drawn to its end after the budget is spent
+        self._texts: set[str] = set()  # of all prefixes
         self._judged: list[Draw] = []
-        self._refused: list[tuple[float, Path, Draw]] = []  # whole sentences
-        self._ended: list[tuple[float, _Beginning]] = []  # the same but for what follows
-        self._copies: list[Draw] = []
-        self._silent: Draw | None = None
-        self._prose = False
-        self._estimate(self._here)
+        self._rejected: list[tuple[float, Path, Draw]] = []  # complete sentences
+        self._complete: list[tuple[float, _Prefix]] = []  # complete if another sentence follows
+        self._estimate(self._current)
 
     @property
     def budget(self) -> int:
-        """Whole candidates at most."""
+        """Maximum number of complete candidates."""
         return self._rule.budget
 
-    def wanted(self, acceptance: float, lanes: int) -> int:
-        """All draws ahead that there are lanes for, if the text has the model to itself.
+    def parallel_draws(self, acceptance: float, width: int) -> int:
+        """The full width if the text has the model to itself, otherwise one draw at a time.
 
-        Of a text that shares the model with many others, one at a time: a spare draw takes as
-        long as one of another text that is needed.
+        With many texts, a spare draw takes as long as a necessary draw of another text.
         """
-        return lanes if lanes >= _ALONE else 1
+        return width if width >= _WIDTH_ALONE else 1
 
-    def ahead(self) -> Iterator[Path]:
-        """The draws that may be needed next: from here, and from the next best beginning.
+    def next_paths(self) -> Iterator[Path]:
+        """The draws that may be needed next: from the current prefix and from the next best one.
 
-        From each as many as it takes, on average, until one is gone on with or accepted. None that
-        is farther ahead: while the next one that is needed is slow, others would be drawn without
-        end.
+        From each prefix, as many as it takes on average until one is continued or accepted. None
+        further ahead: while the next necessary draw is slow, others would be drawn without limit.
         """
-        others = (each for each in self._open if each is not self._here)
-        for here in (self._here, min(others, key=lambda each: each.cost, default=None)):
-            if here is None:
+        others = (prefix for prefix in self._open if prefix is not self._current)
+        next_best = min(others, key=lambda prefix: prefix.expected_cost, default=None)
+        for prefix in (self._current, next_best):
+            if prefix is None:
                 continue
-            chance = self._stages.p_continue(here.place, here.score, here.draws)
-            likely = 1 if here.sure and here.draws == 0 else math.ceil(1.0 / max(1e-3, chance))
-            for number in range(here.draws, here.draws + min(likely, _AHEAD)):
-                yield (*here.path, number)
+            p_continue = self._stages.p_continue(prefix.stage, prefix.score, prefix.draws)
+            count = math.ceil(1.0 / max(1e-3, p_continue))
+            if prefix.must_continue and prefix.draws == 0:
+                count = 1
+            for number in range(prefix.draws, prefix.draws + min(count, _MAX_PARALLEL)):
+                yield (*prefix.path, number)
 
     def request(self, path: Path, *, number: int, seed: int) -> Request:
-        """Ask for one more stage."""
-        here = self._read[path[:-1]]
-        head = "".join(here.pieces)
+        """Request one more stage."""
+        prefix = self._prefixes[path[:-1]]
+        head = "".join(prefix.pieces)
         return self._task.request(
             number=number,
             seed=seed,
-            max_tokens=self._stage_tokens(here),
+            max_tokens=self._stage_tokens(prefix),
             stop_condition=lambda text: (
-                self._complete(head + text) or self._may_be_whole(head, text)
+                self._is_over(head + text) or self._may_be_complete(head, text)
             ),
             head=head,
         )
 
     def read(self, path: Path, candidate: Candidate) -> Draw:
-        """A stage that came back: a whole sentence, a beginning, or nothing that fits."""
-        task, here = self._task, self._read[path[:-1]]
+        """Read a stage: a complete sentence, a prefix, or something that does not fit."""
+        task, prefix = self._task, self._prefixes[path[:-1]]
         tokens = len(candidate.pieces)
-        # A backend may hand over several tokens at once: the limit that was reached tells.
-        length = here.length + (self._stage_tokens(here) if candidate.truncated else tokens)
-        whole, overlap = task.cut(candidate, here.pieces)
-        addition = task.accepted.read(
-            whole, truncated=whole.truncated and length >= task.tokens_left
+        # A backend may return several tokens at once; at a limit, the limit is their number.
+        drawn = self._stage_tokens(prefix) if candidate.truncated else tokens
+        length = prefix.length + drawn
+        candidate, overlap = task.cut(candidate, prefix.pieces)
+        at_limit = candidate.truncated and length >= task.tokens_left
+        draw = task.read(path, candidate, tokens=tokens, overlap=overlap, at_limit=at_limit)
+        is_over = candidate.finished or candidate.failure or length >= task.max_tokens
+        if is_over or (draw.addition is not None and draw.addition.sentence):
+            return draw
+        unfinished = task.text.read_prefix(candidate.text)
+        if unfinished is None:
+            return draw
+        draw.addition = None
+        draw.pending, is_complete = unfinished
+        draw.is_repeated = is_complete and task.is_repeated(draw.pending)
+        self._prefixes[path] = _Prefix(
+            path,
+            _without_trailing_space(candidate.pieces),
+            length,
+            draw.pending,
+            is_complete,
+            self._stages.stage_of(length),
         )
-        draw = Draw(path, tokens, addition, not whole.text.strip(), overlap=overlap)
-        goes_on = not (whole.finished or whole.failure) and length < task.max_tokens
-        if goes_on and (addition is None or not addition.sentence):
-            begun = task.accepted.begun(whole.text)
-            if begun is not None:
-                draw.addition = None
-                draw.pending, ended = begun
-                draw.repeated = ended and task.is_repeated(draw.pending)
-                self._read[path] = _Beginning(
-                    path,
-                    _without_end(whole.pieces),
-                    length,
-                    draw.pending,
-                    ended,
-                    self._stages.place(length),
-                )
-                return draw
-        if addition is None:
-            draw.failure = whole.failure
-        elif addition.sentence:
-            draw.pending = addition.sentence
-            draw.repeated = task.is_repeated(addition.sentence)
         return draw
 
-    def guess(self, draws: Mapping[Path, Draw]) -> Draw | None:
-        """Nothing is begun on a guess."""
+    def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
+        """Always None: the next sentence is not begun speculatively."""
         return None
 
     def decide(self, draws: Mapping[Path, Draw]) -> Draw | None:
-        """The whole sentence that is accepted, or what is left when the budget is spent."""
-        kept: Draw | None = None
-        while kept is None:
-            here = self._next()
-            if here is None:
+        """The complete sentence that is accepted, or the fallback when the budget is spent."""
+        choice: Draw | None = None
+        while choice is None:
+            prefix = self._next()
+            if prefix is None:
                 return self._fall_back()
-            self._here = here
-            draw = draws.get((*here.path, here.draws))
+            self._current = prefix
+            draw = draws.get((*prefix.path, prefix.draws))
             if draw is None or draw.pending:
                 return None
-            here.draws += 1
+            prefix.draws += 1
             self._judged.append(draw)
-            if draw.path in self._read:
-                self._go_on(here, draw)
+            if draw.path in self._prefixes:
+                self._judge_prefix(prefix, draw)
             else:
-                kept = self._take(draw)
-            self._estimate(here)
-        return kept
+                choice = self._judge(draw)
+            self._estimate(prefix)
+        return choice
 
-    def _next(self) -> _Beginning | None:
-        """Where to draw from: where it takes least until a sentence is accepted.
+    def _next(self) -> _Prefix | None:
+        """The prefix to draw from: the one with the lowest expected cost.
 
-        Once the budget is spent, the best sentence so far is brought to its end, or else the
-        beginning that came last. None if all is done that can be.
+        When the budget is spent, the best sentence so far is drawn to its end, or else the latest
+        prefix. None if nothing is left to draw.
         """
         if len(self._judged) < self._limit:
-            return min(self._open, key=lambda each: each.cost)
+            return min(self._open, key=lambda prefix: prefix.expected_cost)
         if len(self._judged) >= 2 * self._limit:
             return None
-        if self._last is not None and self._last.draws == 0:
-            return self._last
-        least = -_COPY / 2.0 if self._copies else -np.inf
-        best = max((score for score, *_ in self._refused), default=least)
-        nearly = max(self._ended, key=lambda each: each[0], default=None)
-        if nearly is not None and nearly[0] > best:
-            self._ended.remove(nearly)
-            self._last = nearly[1]
-        elif self._refused or self._copies:
+        if self._final is not None and self._final.draws == 0:
+            return self._final
+        repeated = self._screening.repeated
+        lowest = -_REPETITION_PENALTY / 2.0 if repeated else -np.inf
+        best = max((score for score, *_ in self._rejected), default=lowest)
+        best_complete = max(self._complete, key=lambda entry: entry[0], default=None)
+        if best_complete is not None and best_complete[0] > best:
+            self._complete.remove(best_complete)
+            self._final = best_complete[1]
+        elif self._rejected or repeated:
             return None
         else:
-            self._last = self._open[-1]
-        return self._last
+            self._final = self._open[-1]
+        return self._final
 
-    def _go_on(self, here: _Beginning, draw: Draw) -> None:
-        """Take up a beginning, or a sentence that is whole if only another follows."""
-        draw.result = "beginning"
-        on = self._read[draw.path]
-        on.score, on.sure = here.score, True
-        if on.sentence:
+    def _judge_prefix(self, parent: _Prefix, draw: Draw) -> None:
+        """Judge a prefix, which may be a complete sentence if another follows."""
+        draw.result = "prefix"
+        prefix = self._prefixes[draw.path]
+        prefix.score, prefix.must_continue = parent.score, True
+        if prefix.sentence:
             self._rule.judge([draw])
-            on.score = draw.score or 0.0
-            on.sure = on.whole and draw.accepted is True
-        text = "".join(on.pieces)
+            prefix.score = draw.score or 0.0
+            prefix.must_continue = prefix.is_complete and draw.accepted is True
+        text = "".join(prefix.pieces)
         if text in self._texts:
-            return  # the same again
+            return  # drawn before
         self._texts.add(text)
-        if on.whole and (draw.repeated or not on.sure):
-            draw.result = "repeated" if draw.repeated else "refused"
-            self._ended.append((on.score - _COPY * draw.repeated, on))
+        if prefix.is_complete and (draw.is_repeated or not prefix.must_continue):
+            draw.result = "repeated" if draw.is_repeated else "rejected"
+            penalty = _REPETITION_PENALTY * draw.is_repeated
+            self._complete.append((prefix.score - penalty, prefix))
             return
-        self._estimate(on)
-        self._open.append(on)
+        self._estimate(prefix)
+        self._open.append(prefix)
 
-    def _take(self, draw: Draw) -> Draw | None:
-        """Judge a draw that has come to its end; it, if it is kept or ends the text."""
-        addition = draw.addition
-        if addition is None and draw.failure:
-            draw.result = "kept"
-            return draw
-        if addition is None or (not addition.sentence and self._prose):
-            draw.result = "misfit"
-            self._silent = self._silent or (draw if draw.silent else None)
-            return None
-        if not addition.sentence:
-            draw.result = "kept"
-            return draw
-        self._prose = True
-        if draw.repeated:
-            draw.result = "repeated"
-            self._copies.append(draw)
-            return None
-        if self._rule.judge([draw]) is not None:
-            draw.result = "accepted"
-            return draw
-        draw.result = "refused"
-        self._refused.append((draw.score or 0.0, draw.path, draw))
-        return None
+    def _judge(self, draw: Draw) -> Draw | None:
+        """Judge a draw that has ended; returns it if it is kept."""
+        draw.result = self._screening.screen(draw)
+        if draw.result is None:
+            is_accepted = self._rule.judge([draw]) is not None
+            draw.result = "accepted" if is_accepted else "rejected"
+        if draw.result == "rejected":
+            self._rejected.append((draw.score or 0.0, draw.path, draw))
+        return draw if draw.result in ("kept", "accepted") else None
 
     def _fall_back(self) -> Draw:
-        """The budget is spent: keep the best sentence, or the last, or a copy, or end the text."""
-        if self._refused:
-            last = self._task.config.fallback == "last"
-            return self._refused[-1][2] if last else max(self._refused)[2]
-        if self._copies:
-            self._rule.judge(self._copies[:1])
-            return self._copies[0]
-        return self._silent or self._judged[-1]
+        """The draw to keep, or to end the text with, when the budget is spent.
 
-    def _stage_tokens(self, here: _Beginning) -> int:
-        """Tokens to draw from a beginning at most: up to the next place, if there is one."""
-        longest = self._task.max_tokens - here.length
-        if here.place + 1 < self._stages.places and not here.whole:
-            longest = min(longest, max(1, self._stages.at(here.place + 1) - here.length))
-        return longest
+        The best rejected sentence or the last one, otherwise one that repeats the text.
+        """
+        if self._rejected:
+            is_last = self._task.config.fallback == "last"
+            return self._rejected[-1][2] if is_last else max(self._rejected)[2]
+        repeated = self._screening.repeated
+        if repeated:
+            self._rule.judge(repeated[:1])
+            return repeated[0]
+        return self._screening.empty or self._judged[-1]
 
-    def _may_be_whole(self, head: str, more: str) -> bool:
-        """Whether it is time to judge, before the next sentence is begun to see this one's end."""
-        accepted = self._task.accepted
-        return bool(more.strip()) and accepted.may_be_whole(accepted.spaced(head + more))
+    def _stage_tokens(self, prefix: _Prefix) -> int:
+        """Maximum number of tokens to draw from a prefix: up to the next stage, if there is one."""
+        left = self._task.max_tokens - prefix.length
+        if prefix.stage + 1 < self._stages.count and not prefix.is_complete:
+            to_next = self._stages.tokens_at(prefix.stage + 1) - prefix.length
+            left = min(left, max(1, to_next))
+        return left
 
-    def _estimate(self, here: _Beginning) -> None:
-        """Say what a beginning will take, after all that was drawn from it."""
-        if here.sure and here.draws == 0:
-            here.cost = 0.0
+    def _may_be_complete(self, head: str, more: str) -> bool:
+        """Whether to judge now, before the next sentence begins and shows that this one ended."""
+        text = self._task.text
+        return bool(more.strip()) and text.may_be_complete(text.add_space(head + more))
+
+    def _estimate(self, prefix: _Prefix) -> None:
+        """Update the expected cost of a prefix after the draws from it."""
+        if prefix.must_continue and prefix.draws == 0:
+            prefix.expected_cost = 0.0
         else:
-            here.cost = self._stages.cost(here.place, here.score, here.draws)
+            prefix.expected_cost = self._stages.expected_cost(
+                prefix.stage, prefix.score, prefix.draws
+            )
 
 
-def _without_end(pieces: tuple[str, ...]) -> tuple[str, ...]:
-    """Pieces without white space at their end: a model begins a word with its space."""
-    kept = list(pieces)
-    while kept and not kept[-1].strip():
-        kept.pop()
-    return (*kept[:-1], kept[-1].rstrip()) if kept else ()
+def _without_trailing_space(pieces: tuple[str, ...]) -> tuple[str, ...]:
+    """Pieces without trailing white space, because a model begins a word with its space."""
+    trimmed = list(pieces)
+    while trimmed and not trimmed[-1].strip():
+        trimmed.pop()
+    return (*trimmed[:-1], trimmed[-1].rstrip()) if trimmed else ()

@@ -1,4 +1,4 @@
-"""One text in the making: the sentence being decided, and those begun on a guess."""
+"""The state of one text: the current sentence, and sentences begun speculatively."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from hammingmark.generation.text import AcceptedText
 from hammingmark.protocols import Encoder, LogitsProcessor
 from hammingmark.records import Cost, Generation, GenerationStep, Request
 
-_DEEPEST = 6  # sentences ahead on a guess
-_COSTS = tuple(each.name for each in fields(Cost))
+_MAX_DEPTH = 6  # sentences begun speculatively
+_COST_NAMES = tuple(field.name for field in fields(Cost))
 
 Cancel = Callable[[Sequence[int]], None]
-"""Gives up on requests by their numbers."""
+"""Cancels requests by their numbers."""
 
 
 class GenerationState:
-    """One text in the making.
+    """The state of one text.
 
     Args:
-        accepted: empty but for its prompt.
+        text: empty but for its prompt.
         previous: embedding (d,) of what the first sentence is compared with, or None.
-        policy: draws a sentence.
-        logits: what is done to the logits of each step.
+        policy: gives the candidate policy of a sentence.
+        logits: modifies the logits of each step.
         config: generation settings.
         number: of the prompt.
-        seed: decides every draw, together with its place.
-        encoder: embeds what must be embedded before it can be judged.
-        resumes: a text that failed, and that this goes on with; its prompt ends with that.
+        seed: determines every draw, together with its position.
+        encoder: embeds what is judged.
+        resumes: a failed text that this one continues; its prompt ends with that text.
     """
 
     def __init__(
         self,
-        accepted: AcceptedText,
+        text: AcceptedText,
         previous: NDArray[np.float32] | None,
         *,
         policy: Callable[[SentenceTask], CandidatePolicy],
@@ -57,189 +57,192 @@ class GenerationState:
         self.ended: str | None = None
         self.prompt_tokens: int | None = None
         self._failure: Failure | None = None
-        self._overlap = 0  # characters at its end that are the beginning of a string to stop at
+        self._overlap = 0  # characters at the end of the text that begin a stop string
         self._policy = policy
         self._logits = logits
         self._config = config
         self._number = number
         self._seed = seed
-        self._accepted = accepted
+        self._text = text
         self._resumes = resumes
         self._steps = list(resumes.steps) if resumes else []
-        self._released = len(self._settled())  # steps
-        self._spent = asdict(resumes.cost if resumes else Cost())
+        self._released = len(self._final_steps())  # the number of steps released
+        self._cost = asdict(resumes.cost if resumes else Cost())
         self._began: float | None = None
-        self._ahead = [self._candidates(accepted, previous, Place(number))]
+        # The current sentence, then those begun speculatively after it.
+        self._sentences = [self._candidates(text, previous, Place())]
 
     @property
-    def is_asked(self) -> bool:
-        """Whether candidates for it are under way."""
-        return any(candidates.under_way for candidates in self._ahead)
+    def has_requests(self) -> bool:
+        """Whether any candidate for it is in flight."""
+        return any(candidates.in_flight for candidates in self._sentences)
 
-    def settle(self, cancel: Cancel) -> Iterator[Cost]:
-        """Write every sentence that has been decided; what each took."""
+    def advance(self, cancel: Cancel) -> Iterator[Cost]:
+        """Append every sentence that is decided; yields the cost of each."""
         while not self.ended:
-            candidates = self._ahead[0]
-            kept = candidates.decide()
-            if kept is None:
+            candidates = self._sentences[0]
+            draw = candidates.decide()
+            if draw is None:
                 return
-            foreseen = self._is_foreseen(0, kept)
-            self._give_up(self._ahead[1:] if not foreseen else [], cancel)
-            cancel(candidates.abandon())
+            was_speculated = self._was_speculated(0, draw)
+            self._discard([] if was_speculated else self._sentences[1:], cancel)
+            cancel(candidates.drop_requests())
             cost = candidates.cost
-            self._spend(candidates.spare)
-            self._spend(cost)
-            self._write(kept, cost)
-            following, self.ended = self._after(candidates, kept)
-            self._failure, self._overlap = kept.failure, kept.overlap
+            self._add(candidates.spare)
+            self._add(cost)
+            self._append(draw, cost)
+            following, self.ended = self._following(candidates, draw)
+            self._failure, self._overlap = draw.failure, draw.overlap
             if self.ended == "error" and not self._failure:
                 self._failure = Failure(
                     "no_candidate",
-                    f"No candidate of {candidates.budget} had a sentence that fits; "
-                    "the model may need another prompt or a larger sentence limit.",
+                    f"None of {candidates.budget} candidates had a usable sentence. "
+                    "Try another prompt or a larger sentence limit.",
                 )
-            self._accepted = following.task.accepted
+            self._text = following.task.text
             if self.ended:
-                self._ahead = []
+                self._sentences = []
             else:
-                self._ahead = self._ahead[1:] if foreseen else [following]
+                self._sentences = self._sentences[1:] if was_speculated else [following]
             yield cost
-        self.abandon(cancel)
+        self.cancel_requests(cancel)
 
     def release(self) -> Iterator[GenerationStep]:
-        """The steps that are final, and have not been released before.
+        """The steps that have become final since the last call.
 
-        What may be the beginning of a string to stop at is held back with its step. Of a text
-        that ends with an error, what is held back comes with the `generation` alone: whoever goes
-        on with the text may still complete the string.
+        A step that may contain the beginning of a stop string is held back. If the text ends with
+        an error, the steps held back are only part of its `generation`, because a text that resumes
+        it may still complete the stop string.
         """
         is_final = self.ended and self.ended != "error"
-        steps = self.generation().steps if is_final else self._settled()
+        steps = self.generation().steps if is_final else self._final_steps()
         for step in steps[self._released :]:
             self._released += 1
             yield step
 
     @property
-    def held(self) -> Sequence[GenerationStep]:
-        """The steps of a text that has failed, or was given up, that have not been released."""
+    def unreleased(self) -> Sequence[GenerationStep]:
+        """The steps held back when the text failed or was cancelled."""
         return self._steps[self._released :] if self.ended in (None, "error") else ()
 
-    def _settled(self) -> Sequence[GenerationStep]:
-        """The steps that no string to stop at can change."""
+    def _final_steps(self) -> Sequence[GenerationStep]:
+        """The steps that no stop string can change any more."""
         if not self._config.stop:
             return self._steps
-        length = settled_length(self._config.stop, self._accepted.whole)
-        count, end = len(self._steps), len(self._accepted.whole)
+        length = settled_length(self._config.stop, self._text.full_text)
+        count, end = len(self._steps), len(self._text.full_text)
         while count and end > length:
             count -= 1
             end -= len(self._steps[count].text)
         return self._steps[:count]
 
-    def look_ahead(self, cancel: Cancel) -> None:
-        """Begin the next sentence on the guess that what is under way will be refused."""
-        for depth in range(_DEEPEST):
-            candidates = self._ahead[depth]
-            kept = candidates.guess()
-            if kept is None:
-                self._give_up(self._ahead[depth + 1 :], cancel)
-                del self._ahead[depth + 1 :]
+    def speculate(self, cancel: Cancel) -> None:
+        """Begin the next sentence, assuming that unfinished candidates will be rejected."""
+        for depth in range(_MAX_DEPTH):
+            candidates = self._sentences[depth]
+            draw = candidates.speculate()
+            if draw is None:
+                self._discard_after(depth, cancel)
                 return
-            cancel(candidates.abandon(after=kept.path))
-            if self._is_foreseen(depth, kept):
+            cancel(candidates.drop_requests(after=draw.path))
+            if self._was_speculated(depth, draw):
                 continue
-            self._give_up(self._ahead[depth + 1 :], cancel)
-            del self._ahead[depth + 1 :]
-            following, ended = self._after(candidates, kept)
+            self._discard_after(depth, cancel)
+            following, ended = self._following(candidates, draw)
             if ended:
                 return
-            self._ahead.append(following)
+            self._sentences.append(following)
 
     def requests(
-        self, lanes: int, numbers: Iterator[int], acceptance: float
+        self, width: int, numbers: Iterator[int], acceptance: float
     ) -> Iterator[tuple[SentenceCandidates, Request]]:
-        """What to ask for, so that no more than ``lanes`` candidates are under way."""
+        """New requests, so that at most ``width`` candidates are in flight."""
         self._began = self._began or time.perf_counter()
-        free = lanes - sum(candidates.under_way for candidates in self._ahead)
-        for candidates in self._ahead:
-            if free <= 0:
+        limit = width - sum(candidates.in_flight for candidates in self._sentences)
+        for candidates in self._sentences:
+            if limit <= 0:
                 return
             for request in candidates.requests(
-                free, numbers, self._draw_seed, acceptance=acceptance, lanes=lanes
+                limit, numbers, self._draw_seed, acceptance=acceptance, width=width
             ):
-                free -= 1
+                limit -= 1
                 yield candidates, request
 
-    def spend(self, **more: float) -> None:
-        """Add to the account."""
-        for name, value in more.items():
-            self._spent[name] += value
+    def add_cost(self, **amounts: float) -> None:
+        """Add to fields of the cost."""
+        for name, amount in amounts.items():
+            self._cost[name] += amount
 
     def fail(self, failure: Failure) -> None:
-        """End the text with what the encoder failed with."""
+        """End the text with a failure of the encoder."""
         self.ended, self._failure = "error", failure
 
-    def abandon(self, cancel: Cancel) -> None:
-        """Give up on all candidates."""
-        self._give_up(self._ahead[1:], cancel)
-        for candidates in self._ahead[:1]:
-            cancel(candidates.abandon())
-            self._spend(candidates.cost)
-            self._spend(candidates.spare)
-        self._ahead = []
+    def cancel_requests(self, cancel: Cancel) -> None:
+        """Cancel all candidates."""
+        self._discard(self._sentences[1:], cancel)
+        for candidates in self._sentences[:1]:
+            cancel(candidates.drop_requests())
+            self._add(candidates.cost)
+            self._add(candidates.spare)
+        self._sentences = []
 
     def close(self) -> None:
-        """Count what the last, undecided sentence took, and stop the clock."""
-        self.abandon(lambda numbers: None)
+        """Add the cost of the unfinished sentence, and stop the clock."""
+        self.cancel_requests(lambda numbers: None)
         if self._began is not None:
-            self.spend(seconds=time.perf_counter() - self._began)
+            self.add_cost(seconds=time.perf_counter() - self._began)
             self._began = None
 
     def generation(self, failure: Failure | None = None) -> Generation:
-        """What has been written, and what stopped it if it has not ended by itself."""
+        """The text so far.
+
+        Args:
+            failure: what stopped it, if it has not ended by itself.
+        """
         before = self._resumes
-        made = Generation(
-            text=self._accepted.whole,
-            sentences=(*(before.sentences if before else ()), *self._accepted.sentences),
+        generation = Generation(
+            text=self._text.full_text,
+            sentences=(*(before.sentences if before else ()), *self._text.sentences),
             steps=tuple(self._steps),
-            cost=Cost(**self._spent),
+            cost=Cost(**self._cost),
             stopped=self.ended or "error",
             failure=self._failure if self.ended else failure,
             prompt_tokens=before.prompt_tokens if before else self.prompt_tokens,
         )
         if not self._overlap:
-            return made
-        left = len(made.text) - self._overlap
-        return cut_generation(made, left, split=self._accepted.sentences_of)
+            return generation
+        length = len(generation.text) - self._overlap
+        return cut_generation(generation, length, split=self._text.sentences_of)
 
     def _candidates(
         self,
-        accepted: AcceptedText,
+        text: AcceptedText,
         previous: NDArray[np.float32] | None,
         place: Place,
-        after: Path | None = None,
+        *,
+        follows: Path | None = None,
     ) -> SentenceCandidates:
-        task = SentenceTask(accepted, previous, place, self._logits, self._config)
-        return SentenceCandidates(task, self._policy(task), after=after)
+        task = SentenceTask(text, previous, place, self._logits, self._config)
+        return SentenceCandidates(task, self._policy(task), follows=follows)
 
-    def _after(
-        self, candidates: SentenceCandidates, kept: Draw
+    def _following(
+        self, candidates: SentenceCandidates, draw: Draw
     ) -> tuple[SentenceCandidates, str | None]:
-        """The candidates for what follows a draw, and why the text ends with it, if it does."""
-        addition, task = kept.addition, candidates.task
+        """The candidates of the sentence after a draw, and why the text ends there, if it does."""
+        addition, task = draw.addition, candidates.task
         if addition is None:
-            return candidates, "end" if kept.silent and not kept.failure else "error"
+            return candidates, "end" if draw.is_empty and not draw.failure else "error"
         place = Place(
-            document=task.place.document,
             step=task.place.step + 1,
             sentences=task.place.sentences + sum(unit.carries for unit in addition.units),
             tokens=task.place.tokens + addition.tokens,
         )
-        previous = task.previous if kept.embedding is None else kept.embedding
-        accepted = task.accepted.with_addition(addition)
-        following = self._candidates(accepted, previous, place, kept.path)
+        previous = task.previous if draw.embedding is None else draw.embedding
+        text = task.text.with_addition(addition)
+        following = self._candidates(text, previous, place, follows=draw.path)
         limit = self._config.max_sentences
         ended = None
-        if kept.failure:
+        if draw.failure:
             ended = "error"
         elif addition.ends or not (addition.tokens or addition.units):
             ended = "end"
@@ -249,28 +252,28 @@ class GenerationState:
             ended = "sentences"
         return following, ended
 
-    def _write(self, kept: Draw, cost: Cost) -> None:
-        """Add a draw to the text."""
-        addition = kept.addition
+    def _append(self, draw: Draw, cost: Cost) -> None:
+        """Append a draw to the steps."""
+        addition = draw.addition
         raw = "" if addition is None else addition.raw
         text, lead = raw, ""
-        if not self._accepted.written:
+        if not self._text.written:
             text = raw.lstrip()
-            lead = self._accepted.lead + raw[: len(raw) - len(text)]
-        if self._resumes and not self._accepted.written:
-            text, lead = self._accepted.gap + text if text else "", ""
+            lead = self._text.lead + raw[: len(raw) - len(text)]
+        if self._resumes and not self._text.written:
+            text, lead = self._text.gap + text if text else "", ""
         step = GenerationStep(
             document=self._number,
             text=text,
             lead=lead,
             sentence="" if addition is None else addition.sentence,
-            accepted=kept.accepted,
-            score=kept.score,
+            accepted=draw.accepted,
+            score=draw.score,
             candidates=cost.candidates,
             tokens=0 if addition is None else addition.tokens,
             drawn_tokens=cost.drawn_tokens,
         )
-        self.spend(
+        self.add_cost(
             tokens=step.tokens,
             fallbacks=int(step.accepted is False),
             constrained=int(step.accepted is not None),
@@ -278,21 +281,27 @@ class GenerationState:
         if step.text:
             self._steps.append(step)
 
-    def _is_foreseen(self, depth: int, kept: Draw) -> bool:
-        """Whether the sentence after ``depth`` was begun on the guess that this draw is kept."""
-        return len(self._ahead) > depth + 1 and self._ahead[depth + 1].after == kept.path
+    def _was_speculated(self, depth: int, draw: Draw) -> bool:
+        """Whether the sentence after ``depth`` was begun assuming that this draw is kept."""
+        following = self._sentences[depth + 1 : depth + 2]
+        return bool(following) and following[0].follows == draw.path
 
-    def _give_up(self, sentences: Sequence[SentenceCandidates], cancel: Cancel) -> None:
-        """Give up on sentences that were begun on a guess."""
+    def _discard_after(self, depth: int, cancel: Cancel) -> None:
+        """Discard the sentences begun after ``depth``."""
+        self._discard(self._sentences[depth + 1 :], cancel)
+        del self._sentences[depth + 1 :]
+
+    def _discard(self, sentences: Sequence[SentenceCandidates], cancel: Cancel) -> None:
+        """Cancel the candidates of sentences that were begun speculatively."""
         for candidates in sentences:
-            cancel(candidates.abandon())
-            self._spend(candidates.waste)
+            cancel(candidates.drop_requests())
+            self._add(candidates.waste)
 
-    def _spend(self, cost: Cost) -> None:
-        for name in _COSTS:
-            self._spent[name] += getattr(cost, name)
+    def _add(self, cost: Cost) -> None:
+        for name in _COST_NAMES:
+            self._cost[name] += getattr(cost, name)
 
-    def _draw_seed(self, step: int, *draw: int) -> int:
-        """A seed for one candidate that depends on nothing but its place."""
-        state = np.random.SeedSequence([self._seed, self._number, step, *draw]).generate_state(1)
+    def _draw_seed(self, step: int, *path: int) -> int:
+        """The seed of a draw, which depends only on its position."""
+        state = np.random.SeedSequence([self._seed, self._number, step, *path]).generate_state(1)
         return int(state[0]) & 0x7FFFFFFF

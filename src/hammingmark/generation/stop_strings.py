@@ -1,4 +1,4 @@
-"""Strings before which a text ends, whoever would have gone on."""
+"""Stop strings: a text ends before the first of them."""
 
 from __future__ import annotations
 
@@ -9,119 +9,121 @@ from dataclasses import replace
 from hammingmark.records import Candidate, Generation, GenerationStep
 
 Added = Callable[[str], str]
-"""What is added to a text if a model has written this."""
+"""The characters that a candidate adds to a text."""
 
 
 def find_stop(stop: Sequence[str], text: str, *, before: str = "") -> int | None:
-    """Where in a text the first of some strings begins; None if it has none of them.
+    """The offset of the first stop string in a text; None if it has none.
 
     Args:
-        stop: the strings.
-        text: where to look.
-        before: what stands before the text. A string that begins there and ends in the text is
-            found at a place below 0.
+        stop: the stop strings.
+        text: the text to search.
+        before: the text before it. A stop string that begins there and ends in ``text`` has an
+            offset below 0.
     """
     tail = before[-max(map(len, stop), default=0) :]
     whole = tail + text
-    places = [
-        place
-        for each in stop
-        # One that ends before the text begins was not found when it was written: not ours.
-        if (place := whole.find(each, max(0, len(tail) - len(each) + 1))) >= 0
+    offsets = [
+        offset
+        for string in stop
+        # A string that ends within `before` was not a stop when that was written.
+        if (offset := whole.find(string, max(0, len(tail) - len(string) + 1))) >= 0
     ]
-    return min(places) - len(tail) if places else None
+    return min(offsets) - len(tail) if offsets else None
 
 
 def held_back(stop: Sequence[str], text: str) -> int:
-    """How many characters at the end of a text may be the beginning of one of some strings."""
+    """The length of the longest suffix of a text that may be the beginning of a stop string."""
     longest = min(len(text), max(map(len, stop), default=1) - 1)
-    for count in range(longest, 0, -1):
-        if any(each.startswith(text[-count:]) for each in stop):
-            return count
+    for length in range(longest, 0, -1):
+        if any(string.startswith(text[-length:]) for string in stop):
+            return length
     return 0
 
 
 def ending_at(
     stop: Sequence[str], stop_condition: Callable[[str], bool], *, before: str, added: Added
 ) -> Callable[[str], bool]:
-    """A function that says whether a growing candidate need not go on, also if a string has come.
+    """A stop condition of a growing candidate that also holds when a stop string is complete.
 
-    While its end may be the beginning of one, it goes on: otherwise candidates in which the string
-    comes whole would be few among those that are cut before it.
+    The candidate continues while its end may be the beginning of a stop string. Otherwise
+    candidates with a complete stop string would be too rare among those that stop nearby.
 
     Args:
-        stop: the strings.
-        stop_condition: says it of a candidate without them.
-        before: what stands before the candidate.
-        added: what the candidate adds to that.
+        stop: the stop strings.
+        stop_condition: the condition without stop strings.
+        before: the text before the candidate.
+        added: gives what the candidate adds to it.
     """
     tail = before[-max(map(len, stop), default=0) :]
 
-    def complete(text: str) -> bool:
-        more = added(text)
-        if find_stop(stop, more, before=tail) is not None:
+    def is_complete(text: str) -> bool:
+        addition = added(text)
+        if find_stop(stop, addition, before=tail) is not None:
             return True
-        return stop_condition(text) and not held_back(stop, tail + more)
+        return stop_condition(text) and not held_back(stop, tail + addition)
 
-    return complete
+    return is_complete
 
 
 def cut_at(
     stop: Sequence[str], candidate: Candidate, *, before: str, added: Added
 ) -> tuple[Candidate, int]:
-    """A candidate up to the first of some strings, with which the model then ended its text.
+    """A candidate cut before its first stop string, as if the model had ended its text there.
 
     Args:
-        stop: the strings.
+        stop: the stop strings.
         candidate: what the model wrote.
-        before: what stands before it.
-        added: what it adds to that.
+        before: the text before it.
+        added: gives what the candidate adds to it.
 
     Returns:
-        The candidate, and how many characters before it are the beginning of the string.
+        The candidate, and the number of characters of the stop string that stand before it.
     """
     text = added(candidate.text)
-    place = find_stop(stop, text, before=before)
-    if place is None:
+    offset = find_stop(stop, text, before=before)
+    if offset is None:
         return candidate, 0
     pieces: list[str] = []
-    left = place - (len(text) - len(candidate.text))
+    left = offset - (len(text) - len(candidate.text))
     for piece in candidate.pieces:
         if left <= 0:
             break
         pieces.append(piece[:left])
         left -= len(piece)
     cut = replace(candidate, pieces=tuple(pieces), finished=True, truncated=False, failure=None)
-    return cut, max(0, -place)
+    return cut, max(0, -offset)
 
 
 def cut_generation(
     generation: Generation, length: int, *, split: Callable[[str], Sequence[str]]
 ) -> Generation:
-    """A text that ends sooner, with the sentences and the counts of what is left of it.
+    """A generation cut to a length, with its sentences, steps and counts adjusted.
 
-    Nothing was asked of a sentence that is cut: it is another one than was judged. The tokens of
-    its rest are estimated by its characters.
+    A sentence that is cut becomes unconstrained, because it differs from the one that was judged.
+    The tokens of a cut step are estimated from its characters.
 
     Args:
-        generation: the text.
-        length: characters that are left of it; white space at their end is not.
-        split: the sentences of a text that can carry a mark.
+        generation: the complete text.
+        length: the number of characters to keep; trailing white space is dropped as well.
+        split: gives the sentences of a text that can carry a mark.
     """
     text = generation.text[:length].rstrip()
     sentences = tuple(split(text))
     steps: list[GenerationStep] = []
-    begin, place = 0, 0
+    begin, index = 0, 0
     for step in generation.steps:
         if begin >= len(text):
             break
-        kept = step.text[: len(text) - begin]
+        rest = step.text[: len(text) - begin]
         begin += len(step.text)
-        left = sentences[place] if step.sentence and place < len(sentences) else ""
-        place += bool(step.sentence)
-        if kept != step.text or left != step.sentence:
-            tokens = math.ceil(step.tokens * len(kept) / len(step.text))
-            step = replace(step, text=kept, sentence=left, accepted=None, score=None, tokens=tokens)
+        sentence = sentences[index] if step.sentence and index < len(sentences) else ""
+        index += bool(step.sentence)
+        if rest != step.text or sentence != step.sentence:
+            tokens = math.ceil(step.tokens * len(rest) / len(step.text))
+            step = replace(
+                step, text=rest, sentence=sentence, accepted=None, score=None, tokens=tokens
+            )
         steps.append(step)
     cost = replace(
         generation.cost,
@@ -133,10 +135,10 @@ def cut_generation(
 
 
 def settled_length(stop: Sequence[str], text: str) -> int:
-    """How much of a growing text no string that comes later can change.
+    """The length of the part of a growing text that no stop string can shorten any more.
 
-    All but what may be the beginning of a string, and white space before that, which a text that
-    is cut does not end with.
+    This excludes a suffix that may be the beginning of a stop string, and white space before that,
+    which a cut text does not keep.
     """
     held = held_back(stop, text)
     return len(text[: len(text) - held].rstrip()) if held else len(text)

@@ -1,22 +1,22 @@
-"""When to go on with the beginning of a sentence, and when to draw it anew.
+"""Optimal stopping: when to continue the prefix of a sentence, and when to redraw.
 
 The score x of the first k tokens of a sentence is a standard normal deviate over keys, and so is
-that of the whole. A few tokens more change it to
+that of the complete sentence. A few more tokens change it to
 
     x' = c x + √(1 - c²) ε
 
-where c is the similarity of the two embeddings. It is often near 1, and sometimes not: c has the
-distribution of natural text at that place. What is drawn from one beginning is alike: after n draws
-the next repeats one of them with probability n / (ν + n), and is drawn anew otherwise (a Dirichlet
-process). Let b be the cost of a draw from place j to the next, and q the probability that the
-sentence ends before it. The cost of a sentence that is accepted, after n draws from place j that
-led to nothing, is
+where c is the similarity of the two embeddings, distributed as in natural text at that length.
+Draws that continue one prefix resemble each other: after n draws, the next one repeats one of them
+with probability n / (ν + n) and is novel otherwise (a Dirichlet process). Let b be the cost of a
+draw from stage j to the next, T the threshold, and q the probability that the sentence ends before
+the next stage. The expected cost of an accepted sentence, after n draws from stage j none of which
+was continued or accepted, is
 
     V_{j,n}(x) = b + n / (ν + n) V_{j,n+1}(x) + ν / (ν + n) W
-    W = q E[1(z < T)] V_{j,n+1}(x) + (1 - q) E[min(V_{j+1,0}(x'), V_{j,n+1}(x))]
+    W = q P(x' < T) V_{j,n+1}(x) + (1 - q) E[min(V_{j+1,0}(x'), V_{j,n+1}(x))]
 
-because what is refused, and what is worse than going back to j, is drawn from j again. Sentences
-keep their length by this, but for a few percent.
+because a rejected draw, and one that is worse than returning to j, lead to another draw from j.
+The length of sentences changes by a few percent only.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 DoubleArray = NDArray[np.float64]
 
-# Measured on sentences of SmolLM2-135M under minilm-mark (`training.beginnings`). By the
-# number of tokens that are there: 2 (1 - c) when three more come, in its six sixths; and the share
-# of sentences that have more tokens.
+# Measured on sentences of SmolLM2-135M under minilm-mark (`research/training/beginnings.py`). By
+# length in tokens: 2 (1 - c) when three more tokens come, as the means of its six sextiles; and the
+# share of sentences that are longer.
 _CHANGES = (
     (4, 7, 10, 13, 16, 19, 22, 25, 28, 34, 40, 46),
     (
@@ -49,15 +49,15 @@ _CHANGES = (
         (0.0001, 0.0003, 0.0005, 0.0010, 0.0131, 0.340),
     ),
 )
-_LONGER = (
+_SURVIVAL = (
     (0, 4, 6, 8, 10, 14, 18, 22, 28, 33, 40, 50, 60, 70, 90, 140),
     (1, 0.993, 0.96, 0.92, 0.86, 0.74, 0.62, 0.50, 0.35, 0.23, 0.144, 0.077, 0.036, 0.015, 0.005,
      0.0005),
 )  # fmt: skip
-_ALIKE = (4.5, 2.5)  # ν at the beginning of a sentence, and inside it: 1 / h - 1
-_TO_THE_END = 0.6  # of a stage, if the sentence ends in it
+_CONCENTRATION = (4.5, 2.5)  # ν at the start of a sentence and inside it: 1 / h - 1
+_FINAL_SHARE = 0.6  # of a stage that is drawn, if the sentence ends in it
 _EMBEDDING = 0.3  # tokens that could be drawn in the time of one embedding
-_DRAWS = 12  # from one beginning that are told apart
+_MAX_DRAWS = 12  # draws from one prefix that are distinguished
 _GRID = np.linspace(-3.5, 3.5, 141)
 _NODES = np.linspace(-3.0, 3.0, 31)
 _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
@@ -65,13 +65,16 @@ _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 
 @dataclass(frozen=True)
 class Stages:
-    """Places at which the beginning of a sentence is judged, and what it is worth there.
+    """The stages of a sentence, and the expected cost of an accepted one from each.
+
+    Stage 0 is the empty prefix; at each later stage the prefix drawn so far is judged.
 
     Attributes:
         threshold: T.
-        first: tokens before the first place.
-        tokens: from each place to the next.
-        longest: tokens beyond which a sentence is drawn to its end.
+        first: tokens of the prefix at stage 1.
+        tokens: tokens from each stage to the next.
+        longest: tokens of the prefix beyond which there are no more stages; the sentence is then
+            drawn to its end.
     """
 
     threshold: float
@@ -80,111 +83,126 @@ class Stages:
     longest: int = 60
 
     @property
-    def places(self) -> int:
-        """How many places there are, the one where nothing is drawn included."""
+    def count(self) -> int:
+        """The number of stages, the empty prefix included."""
         return 2 + max(0, self.longest - self.first) // self.tokens
 
-    def at(self, place: int) -> int:
-        """Tokens of a beginning at a place; place 0 is where nothing is drawn."""
-        return 0 if place == 0 else self.first + (place - 1) * self.tokens
+    def tokens_at(self, stage: int) -> int:
+        """The tokens of a prefix at a stage."""
+        return 0 if stage == 0 else self.first + (stage - 1) * self.tokens
 
-    def place(self, tokens: int) -> int:
-        """The last place that a beginning of so many tokens has reached."""
+    def stage_of(self, tokens: int) -> int:
+        """The last stage that a prefix of so many tokens has reached."""
         if tokens < self.first:
             return 0
-        return min(1 + (tokens - self.first) // self.tokens, self.places - 1)
+        return min(1 + (tokens - self.first) // self.tokens, self.count - 1)
 
-    def cost(self, place: int, score: float, draws: int = 0) -> float:
-        """V_{j,n}(x), in tokens; after very many draws, a draw anew is as rare as it is dear."""
-        found = float(np.interp(score, _GRID, self._tables[0][place, min(draws, _DRAWS)]))
-        return found * max(1.0, _p_novel(place, _DRAWS) / _p_novel(place, draws))
+    def expected_cost(self, stage: int, score: float, draws: int = 0) -> float:
+        """V_{j,n}(x) in tokens, extrapolated for large n: it grows as novel draws become rare."""
+        cost = float(np.interp(score, _GRID, self._tables[0][stage, min(draws, _MAX_DRAWS)]))
+        return cost * max(1.0, _p_novel(stage, _MAX_DRAWS) / _p_novel(stage, draws))
 
-    def p_continue(self, place: int, score: float, draws: int = 0) -> float:
-        """The probability that a draw from here is gone on with, or is accepted."""
-        return float(np.interp(score, _GRID, self._tables[1][place, min(draws, _DRAWS)]))
+    def p_continue(self, stage: int, score: float, draws: int = 0) -> float:
+        """The probability that a draw from a prefix is continued or accepted."""
+        return float(np.interp(score, _GRID, self._tables[1][stage, min(draws, _MAX_DRAWS)]))
 
     @cached_property
     def _tables(self) -> tuple[DoubleArray, DoubleArray]:
-        return _solve(self)
+        return _backward_induction(self)
 
 
 @lru_cache(maxsize=64)
-def _solve(stages: Stages) -> tuple[DoubleArray, DoubleArray]:
-    """V and the probability of getting on, by place, draws and score: (places, draws + 1, grid)."""
-    costs = np.empty((stages.places, _DRAWS + 1, len(_GRID)))
+def _backward_induction(stages: Stages) -> tuple[DoubleArray, DoubleArray]:
+    """V and the probability to continue, by stage, draws and score: (stages, draws + 1, grid)."""
+    costs = np.empty((stages.count, _MAX_DRAWS + 1, len(_GRID)))
     chances = np.empty_like(costs)
-    for j in reversed(range(stages.places)):
-        last = j == stages.places - 1
-        tokens = 2 * stages.tokens if last else stages.at(j + 1) - stages.at(j)
-        ends = 1.0 if last else 1.0 - _longer(stages.at(j + 1)) / _longer(stages.at(j))
-        draw = tokens * (1.0 if last else 1.0 - ends / 2.0) + _EMBEDDING
-        refused = (_following(stages, j, _TO_THE_END) < stages.threshold).mean(axis=1) @ _WEIGHTS
-        if last:
-            beyond = np.zeros((len(_GRID), 1, len(_NODES)))
+    for j in reversed(range(stages.count)):
+        is_last = j == stages.count - 1
+        tokens = 2 * stages.tokens if is_last else stages.tokens_at(j + 1) - stages.tokens_at(j)
+        p_end = 1.0
+        if not is_last:
+            p_end = 1.0 - _survival(stages.tokens_at(j + 1)) / _survival(stages.tokens_at(j))
+        draw_cost = tokens * (1.0 if is_last else 1.0 - p_end / 2.0) + _EMBEDDING
+        final_scores = _next_scores(stages, j, _FINAL_SHARE)
+        p_rejected = (final_scores < stages.threshold).mean(axis=1) @ _WEIGHTS
+        if is_last:
+            continued = np.zeros((len(_GRID), 1, len(_NODES)))
         else:
-            beyond = np.interp(_following(stages, j), _GRID, costs[j + 1, 0])
-        back = _again(draw, ends, refused, beyond, _p_novel(j, _DRAWS))
-        for n in reversed(range(_DRAWS + 1)):
-            fresh = _p_novel(j, n)
-            on = (beyond < back[:, None, None]).mean(axis=1) @ _WEIGHTS
-            chances[j, n] = fresh * (ends * (1.0 - refused) + (1.0 - ends) * on)
-            if n < _DRAWS:
-                back = _after(draw, ends, refused, beyond, fresh, back)
-            costs[j, n] = back
+            continued = np.interp(_next_scores(stages, j), _GRID, costs[j + 1, 0])
+        value = _fixed_point(draw_cost, p_end, p_rejected, continued, _p_novel(j, _MAX_DRAWS))
+        for n in reversed(range(_MAX_DRAWS + 1)):
+            p_novel = _p_novel(j, n)
+            p_better = (continued < value[:, None, None]).mean(axis=1) @ _WEIGHTS
+            chances[j, n] = p_novel * (p_end * (1.0 - p_rejected) + (1.0 - p_end) * p_better)
+            if n < _MAX_DRAWS:
+                value = _bellman_update(draw_cost, p_end, p_rejected, continued, p_novel, value)
+            costs[j, n] = value
     return costs, chances
 
 
-def _after(
-    draw: float,
-    ends: float,
-    refused: DoubleArray,
-    beyond: DoubleArray,
-    fresh: float,
-    back: DoubleArray,
+def _bellman_update(
+    draw_cost: float,
+    p_end: float,
+    p_rejected: DoubleArray,
+    continued: DoubleArray,
+    p_novel: float,
+    value: DoubleArray,
 ) -> DoubleArray:
-    """V_{j,n}, from V_{j,n+1} and what is beyond the next place, (grid, sixths, nodes): (grid,)."""
-    on = np.minimum(beyond, back[:, None, None]).mean(axis=1) @ _WEIGHTS
-    anew = ends * refused * back + (1.0 - ends) * on
-    found: DoubleArray = draw + fresh * anew + (1.0 - fresh) * back
-    return found
+    """V_{j,n}, (grid,).
+
+    Args:
+        draw_cost: b.
+        p_end: q.
+        p_rejected: the probability that a sentence that ends is rejected, (grid,).
+        continued: V_{j+1,0}(x') over the nodes of x', (grid, sextiles, nodes).
+        p_novel: ν / (ν + n).
+        value: V_{j,n+1}, (grid,).
+    """
+    best = np.minimum(continued, value[:, None, None]).mean(axis=1) @ _WEIGHTS
+    novel = p_end * p_rejected * value + (1.0 - p_end) * best
+    update: DoubleArray = draw_cost + p_novel * novel + (1.0 - p_novel) * value
+    return update
 
 
-def _again(
-    draw: float,
-    ends: float,
-    refused: DoubleArray,
-    beyond: DoubleArray,
-    fresh: float,
+def _fixed_point(
+    draw_cost: float,
+    p_end: float,
+    p_rejected: DoubleArray,
+    continued: DoubleArray,
+    p_novel: float,
 ) -> DoubleArray:
-    """V_{j,n} for a large n, where it comes again: (grid,)."""
+    """The fixed point of `_bellman_update`, V_{j,n} for a large n, by bisection: (grid,)."""
     low, high = np.zeros(len(_GRID)), np.full(len(_GRID), 1e5)
     for _ in range(50):
         middle = (low + high) / 2.0
-        more = _after(draw, ends, refused, beyond, fresh, middle) > middle
-        low, high = np.where(more, middle, low), np.where(more, high, middle)
+        is_above = (
+            _bellman_update(draw_cost, p_end, p_rejected, continued, p_novel, middle) > middle
+        )
+        low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)
     return high
 
 
-def _p_novel(place: int, draws: int) -> float:
-    """ν / (ν + n)."""
-    alike = _ALIKE[place > 0]
-    return alike / (alike + draws)
+def _p_novel(stage: int, draws: int) -> float:
+    """The probability that the next draw from a prefix repeats none before it, ν / (ν + n)."""
+    concentration = _CONCENTRATION[stage > 0]
+    return concentration / (concentration + draws)
 
 
-def _following(stages: Stages, place: int, share: float = 1.0) -> DoubleArray:
-    """What a score becomes a stage later, or a share of one: (grid, sixths, nodes)."""
-    if place == 0:
+def _next_scores(stages: Stages, stage: int, share: float = 1.0) -> DoubleArray:
+    """The scores one stage later, or a share of a stage: (grid, sextiles, nodes)."""
+    if stage == 0:
         return np.broadcast_to(_NODES, (len(_GRID), 1, len(_NODES)))
-    tokens, changes = _CHANGES
-    at = float(np.clip(stages.at(place), tokens[0], tokens[-1]))
-    change = np.array([np.interp(at, tokens, sixth) for sixth in zip(*changes, strict=True)])
+    lengths, changes = _CHANGES
+    length = float(np.clip(stages.tokens_at(stage), lengths[0], lengths[-1]))
+    change = np.array([np.interp(length, lengths, sixth) for sixth in zip(*changes, strict=True)])
     cosine = (1.0 - change / 2.0) ** (share * stages.tokens / 3.0)
     spread = np.sqrt(1.0 - cosine**2)
-    found: DoubleArray = (
+    scores: DoubleArray = (
         cosine[:, None] * _GRID[:, None, None] + spread[:, None] * _NODES[None, None, :]
     )
-    return found
+    return scores
 
 
-def _longer(tokens: float) -> float:
-    return float(np.interp(tokens, *_LONGER))
+def _survival(tokens: float) -> float:
+    """The share of sentences that have more tokens."""
+    return float(np.interp(tokens, *_SURVIVAL))

@@ -1,4 +1,4 @@
-"""One text being written: what has been accepted, and what a candidate would add to it."""
+"""The text written so far, and what a candidate would add to it."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from functools import lru_cache
 from hammingmark.protocols import Splitter
 from hammingmark.records import Candidate, Prompt, Unit
 
-# A sentence is seen to end when the next word begins; later is too late to look again.
+# A sentence is seen to end when the next word begins; checking later would miss that moment.
 _MAY_END = re.compile(r"(?:[^\w\s,]\s+\S{1,15}|\n\s*\S{0,15}|[。！？।؟]\s*\S{0,3})$")
 _END = re.compile(r"[.!?。！？…]['\")\]’”]*$")
-_NEXT = "Brown follows here."  # a name: what may stand behind "Mr." does not end a sentence
+_NEXT = "Brown follows here."  # begins with a name: after "Mr." it does not start a sentence
 _WORD = re.compile(r"\w+")
-_KEPT = 16  # texts whose units are remembered
+_CACHE_SIZE = 16  # texts whose units are cached
 
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What a candidate adds to a text: perhaps unmarkable pieces, then one sentence.
+    """What a candidate adds to a text: optional units that carry no mark, then one sentence.
 
     Attributes:
-        raw: exactly the characters to add, white space before them included.
-        units: the units they make.
-        sentence: the last of them if it can carry a mark, otherwise empty.
-        tokens: of the characters that are added.
-        ends: whether the model ended its text with it.
-        truncated: whether the text ran into its limit with it. Tokens cannot tell: a backend may
-            hand over several at once, and a text truncated inside a sentence must not go on.
+        raw: exactly the characters to add, leading white space included.
+        units: the units of these characters.
+        sentence: the last unit if it can carry a mark, otherwise empty.
+        tokens: the tokens of these characters.
+        ends: whether the model ended its text here.
+        truncated: whether the text reached its limit here. This cannot be derived from the number
+            of tokens, because a backend may return several at once, and a text that is truncated
+            inside a sentence must not continue.
     """
 
     raw: str
@@ -44,252 +45,257 @@ class Addition:
 class AcceptedText:
     """The accepted part of one text.
 
-    Whatever is accepted splits, together with all before it, into exactly the units that were
-    accepted: a candidate that would change them has no place in the text.
+    Everything accepted splits, together with all that precedes it, into exactly the units that were
+    accepted. A candidate that would change them does not fit and is rejected.
 
     Args:
-        prompt: what the model is asked to continue.
-        splitter: finds units.
-        resumes: the beginning of the text, if this goes on with one that is part of the prompt.
+        prompt: what the model continues or answers.
+        splitter: splits the text into units.
+        resumes: the beginning of the text, if it resumes a text that is part of the prompt.
     """
 
     def __init__(self, prompt: Prompt, splitter: Splitter, *, resumes: str = "") -> None:
         self.prompt = prompt
         self.written = ""
         self._resumes = resumes
-        self.lead = ""  # white space before it
+        self.lead = ""  # white space between the prompt and the text
         self._sentences: tuple[str, ...] = ()
         self._splitter = splitter
-        # Several questions are asked of one candidate.
-        self._split_whole = lru_cache(maxsize=_KEPT)(splitter.split)
-        self._recent = ""  # the end of what is written, split alone as it is in the whole
-        self._units: tuple[Unit, ...] = ()  # of what is recent
-        self._joints: tuple[tuple[int, int], ...] = ()  # characters and units before additions
-        self._seen: set[tuple[str, ...]] = _grams(_asked(prompt))
+        # The same candidate is split for several checks.
+        self._split_cached = lru_cache(maxsize=_CACHE_SIZE)(splitter.split)
+        self._recent = ""  # a suffix of `written` that splits alone as it does in the whole
+        self._units: tuple[Unit, ...] = ()  # of `_recent`
+        self._boundaries: tuple[tuple[int, int], ...] = ()  # characters and units before additions
+        self._ngrams: set[tuple[str, ...]] = _four_grams(_prompt_text(prompt))
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Those that can carry a mark."""
+        """The sentences that can carry a mark."""
         return self._sentences
 
     @property
-    def continued(self) -> str:
-        """What the model continues behind its prompt: the text as it came.
+    def continuation(self) -> str:
+        """The text as the model wrote it after its prompt, leading white space included.
 
-        A text does not begin with the white space that the model put between it and the prompt.
-        If the model did not see that again, it would take up the habit of leaving it out.
+        The text itself does not begin with that white space. But a model that did not see it again
+        would learn from its context to omit it.
         """
         return self.lead + self.written
 
     @property
-    def whole(self) -> str:
-        """What is written, with the beginning that it resumes."""
+    def full_text(self) -> str:
+        """The text with the beginning that it resumes."""
         return f"{self._resumes}{self.gap}{self.written}" if self.written else self._resumes
 
     @property
     def gap(self) -> str:
-        """What stands between the beginning and what is written after it."""
+        """What separates the beginning that is resumed from the text after it."""
         last = self._resumes[-1:]
         return "" if not last or last.isspace() or last in "。！？" else " "
 
     def sentences_of(self, text: str) -> tuple[str, ...]:
-        """Those of another text that can carry a mark."""
+        """The sentences of another text that can carry a mark."""
         return tuple(self._splitter.split(text).carrying)
 
     def stop_condition(self) -> Callable[[str], bool]:
-        """A function that says whether a growing candidate has its sentence, or no place here."""
-        known = len(self._units)
+        """The stop condition of a candidate: its sentence is complete, or it does not fit."""
+        count = len(self._units)
 
-        def complete(text: str) -> bool:
+        def is_complete(text: str) -> bool:
             if self._touches(text):
                 return True
             if not may_end(text):
                 return False
-            fresh = self._split(self.spaced(text))[known:]
-            return any(unit.carries for unit in fresh[:-1])
+            units = self._split(self.add_space(text))[count:]
+            return any(unit.carries for unit in units[:-1])
 
-        return complete
+        return is_complete
 
     def read(self, candidate: Candidate, *, truncated: bool) -> Addition | None:
-        """What a candidate adds, or None if it has no place here.
+        """What a candidate adds to the text; None if it does not fit.
 
         Args:
-            candidate: a continuation of what is written.
-            truncated: whether it ran into the limit of the whole text, so that an unfinished
-                sentence is its last.
+            candidate: a continuation of the text.
+            truncated: whether it reached the limit of the whole text, so that an unfinished
+                sentence is the last one.
         """
-        text = self.spaced(candidate.text)
+        text = self.add_space(candidate.text)
         if candidate.finished or truncated:
-            text = text.rstrip()  # white space that is not kept must not decide what is read
+            text = text.rstrip()  # white space that will be dropped must not influence the split
         units = self._split(text)
-        known = len(self._units)
-        if not _same(units[:known], self._units) or self._touches(text):
+        count = len(self._units)
+        if not _same(units[:count], self._units) or self._touches(text):
             return None
-        fresh = units[known:]
-        if not fresh:
-            # Whether a text goes on after a sentence was decided when that sentence was drawn, by
-            # what followed it. Asking again, once a candidate, would end texts too soon.
+        new = units[count:]
+        if not new:
+            # Whether the text continues after a sentence was decided when that sentence was drawn,
+            # by what followed it. Deciding again for each candidate would end texts too early.
             return None
-        end = next((i for i, unit in enumerate(fresh) if unit.carries), None)
+        end = next((i for i, unit in enumerate(new) if unit.carries), None)
         if end is None:
-            tokens = tokens_of(candidate, len(text))
-            return Addition(text.rstrip(), fresh, "", tokens, candidate.finished, truncated)
-        last = end == len(fresh) - 1
-        if last and not (candidate.finished or truncated):
+            tokens = count_tokens(candidate, len(text))
+            return Addition(text.rstrip(), new, "", tokens, candidate.finished, truncated)
+        is_last = end == len(new) - 1
+        if is_last and not (candidate.finished or truncated):
             return None
-        kept = fresh[: end + 1]
-        raw = text.rstrip() if last else self._raw(text, kept)
+        new = new[: end + 1]
+        raw = text.rstrip() if is_last else self._shortest_prefix(text, new)
         if raw is None:
             return None
-        tokens = tokens_of(candidate, len(raw))
-        ended = last and candidate.finished
-        return Addition(raw, kept, kept[-1].text, tokens, ended, last and truncated)
+        tokens = count_tokens(candidate, len(raw))
+        ends = is_last and candidate.finished
+        return Addition(raw, new, new[-1].text, tokens, ends, is_last and truncated)
 
-    def begun(self, text: str) -> tuple[str, bool] | None:
-        """The sentence that a candidate has begun, and whether it ends if another follows.
+    def read_prefix(self, text: str) -> tuple[str, bool] | None:
+        """The unfinished sentence of a candidate, and whether it is complete if another follows.
 
-        It is empty if it cannot carry a mark as it stands. None if there is none, or if the
-        candidate has no place here.
+        The sentence is empty if it cannot carry a mark as it stands. None if the candidate has no
+        unfinished sentence or does not fit.
         """
-        text = self.spaced(text)
+        text = self.add_space(text)
         units = self._split(text)
-        known = len(self._units)
-        if not _same(units[:known], self._units) or self._touches(text) or len(units) == known:
+        count = len(self._units)
+        if not _same(units[:count], self._units) or self._touches(text) or len(units) == count:
             return None
-        if any(unit.carries for unit in units[known:-1]):
-            return None  # its sentence is over
-        if self.may_be_whole(text):
+        if any(unit.carries for unit in units[count:-1]):
+            return None  # a sentence is complete
+        if self.may_be_complete(text):
             return units[-1].text, True
         return units[-1].text if units[-1].carries else "", False
 
-    def may_be_whole(self, text: str) -> bool:
-        """Whether a candidate's sentence ends with it, if another sentence follows."""
-        if not _is_ended(text):
+    def may_be_complete(self, text: str) -> bool:
+        """Whether the sentence of a candidate is complete if another sentence follows."""
+        if not _ends_sentence(text):
             return False
-        now = self._split(text)
+        units = self._split(text)
         followed = self._split(f"{text} {_NEXT}")
-        return len(followed) == len(now) + 1 and now[-1].carries
+        return len(followed) == len(units) + 1 and units[-1].carries
 
-    def sentence_limit_reached(self, most: int | None) -> Callable[[str], bool]:
-        """A function that says whether a growing text has so many sentences; None for any."""
+    def sentence_limit(self, max_sentences: int | None) -> Callable[[str], bool]:
+        """The stop condition of a candidate with this many sentences; None for no limit."""
 
-        def complete(text: str) -> bool:
-            if most is None or not may_end(text):
+        def is_reached(text: str) -> bool:
+            if max_sentences is None or not may_end(text):
                 return False
-            return sum(unit.carries for unit in self._split(text)[len(self._units) : -1]) >= most
+            units = self._split(text)[len(self._units) : -1]
+            return sum(unit.carries for unit in units) >= max_sentences
 
-        return complete
+        return is_reached
 
-    def read_all(self, candidate: Candidate, *, most: int | None = None) -> Addition:
-        """All that a candidate adds, when nothing is asked of it; ``most`` sentences at most."""
+    def read_all(self, candidate: Candidate, *, max_sentences: int | None = None) -> Addition:
+        """Everything that an unconstrained candidate adds, up to a number of sentences."""
         text = candidate.text.rstrip()
         units = self._split(text)[len(self._units) :]
         places = [place for place, unit in enumerate(units) if unit.carries]
-        if most is not None and len(places) >= most and places[most - 1] < len(units) - 1:
-            kept = units[: places[most - 1] + 1]
-            raw = self._raw(text, kept)
+        if (
+            max_sentences is not None
+            and len(places) >= max_sentences
+            and places[max_sentences - 1] < len(units) - 1
+        ):
+            first = units[: places[max_sentences - 1] + 1]
+            raw = self._shortest_prefix(text, first)
             if raw is not None:
-                return Addition(raw, kept, "", tokens_of(candidate, len(raw)), ends=False)
+                return Addition(raw, first, "", count_tokens(candidate, len(raw)), ends=False)
         ends = candidate.finished
         return Addition(text, units, "", len(candidate.pieces), ends, truncated=not ends)
 
-    def repeats(self, sentence: str) -> float:
-        """The share of a sentence's four-word runs that the text or its prompt has already."""
-        grams = _grams(sentence)
-        return len(grams & self._seen) / len(grams) if grams else 0.0
+    def repeated_share(self, sentence: str) -> float:
+        """The share of a sentence's four-word sequences that the text or its prompt contains."""
+        ngrams = _four_grams(sentence)
+        return len(ngrams & self._ngrams) / len(ngrams) if ngrams else 0.0
 
     def with_addition(self, addition: Addition) -> AcceptedText:
-        """The text with an addition accepted."""
-        page = copy(self)
-        raw = page._write(addition.raw)
-        page._sentences += tuple(unit.text for unit in addition.units if unit.carries)
-        page._seen = self._seen | _grams(addition.raw)
-        page._recent += raw
-        page._units += addition.units
-        page._joints = (*self._joints, (len(self._recent), len(self._units)))[-3:]
-        page._forget()
-        return page
+        """A copy of the text with an addition."""
+        text = copy(self)
+        text._recent += text._append(addition.raw)
+        text._sentences += tuple(unit.text for unit in addition.units if unit.carries)
+        text._ngrams = self._ngrams | _four_grams(addition.raw)
+        text._units += addition.units
+        boundary = (len(self._recent), len(self._units))  # where the addition begins
+        text._boundaries = (*self._boundaries, boundary)[-3:]
+        text._trim()
+        return text
 
-    def _write(self, raw: str) -> str:
-        """Add to what is written; what was added."""
-        added = raw if self.written else raw.lstrip()
-        self.lead += raw[: len(raw) - len(added)]
-        self.written += added
-        return added
+    def _append(self, raw: str) -> str:
+        """Append to the text; returns what was appended, without white space at its start."""
+        appendix = raw if self.written else raw.lstrip()
+        self.lead += raw[: len(raw) - len(appendix)]
+        self.written += appendix
+        return appendix
 
-    def _forget(self) -> None:
-        """Let go of the beginning of what is recent, if it can be split without."""
-        place, known = self._joints[0]
-        if len(self._units) - known >= 3 and self._splitter.restarts(self._recent, place):
+    def _trim(self) -> None:
+        """Drop the beginning of the recent part if the rest splits the same without it."""
+        place, count = self._boundaries[0]
+        if len(self._units) - count >= 3 and self._splitter.restarts(self._recent, place):
             self._recent = self._recent[place:]
-            self._units = self._units[known:]
-            self._joints = tuple((at - place, units - known) for at, units in self._joints)
+            self._units = self._units[count:]
+            self._boundaries = tuple((at - place, units - count) for at, units in self._boundaries)
 
     def _split(self, text: str) -> tuple[Unit, ...]:
-        return self._split_whole(self._recent + text).units
+        return self._split_cached(self._recent + text).units
 
-    def spaced(self, text: str) -> str:
-        """A candidate with the space that a careless model left out before a new sentence."""
-        return f" {text}" if self._ended and text[:1].isupper() else text
+    def add_space(self, text: str) -> str:
+        """A candidate, with a space before a new sentence if the model left it out."""
+        return f" {text}" if self._is_at_sentence_end and text[:1].isupper() else text
 
     def added(self, text: str) -> str:
-        """The characters that a candidate adds to the whole."""
+        """The characters that a candidate adds to the full text."""
         if self._resumes and not self.written:
             return self.gap + text.lstrip()
-        return self.spaced(text)
+        return self.add_space(text)
 
     def _touches(self, text: str) -> bool:
-        """Whether a candidate's first word would touch the full stop before it."""
-        return self._ended and text[:1].isalnum() and not text[:1].isupper()
+        """Whether a candidate continues directly after a full stop, as in ``1.5``."""
+        return self._is_at_sentence_end and text[:1].isalnum() and not text[:1].isupper()
 
     @property
-    def _ended(self) -> bool:
+    def _is_at_sentence_end(self) -> bool:
         return bool(self.written) and self.written[-1] in ".!?"
 
-    def _raw(self, text: str, kept: tuple[Unit, ...]) -> str | None:
-        """The shortest beginning of a candidate that makes exactly the units to keep."""
-        wanted = self._units + kept
-        least = sum(len(unit.text) for unit in kept)  # normalising never makes a text longer
+    def _shortest_prefix(self, text: str, units: tuple[Unit, ...]) -> str | None:
+        """The shortest prefix of a candidate that adds exactly these units."""
+        target = self._units + units
+        shortest = sum(len(unit.text) for unit in units)  # normalising never makes a text longer
         for match in re.finditer(r"(?<=\S)\s+|(?<=\W)(?=\S)", text):
-            if match.start() < least:
+            if match.start() < shortest:
                 continue
-            beginning = text[: match.start()]
-            if _same(self._split(beginning), wanted):
-                # What stands between two sentences is drawn with the second. A line break that
-                # ends a sentence without a full stop belongs to it.
+            prefix = text[: match.start()]
+            if _same(self._split(prefix), target):
+                # White space between two sentences is drawn with the second. A line break that
+                # ends a sentence without a full stop belongs to the first.
                 gap = match.group()
-                return beginning + gap if "\n" in gap and not _is_ended(beginning) else beginning
+                return prefix + gap if "\n" in gap and not _ends_sentence(prefix) else prefix
         return None
 
 
 def last_sentence(prompt: Prompt, splitter: Splitter) -> str | None:
-    """The sentence that a continuation would follow, if the prompt ends with a whole one."""
+    """The sentence that a continuation would follow, if the prompt ends with a complete one."""
     units = splitter.split(prompt.text).units
     if prompt.messages or not units or not units[-1].carries:
         return None
-    return units[-1].text if _is_ended(units[-1].text) else None
+    return units[-1].text if _ends_sentence(units[-1].text) else None
 
 
 def may_end(text: str) -> bool:
-    """Whether a growing text may just have shown that a sentence has ended."""
+    """Whether the end of a growing text may just have shown that a sentence is complete."""
     return bool(_MAY_END.search(text))
 
 
-def _is_ended(text: str) -> bool:
-    """Whether a text ends as a sentence does."""
+def _ends_sentence(text: str) -> bool:
+    """Whether a text ends with the punctuation of a sentence."""
     return bool(_END.search(text))
 
 
 def _same(units: tuple[Unit, ...], others: tuple[Unit, ...]) -> bool:
-    """Whether two texts have the same units; white space between them is no matter."""
+    """Whether two texts have the same units, regardless of the white space between them."""
     return len(units) == len(others) and all(
         unit.text == other.text and unit.carries == other.carries
         for unit, other in zip(units, others, strict=True)
     )
 
 
-def tokens_of(candidate: Candidate, length: int) -> int:
-    """How many of a candidate's tokens its first ``length`` characters took."""
+def count_tokens(candidate: Candidate, length: int) -> int:
+    """The number of a candidate's tokens that cover its first ``length`` characters."""
     count = covered = 0
     for piece in candidate.pieces:
         if covered >= length:
@@ -299,10 +305,10 @@ def tokens_of(candidate: Candidate, length: int) -> int:
     return count
 
 
-def _asked(prompt: Prompt) -> str:
+def _prompt_text(prompt: Prompt) -> str:
     return "\n".join([prompt.text, *(message.content for message in prompt.messages)])
 
 
-def _grams(text: str) -> set[tuple[str, ...]]:
+def _four_grams(text: str) -> set[tuple[str, ...]]:
     words = _WORD.findall(text.lower())
     return {tuple(words[i : i + 4]) for i in range(len(words) - 3)}

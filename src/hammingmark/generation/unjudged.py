@@ -1,7 +1,7 @@
-"""Text that no rule judges sentence by sentence: unmarked, or marked token by token.
+"""Text that is not judged sentence by sentence: unmarked, or marked token by token.
 
-It is drawn in one go, or in parts where the backend goes on with half a text of its own. The
-sentences that detection draws again in place of a text's own are such text, too.
+It is drawn at once, or in parts where the backend can continue in the middle of a sentence.
+`draw_sentences` draws natural sentences, for the methods that compare a text's sentences with them.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 
 from hammingmark.generation.sentence_task import Draw, Path, SentenceTask
-from hammingmark.generation.text import AcceptedText, Addition, may_end, tokens_of
+from hammingmark.generation.text import AcceptedText, Addition, count_tokens, may_end
 from hammingmark.protocols import Backend, ContextRule
 from hammingmark.records import Candidate, Request, Sampling, Unit
 
-_BEFORE = 40  # characters among which a sentence may have ended before a part begins
+_LOOKBACK = 40  # characters before a part in which a sentence may have ended
 
 
 class UnjudgedText:
-    """Draws what follows once, and keeps it.
+    """The policy that draws once and keeps the draw.
 
     Args:
-        task: what is to be drawn.
-        context: what decides the bias of a token by the text before it; a part ends where that
-            changes.
+        task: what to draw.
+        context: determines the bias of a token from the text before it; a part ends where the
+            context changes.
     """
 
     budget = 1
@@ -32,120 +32,120 @@ class UnjudgedText:
         self._task = task
         self._context = context
 
-    def wanted(self, acceptance: float, lanes: int) -> int:
+    def parallel_draws(self, acceptance: float, width: int) -> int:
         """The only draw."""
         return 1
 
-    def ahead(self) -> Iterable[Path]:
+    def next_paths(self) -> Iterable[Path]:
         """The only draw."""
         return [(0,)]
 
     def request(self, path: Path, *, number: int, seed: int) -> Request:
-        """Ask for all that is left of the text, or for its next part."""
+        """Request the rest of the text, or its next part."""
         task, condition = self._task, None
-        ends = [task.accepted.sentence_limit_reached(task.config.max_sentences)]
+        stop_conditions = [task.text.sentence_limit(task.config.max_sentences)]
         if task.config.in_parts:
-            ends.append(may_end)
+            stop_conditions.append(may_end)
         if self._context:
-            ends.append(self._context.context_changes(task.accepted.written))
+            stop_conditions.append(self._context.context_changes(task.text.written))
             if task.previous is not None:
                 condition = self._context.condition(task.previous[None])[0]
         return task.request(
             number=number,
             seed=seed,
             max_tokens=task.tokens_left,
-            stop_condition=lambda text: any(end(text) for end in ends),
+            stop_condition=lambda text: any(holds(text) for holds in stop_conditions),
             condition=condition,
         )
 
     def read(self, path: Path, candidate: Candidate) -> Draw:
-        """What came back, and the context after it, if that is another."""
+        """Read a candidate; the context after it is to be embedded if it is a new one."""
         tokens = len(candidate.pieces)
         candidate, overlap = self._task.cut(candidate)
-        most = self._task.config.max_sentences
-        addition = self._task.accepted.read_all(candidate, most=most)
-        context = self._context_after(addition)
+        addition = self._task.text.read_all(
+            candidate, max_sentences=self._task.config.max_sentences
+        )
+        context = self._new_context(addition)
         failure = candidate.failure
         return Draw(path, tokens, addition, failure=failure, overlap=overlap, pending=context)
 
-    def guess(self, draws: Mapping[Path, Draw]) -> Draw | None:
-        """There is nothing to guess."""
+    def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
+        """Always None: the only draw is kept."""
         return None
 
     def decide(self, draws: Mapping[Path, Draw]) -> Draw | None:
-        """The only draw, once it has come back."""
+        """The only draw, once it is finished."""
         draw = draws.get((0,))
         if draw is None or draw.pending:
             return None
         draw.result = "kept"
         return draw
 
-    def _context_after(self, addition: Addition) -> str:
-        """The context of what follows an addition, if it is another and anything may follow."""
-        accepted = self._task.accepted
+    def _new_context(self, addition: Addition) -> str:
+        """The context after an addition; empty if it is unchanged or nothing follows."""
+        text = self._task.text
         if not self._context or addition.ends or addition.truncated:
             return ""
-        if not self._context.context_changes(accepted.written)(addition.raw):
+        if not self._context.context_changes(text.written)(addition.raw):
             return ""
-        return self._context.context(accepted.with_addition(addition).written)
+        return self._context.context(text.with_addition(addition).written)
 
 
 class TextInParts(AcceptedText):
-    """The part of a text that has been drawn, exactly as the model wrote it.
+    """A text drawn in parts, exactly as the model wrote it.
 
-    A part may end anywhere: in a sentence, or in a word. Where sentences end is known when the text
-    is over, or where somebody asks for no more of them.
+    A part may end anywhere, even within a word. The sentences are determined when the text ends,
+    or when their number reaches a limit.
     """
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Those that can carry a mark, the last as far as it goes."""
+        """The sentences that can carry a mark; the last may be incomplete."""
         return self.sentences_of(self.written)
 
-    def spaced(self, text: str) -> str:
-        """A part as it is: it may go on in the middle of a word."""
+    def add_space(self, text: str) -> str:
+        """The part unchanged, because it may continue a word."""
         return text
 
-    def sentence_limit_reached(self, most: int | None) -> Callable[[str], bool]:
-        """A function that says whether the text has so many sentences with one more part."""
+    def sentence_limit(self, max_sentences: int | None) -> Callable[[str], bool]:
+        """The stop condition of a part that completes this many sentences; None for no limit."""
 
-        def complete(part: str) -> bool:
-            if most is None or not may_end(self.written[-_BEFORE:] + part):
+        def is_reached(part: str) -> bool:
+            if max_sentences is None or not may_end(self.written[-_LOOKBACK:] + part):
                 return False
             units = self._split(self.written + part)
-            return sum(unit.carries for unit in units[:-1]) >= most
+            return sum(unit.carries for unit in units[:-1]) >= max_sentences
 
-        return complete
+        return is_reached
 
-    def read_all(self, candidate: Candidate, *, most: int | None = None) -> Addition:
-        """The part that a candidate is, white space behind it included unless the text ends.
+    def read_all(self, candidate: Candidate, *, max_sentences: int | None = None) -> Addition:
+        """The part that a candidate adds, with trailing white space unless the text ends.
 
-        Its units are left out, but for one that ends the text with its last sentence: then they
-        are those of the whole text.
+        The addition has no units, unless it completes the last sentence of the limit: then it has
+        those of the whole text.
         """
         part, tokens = candidate.text, len(candidate.pieces)
-        if most is not None and self.sentence_limit_reached(most)(part):
-            kept = self._first(part, most)
-            whole = self._raw(self.written + part, kept)
-            # What was written before stays, also where the sentence is found to end in it.
-            raw = part.rstrip() if whole is None else whole[len(self.written) :]
-            return Addition(raw, kept, "", tokens_of(candidate, len(raw)), ends=False)
-        over = candidate.finished or candidate.truncated
-        return Addition(
-            part.rstrip() if over else part, (), "", tokens, candidate.finished, candidate.truncated
-        )
+        if max_sentences is not None and self.sentence_limit(max_sentences)(part):
+            units = self._first_sentences(part, max_sentences)
+            prefix = self._shortest_prefix(self.written + part, units)
+            # What was written before stays, even if the last sentence ends inside it.
+            raw = part.rstrip() if prefix is None else prefix[len(self.written) :]
+            return Addition(raw, units, "", count_tokens(candidate, len(raw)), ends=False)
+        is_over = candidate.finished or candidate.truncated
+        raw = part.rstrip() if is_over else part
+        return Addition(raw, (), "", tokens, candidate.finished, candidate.truncated)
 
     def with_addition(self, addition: Addition) -> TextInParts:
-        """The text with one more part."""
-        page = copy(self)
-        page._write(addition.raw)
-        return page
+        """A copy of the text with one more part."""
+        text = copy(self)
+        text._append(addition.raw)
+        return text
 
-    def _first(self, part: str, most: int) -> tuple[Unit, ...]:
-        """The units of the whole text up to its last sentence."""
+    def _first_sentences(self, part: str, count: int) -> tuple[Unit, ...]:
+        """The units of the whole text up to a number of sentences."""
         units = self._split(self.written + part)
         places = [place for place, unit in enumerate(units) if unit.carries]
-        return units[: places[most - 1] + 1]
+        return units[: places[count - 1] + 1]
 
 
 def draw_sentences(
@@ -160,12 +160,12 @@ def draw_sentences(
     """One sentence for each text, all drawn in one session; None where none fits.
 
     Args:
-        texts: what to continue; a text of which several sentences are wanted stands here as often.
+        texts: the texts to continue; a text occurs once for each of its sentences.
         seeds: of the draws.
-        backend: the model.
-        max_tokens: of a candidate.
+        backend: the language model.
+        max_tokens: maximum number of tokens of a candidate.
         sampling: how its tokens are drawn.
-        tick: called with the number of candidates that have come since the last call.
+        tick: called with the number of candidates finished since the last call.
 
     Raises:
         BackendError: the model cannot continue a text.
@@ -180,11 +180,11 @@ def draw_sentences(
             session.submit(request)
         left = len(texts)
         while left:
-            arrived = session.wait()
-            left -= len(arrived)
+            candidates = session.wait()
+            left -= len(candidates)
             if tick:
-                tick(len(arrived))
-            for candidate in arrived:
+                tick(len(candidates))
+            for candidate in candidates:
                 candidate.require_text()
                 addition = texts[candidate.number].read(candidate, truncated=False)
                 if addition and addition.sentence:

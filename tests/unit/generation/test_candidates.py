@@ -1,4 +1,4 @@
-"""A policy from outside, and the account of what policies draw."""
+"""A policy from outside, and the cost of what policies draw."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class LongestOfThree:
     def __init__(self, task: SentenceTask) -> None:
         self._task = task
 
-    def wanted(self, acceptance: float, lanes: int) -> int:
+    def parallel_draws(self, acceptance: float, width: int) -> int:
         return self.budget
 
-    def ahead(self) -> Iterable[Path]:
+    def next_paths(self) -> Iterable[Path]:
         return [(number,) for number in range(self.budget)]
 
     def request(self, path: Path, *, number: int, seed: int) -> Request:
@@ -39,15 +39,15 @@ class LongestOfThree:
             number=number,
             seed=seed,
             max_tokens=self._task.max_tokens,
-            stop_condition=self._task.accepted.stop_condition(),
+            stop_condition=self._task.text.stop_condition(),
         )
 
     def read(self, path: Path, candidate: Candidate) -> Draw:
         candidate, overlap = self._task.cut(candidate)
-        addition = self._task.accepted.read(candidate, truncated=candidate.truncated)
+        addition = self._task.text.read(candidate, truncated=candidate.truncated)
         return Draw(path, len(candidate.pieces), addition, overlap=overlap)
 
-    def guess(self, draws: Mapping[Path, Draw]) -> Draw | None:
+    def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
         return None
 
     def decide(self, draws: Mapping[Path, Draw]) -> Draw | None:
@@ -55,7 +55,7 @@ class LongestOfThree:
             return None
         longest = max(draws.values(), key=lambda draw: (draw.tokens, draw.path))
         for draw in draws.values():
-            draw.result = "kept" if draw is longest else "refused"
+            draw.result = "kept" if draw is longest else "rejected"
         return longest
 
 
@@ -63,7 +63,7 @@ def write(
     splitter: Splitter, backend: FakeBackend, config: GenerationConfig = CONFIG
 ) -> tuple[Generation, list[str]]:
     """A text by that policy, and the steps as they were released."""
-    document = GenerationState(
+    state = GenerationState(
         AcceptedText(PROMPT, splitter),
         None,
         policy=LongestOfThree,
@@ -75,11 +75,11 @@ def write(
     )
     session = backend.open()
     loop = GenerationLoop(backend, session)
-    released = [step.text for _, step in loop.add([document])]
+    released = [step.text for _, step in loop.add([state])]
     while loop.is_waiting:
         released += [step.text for _, step in loop.receive(session.wait(), 0.0)]
-    document.close()
-    return document.generation(), released
+    state.close()
+    return state.generation(), released
 
 
 def test_a_policy_is_one_class(splitter: Splitter) -> None:
@@ -89,12 +89,12 @@ def test_a_policy_is_one_class(splitter: Splitter) -> None:
         assert (generation.stopped, len(generation.steps)) == ("sentences", 4)
         assert "".join(released) == generation.text
         assert generation.cost.candidates == 4 * 3
-        assert generation.cost.tried == 4 * 2, "nothing is asked of the one that is kept"
+        assert generation.cost.tried == 4 * 2, "the one that is kept is not judged"
         texts.add(generation.text)
     assert len(texts) == 1
 
 
-def test_strings_to_stop_at_are_no_matter_of_a_policy(splitter: Splitter) -> None:
+def test_a_policy_need_not_handle_stop_strings(splitter: Splitter) -> None:
     whole, _ = write(splitter, FakeBackend())
     for place in range(3, len(whole.text), 11):
         stop = whole.text[place : place + 7]
@@ -106,17 +106,17 @@ def test_strings_to_stop_at_are_no_matter_of_a_policy(splitter: Splitter) -> Non
 
 @pytest.mark.parametrize("judged", [0, 1, 3])
 def test_every_draw_is_counted_once(splitter: Splitter, judged: int) -> None:
-    task = SentenceTask(AcceptedText(PROMPT, splitter), None, Place(0), None, CONFIG)
+    task = SentenceTask(AcceptedText(PROMPT, splitter), None, Place(), None, CONFIG)
     policy: CandidatePolicy = LongestOfThree(task)
     candidates = SentenceCandidates(task, policy)
     backend = FakeBackend()
     requests = list(
-        candidates.requests(9, iter(range(9)), lambda *place: sum(place), acceptance=0.3, lanes=8)
+        candidates.requests(9, iter(range(9)), lambda *place: sum(place), acceptance=0.3, width=8)
     )
-    assert len(requests) == candidates.under_way == 3
+    assert len(requests) == candidates.in_flight == 3
     draws = [candidates.receive(backend.candidate(request)) for request in requests]
     for draw in draws[:judged]:
-        draw.result = "refused"
+        draw.result = "rejected"
     cost, spare, waste = candidates.cost, candidates.spare, candidates.waste
     assert (cost.candidates, spare.spare, waste.spare) == (judged, 3 - judged, 3)
     assert cost.drawn_tokens + spare.spare_tokens == waste.spare_tokens

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.generation.test_generate import PROMPT, writer
 
 from hammingmark.errors import BackendError, EncoderError
-from hammingmark.generation.engine import Engine, Progress, Ticket
+from hammingmark.generation.engine import Engine, GenerationEvent, GenerationHandle
 from hammingmark.generation.generate import Writer
 from hammingmark.protocols import FloatArray, Splitter
 from hammingmark.records import Candidate, Generation, GenerationStep, Prompt
@@ -32,12 +32,12 @@ class Caller:
     ended: threading.Event = field(default_factory=threading.Event)
     whole: Generation | None = None
 
-    def __call__(self, progress: Progress) -> None:
-        if isinstance(progress, GenerationStep):
-            self.steps.append(progress)
+    def __call__(self, event: GenerationEvent) -> None:
+        if isinstance(event, GenerationStep):
+            self.steps.append(event)
             self.began.set()
         else:
-            self.whole = progress
+            self.whole = event
             self.ended.set()
 
     def result(self) -> Generation:
@@ -155,9 +155,9 @@ def test_a_client_with_many_long_texts_keeps_nobody_waiting(
     callers |= {name: Caller() for name in ("second", "third")}
 
     def submit(name: str, made: Writer, number: int, client: str) -> None:
-        def receive(progress: Progress) -> None:
-            order.append(name if isinstance(progress, GenerationStep) else f"end of {name}")
-            callers[name](progress)
+        def receive(event: GenerationEvent) -> None:
+            order.append(name if isinstance(event, GenerationStep) else f"end of {name}")
+            callers[name](event)
 
         engine.submit(made, PROMPTS[number], seed=number, receive=receive, client=client)
 
@@ -205,14 +205,14 @@ def test_a_cancelled_text_leaves_its_place_to_others(
     made = writer(splitter, backend, max_sentences=3)
     engine = begin(engines, made)
     first, second = Caller(), Caller()
-    ticket = engine.submit(made, PROMPTS[0], seed=1, receive=first)
+    handle = engine.submit(made, PROMPTS[0], seed=1, receive=first)
     engine.submit(made, PROMPTS[1], seed=2, receive=second)
-    ticket.cancel()
+    handle.cancel()
     cancelled = first.result()
     assert (cancelled.stopped, cancelled.error) == ("error", "The text was cancelled.")
     backend.gate.set()
     assert second.result().stopped == "sentences"
-    ticket.cancel()  # once more, of what has long ended
+    handle.cancel()  # once more, of what has long ended
     assert backend.drawn
     assert all(request.prompt == PROMPTS[1] for request in backend.drawn)
 
@@ -223,16 +223,16 @@ def test_cancelling_in_the_middle_keeps_what_was_written(
     made = writer(splitter, FakeBackend(), max_sentences=500, max_tokens=100_000)
     engine = begin(engines, made)
     caller = Caller()
-    tickets: list[Ticket] = []
+    handles: list[GenerationHandle] = []
     there = threading.Event()
 
-    def receive(progress: Progress) -> None:
-        caller(progress)
+    def receive(event: GenerationEvent) -> None:
+        caller(event)
         there.wait(60)
         if len(caller.steps) == 3:
-            tickets[0].cancel()
+            handles[0].cancel()
 
-    tickets.append(engine.submit(made, PROMPT, seed=1, receive=receive))
+    handles.append(engine.submit(made, PROMPT, seed=1, receive=receive))
     there.set()
     assert 3 <= len(caller.result().sentences) < 500
 
@@ -316,7 +316,7 @@ def test_a_fault_of_one_caller_is_his_own(
     made = writer(splitter, FakeBackend(), max_sentences=3)
     engine = begin(engines, made)
 
-    def clumsy(progress: Progress) -> None:
+    def clumsy(event: GenerationEvent) -> None:
         raise RuntimeError("dropped")
 
     caller = Caller()

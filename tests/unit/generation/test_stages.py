@@ -433,20 +433,20 @@ def test_a_language_without_spaces_is_written_in_stages_too(splitter: Splitter) 
 def test_titles_and_initials_do_not_end_a_sentence(splitter: Splitter) -> None:
     text = AcceptedText(PROMPT, splitter)
     for whole in ("It rose.", "Did it rise?", "It rose!", "It cost 3.", "He left at 5 p.m."):
-        assert text.may_be_whole(whole), whole
-        assert text.begun(whole) == (whole, True)
+        assert text.may_be_complete(whole), whole
+        assert text.read_prefix(whole) == (whole, True)
     for part in ("I met Mr.", "He saw Dr.", "He wrote to J.", "It went to St.", "It rose", "..."):
-        assert not text.may_be_whole(part), part
-    assert text.begun("I met Mr.") == ("I met Mr.", False)
+        assert not text.may_be_complete(part), part
+    assert text.read_prefix("I met Mr.") == ("I met Mr.", False)
 
 
-def test_a_beginning_comes_as_it_stands(splitter: Splitter) -> None:
+def test_a_prefix_is_read_as_it_stands(splitter: Splitter) -> None:
     text = AcceptedText(PROMPT, splitter)
-    assert text.begun(" The river ro") == ("The river ro", False)
-    assert text.begun("## The old") == ("", False), "nothing that carries a mark"
-    assert text.begun("## The old\n\nThe river ro") == ("The river ro", False)
-    assert text.begun("") is None
-    assert text.begun("The river rose. It") is None, "its sentence is over"
+    assert text.read_prefix(" The river ro") == ("The river ro", False)
+    assert text.read_prefix("## The old") == ("", False), "nothing that carries a mark"
+    assert text.read_prefix("## The old\n\nThe river ro") == ("The river ro", False)
+    assert text.read_prefix("") is None
+    assert text.read_prefix("The river rose. It") is None, "its sentence is over"
 
 
 def test_a_whole_sentence_that_satisfies_the_rule_is_not_drawn_again(splitter: Splitter) -> None:

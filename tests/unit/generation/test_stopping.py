@@ -1,4 +1,4 @@
-"""When to go on with the beginning of a sentence."""
+"""When to continue the prefix of a sentence."""
 
 from __future__ import annotations
 
@@ -15,69 +15,68 @@ STRICT = NormalDist().inv_cdf(0.85)
 SCORES = np.linspace(-1.0, 2.5, 15)
 
 
-def costs(stages: Stages, place: int, draws: int = 0) -> NDArray[np.float64]:
-    return np.array([stages.cost(place, score, draws) for score in SCORES])
+def costs(stages: Stages, stage: int, draws: int = 0) -> NDArray[np.float64]:
+    return np.array([stages.expected_cost(stage, score, draws) for score in SCORES])
 
 
-def test_places_lie_as_far_apart_as_asked_for() -> None:
+def test_stages_are_as_far_apart_as_their_tokens() -> None:
     stages = Stages(0.5, first=8, tokens=4, longest=20)
-    assert [stages.at(place) for place in range(stages.places)] == [0, 8, 12, 16, 20]
-    reached = [stages.place(tokens) for tokens in (0, 7, 8, 11, 12, 20, 500)]
+    assert [stages.tokens_at(stage) for stage in range(stages.count)] == [0, 8, 12, 16, 20]
+    reached = [stages.stage_of(tokens) for tokens in (0, 7, 8, 11, 12, 20, 500)]
     assert reached == [0, 0, 1, 1, 2, 4, 4]
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.5, STRICT])
-def test_a_better_beginning_costs_less(threshold: float) -> None:
+def test_a_better_prefix_costs_less(threshold: float) -> None:
     stages = Stages(threshold)
-    for place in range(1, stages.places):
+    for stage in range(1, stages.count):
         for draws in (0, 3, 40):
-            assert (np.diff(costs(stages, place, draws)) <= 1e-9).all(), (place, draws)
-        assert costs(stages, place)[0] > costs(stages, place)[-1]
+            assert (np.diff(costs(stages, stage, draws)) <= 1e-9).all(), (stage, draws)
+        assert costs(stages, stage)[0] > costs(stages, stage)[-1]
     assert np.ptp(costs(stages, 0)) < 1e-9, "before anything is drawn there is no score"
 
 
 def test_a_laxer_threshold_costs_less() -> None:
     thresholds = (-0.5, 0.0, 0.5, 1.0)
-    for place in (0, 1, 5, 11):
-        found = np.array([costs(Stages(each), place) for each in thresholds])
-        assert (np.diff(found, axis=0) > 0).all(), place
+    for stage in (0, 1, 5, 11):
+        values = np.array([costs(Stages(threshold), stage) for threshold in thresholds])
+        assert (np.diff(values, axis=0) > 0).all(), stage
 
 
-def test_every_draw_in_vain_makes_a_beginning_dearer() -> None:
-    """Beyond the draws that are told apart, too: else one would be drawn from without end."""
+def test_every_failed_draw_raises_the_cost_of_a_prefix() -> None:
+    """Also beyond the draws that are distinguished, or one prefix would be continued for ever."""
     stages = Stages(STRICT)
-    for place in (0, 1, 6):
-        found = [stages.cost(place, 0.8, draws) for draws in range(60)]
-        assert (np.diff(found) > 0).all(), place
+    for stage in (0, 1, 6):
+        found = [stages.expected_cost(stage, 0.8, draws) for draws in range(60)]
+        assert (np.diff(found) > 0).all(), stage
 
 
-def test_a_chance_to_get_on_is_a_probability() -> None:
+def test_the_chance_to_continue_is_a_probability() -> None:
     stages = Stages(0.5)
-    for place in range(stages.places):
+    for stage in range(stages.count):
         for draws in (0, 5, 50):
-            found = np.array([stages.p_continue(place, score, draws) for score in SCORES])
+            found = np.array([stages.p_continue(stage, score, draws) for score in SCORES])
             assert ((found >= 0.0) & (found <= 1.0)).all()
     assert stages.p_continue(4, 1.5) > stages.p_continue(4, -0.5)
 
 
-def test_with_a_single_place_sentences_are_drawn_whole() -> None:
+def test_with_a_single_stage_sentences_are_drawn_whole() -> None:
     """As many draws as a sentence takes that is accepted with probability a.
 
-    The probability is that of a Dirichlet process with base a and ν draws' worth of sureness. The
-    number of draws until the first success has the mean (ν - 1) / (ν a - 1): draws are from its
-    mean, a Beta(ν a, ν (1 - a)), whose inverse has that mean. The tables stop telling draws apart,
-    so the case is one in which few are needed.
+    Draws come from a Dirichlet process with base probability a and concentration ν. The success
+    rate is Beta(ν a, ν (1 - a)), whose inverse has the mean (ν - 1) / (ν a - 1): the expected
+    number of draws. The tables distinguish few draws, so the case is one in which few are needed.
     """
     stages = Stages(NormalDist().inv_cdf(0.1), first=10, tokens=7, longest=0)
-    assert stages.places == 2
+    assert stages.count == 2
     tokens = 2 * stages.tokens + stopping._EMBEDDING
-    sure = stopping._ALIKE[1]
-    # The last place: what stands there changes once more, then it is over.
-    ahead = stopping._following(stages, 1, stopping._TO_THE_END)
-    passes = (ahead >= stages.threshold).mean(axis=1) @ stopping._WEIGHTS
+    concentration = stopping._CONCENTRATION[1]
+    # The last stage: what stands there changes once more, then it is over.
+    scores = stopping._next_scores(stages, 1, stopping._FINAL_SHARE)
+    passes = (scores >= stages.threshold).mean(axis=1) @ stopping._WEIGHTS
     high = np.flatnonzero(passes > 0.95)[0]
-    expected = tokens * (sure - 1.0) / (sure * passes[high] - 1.0)
-    found = stages.cost(1, float(stopping._GRID[high]))
+    expected = tokens * (concentration - 1.0) / (concentration * passes[high] - 1.0)
+    found = stages.expected_cost(1, float(stopping._GRID[high]))
     assert found == pytest.approx(expected, rel=0.03)
 
 
@@ -88,58 +87,60 @@ class Walk:
         self.stages = stages
         self.rng = rng
         self.drawn = 0.0
-        self.longer = [stopping._longer(stages.at(j)) for j in range(stages.places + 1)]
+        self.survival = [stopping._survival(stages.tokens_at(j)) for j in range(stages.count + 1)]
 
     def draw(
-        self, place: int, score: float, before: list[tuple[bool, float]]
+        self, stage: int, score: float, before: list[tuple[bool, float]]
     ) -> tuple[bool, float]:
-        """Whether the sentence ends, and its score then or at the next place."""
+        """Whether the sentence ends, and its score at its end or at the next stage."""
         stages, rng = self.stages, self.rng
-        last = place == stages.places - 1
-        ends = 1.0 if last else 1.0 - self.longer[place + 1] / self.longer[place]
-        tokens = 2 * stages.tokens if last else stages.at(place + 1) - stages.at(place)
+        last = stage == stages.count - 1
+        ends = 1.0 if last else 1.0 - self.survival[stage + 1] / self.survival[stage]
+        tokens = (
+            2 * stages.tokens if last else stages.tokens_at(stage + 1) - stages.tokens_at(stage)
+        )
         self.drawn += tokens * (1.0 if last else 1.0 - ends / 2.0) + stopping._EMBEDDING
-        if before and rng.random() >= stopping._p_novel(place, len(before)):
+        if before and rng.random() >= stopping._p_novel(stage, len(before)):
             before.append(before[rng.integers(len(before))])
             return before[-1]
         ended = bool(rng.random() < ends)
-        if place == 0:
+        if stage == 0:
             found = float(rng.standard_normal())
         else:
-            at = np.clip(stages.at(place), stopping._CHANGES[0][0], stopping._CHANGES[0][-1])
+            at = np.clip(stages.tokens_at(stage), stopping._CHANGES[0][0], stopping._CHANGES[0][-1])
             sixths = zip(*stopping._CHANGES[1], strict=True)
             changes = [np.interp(at, stopping._CHANGES[0], sixth) for sixth in sixths]
-            share = (stopping._TO_THE_END if ended else 1.0) * stages.tokens / 3.0
+            share = (stopping._FINAL_SHARE if ended else 1.0) * stages.tokens / 3.0
             cosine = (1.0 - rng.choice(changes) / 2.0) ** share
             found = float(cosine * score + np.sqrt(1.0 - cosine**2) * rng.standard_normal())
         before.append((ended, found))
         return before[-1]
 
     def cost(self) -> float:
-        """Tokens until a sentence is accepted, by the policy without a way forward again."""
+        """Tokens until a sentence is accepted, never going forward again from an earlier stage."""
         stages = self.stages
         way: list[tuple[float, list[tuple[bool, float]]]] = [(0.0, [])]
         while True:
             score, before = way[-1]
-            place = len(way) - 1
-            ended, found = self.draw(place, score, before)
+            stage = len(way) - 1
+            ended, found = self.draw(stage, score, before)
             if ended and found >= stages.threshold:
                 return self.drawn
-            worth = [stages.cost(j, x, len(n)) for j, (x, n) in enumerate(way)]
-            on = np.inf if ended else stages.cost(place + 1, found)
-            if on < min(worth):
+            values = [stages.expected_cost(j, x, len(n)) for j, (x, n) in enumerate(way)]
+            on = np.inf if ended else stages.expected_cost(stage + 1, found)
+            if on < min(values):
                 way.append((found, []))
             else:
-                del way[int(np.argmin(worth)) + 1 :]
+                del way[int(np.argmin(values)) + 1 :]
 
 
 @pytest.mark.parametrize("threshold", [0.3, STRICT])
-def test_a_walk_by_the_policy_costs_what_it_says(threshold: float) -> None:
-    """By the model, within a tenth: the tables do not know of ways back over several places."""
+def test_a_walk_by_the_policy_costs_what_it_predicts(threshold: float) -> None:
+    """Within a tenth: the tables ignore returns over several stages."""
     stages = Stages(threshold)
     rng = np.random.default_rng(1)
     found = np.array([Walk(stages, rng).cost() for _ in range(1500)])
-    expected = stages.cost(0, 0.0)
+    expected = stages.expected_cost(0, 0.0)
     slack = 4 * found.std() / np.sqrt(len(found))
     print(found.mean(), expected, slack)
     assert slack < 0.15 * expected
@@ -147,5 +148,5 @@ def test_a_walk_by_the_policy_costs_what_it_says(threshold: float) -> None:
 
 
 def test_finer_stages_cost_less() -> None:
-    found = [Stages(STRICT, tokens=tokens).cost(0, 0.0) for tokens in (2, 3, 4, 6, 12)]
+    found = [Stages(STRICT, tokens=tokens).expected_cost(0, 0.0) for tokens in (2, 3, 4, 6, 12)]
     assert found == sorted(found)

@@ -1,4 +1,4 @@
-"""What a candidate adds to a text that is being written."""
+"""What a candidate adds to the text written so far."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def candidate(text: str, *, finished: bool = False) -> Candidate:
     return Candidate(1, pieces, finished)
 
 
-def page(splitter: Splitter, *written: str) -> AcceptedText:
-    made = AcceptedText(Prompt("A prompt."), splitter)
+def accepted_text(splitter: Splitter, *written: str) -> AcceptedText:
+    accepted = AcceptedText(Prompt("A prompt."), splitter)
     for text in written:
-        addition = made.read(candidate(text, finished=True), truncated=False)
+        addition = accepted.read(candidate(text, finished=True), truncated=False)
         assert addition is not None
-        made = made.with_addition(addition)
-    return made
+        accepted = accepted.with_addition(addition)
+    return accepted
 
 
 def read(
-    made: AcceptedText, text: str, *, finished: bool = False, cut: bool = False
+    accepted: AcceptedText, text: str, *, finished: bool = False, cut: bool = False
 ) -> Addition | None:
-    return made.read(candidate(text, finished=finished), truncated=cut)
+    return accepted.read(candidate(text, finished=finished), truncated=cut)
 
 
 def test_a_sentence_ends_where_the_next_begins(splitter: Splitter) -> None:
-    addition = read(page(splitter, "It rained."), " The river rose fast. Then")
+    addition = read(accepted_text(splitter, "It rained."), " The river rose fast. Then")
     assert addition is not None
     assert addition.raw == " The river rose fast."
     assert addition.sentence == "The river rose fast."
@@ -43,24 +43,24 @@ def test_a_sentence_ends_where_the_next_begins(splitter: Splitter) -> None:
     assert not addition.ends
 
 
-def test_an_unfinished_sentence_has_no_place_unless_it_is_the_last(splitter: Splitter) -> None:
-    made = page(splitter, "It rained.")
-    assert read(made, " The river rose") is None
+def test_an_unfinished_sentence_does_not_fit_unless_it_is_the_last(splitter: Splitter) -> None:
+    accepted = accepted_text(splitter, "It rained.")
+    assert read(accepted, " The river rose") is None
     for flags in ({"finished": True}, {"cut": True}):
-        addition = read(made, " The river rose", **flags)
+        addition = read(accepted, " The river rose", **flags)
         assert addition is not None
         assert addition.sentence == "The river rose"
 
 
-def test_a_candidate_that_changes_what_was_accepted_has_no_place(splitter: Splitter) -> None:
-    made = page(splitter, "He paid 3.")
-    assert read(made, "5 million for it. Then") is None  # "He paid 3.5 million for it."
-    assert read(made, "then he left. And") is None  # "3.then" runs on
+def test_a_candidate_that_changes_what_was_accepted_does_not_fit(splitter: Splitter) -> None:
+    accepted = accepted_text(splitter, "He paid 3.")
+    assert read(accepted, "5 million for it. Then") is None  # "He paid 3.5 million for it."
+    assert read(accepted, "then he left. And") is None  # "3.then" runs on
 
 
 def test_headings_and_code_pass_through_before_the_sentence(splitter: Splitter) -> None:
     text = "\n\n```python\nx = 1. y = 2.\n```\n\nThe code sets two names. Then"
-    addition = read(page(splitter, "Look here."), text)
+    addition = read(accepted_text(splitter, "Look here."), text)
     assert addition is not None
     assert addition.sentence == "The code sets two names."
     assert "x = 1. y = 2." in addition.raw
@@ -68,22 +68,22 @@ def test_headings_and_code_pass_through_before_the_sentence(splitter: Splitter) 
 
 
 def test_curly_quotes_stay_in_the_text_and_not_in_the_sentence(splitter: Splitter) -> None:
-    addition = read(page(splitter, "It rained."), " “Run!” he said. Then")
+    addition = read(accepted_text(splitter, "It rained."), " “Run!” he said. Then")
     assert addition is not None
     assert "“Run!”" in addition.raw
     assert '"Run!"' in addition.sentence
 
 
 def test_nothing_more_is_no_addition(splitter: Splitter) -> None:
-    assert read(page(splitter, "It rained."), "", finished=True) is None
-    assert read(page(splitter, "It rained."), "  ", finished=True) is None
+    assert read(accepted_text(splitter, "It rained."), "", finished=True) is None
+    assert read(accepted_text(splitter, "It rained."), "  ", finished=True) is None
 
 
 def test_what_is_written_splits_into_what_was_accepted(splitter: Splitter) -> None:
     parts = ["It rained.", " Dr. Smith stayed in.", "\n\n- He read a book.", " He slept well!"]
-    made = page(splitter, *parts)
-    assert made.written == "".join(parts)
-    assert splitter.split(made.written).carrying == [
+    accepted = accepted_text(splitter, *parts)
+    assert accepted.written == "".join(parts)
+    assert splitter.split(accepted.written).carrying == [
         "It rained.",
         "Dr. Smith stayed in.",
         "He read a book.",
@@ -91,8 +91,8 @@ def test_what_is_written_splits_into_what_was_accepted(splitter: Splitter) -> No
     ]
 
 
-def test_enough_is_when_another_unit_has_begun(splitter: Splitter) -> None:
-    stop_condition = page(splitter, "It rained.").stop_condition()
+def test_the_stop_condition_holds_when_another_unit_has_begun(splitter: Splitter) -> None:
+    stop_condition = accepted_text(splitter, "It rained.").stop_condition()
     assert not stop_condition(" The river")
     assert not stop_condition(" The river rose fast.")
     assert stop_condition(" The river rose fast. T")
@@ -101,12 +101,12 @@ def test_enough_is_when_another_unit_has_begun(splitter: Splitter) -> None:
     assert stop_condition("\n\n# A heading\n\nA sentence. B")
 
 
-def test_repetition_is_the_share_of_four_word_runs_seen_before(splitter: Splitter) -> None:
-    made = page(splitter, "The cat sat on the mat today.")
-    assert made.repeats("The cat sat on the mat today.") == 1.0
-    assert made.repeats("A dog ran over the hill.") == 0.0
-    assert made.repeats("The cat sat on the floor again.") == pytest.approx(2 / 4)
-    assert made.repeats("Too short.") == 0.0
+def test_repetition_is_the_share_of_four_word_sequences_seen_before(splitter: Splitter) -> None:
+    accepted = accepted_text(splitter, "The cat sat on the mat today.")
+    assert accepted.repeated_share("The cat sat on the mat today.") == 1.0
+    assert accepted.repeated_share("A dog ran over the hill.") == 0.0
+    assert accepted.repeated_share("The cat sat on the floor again.") == pytest.approx(2 / 4)
+    assert accepted.repeated_share("Too short.") == 0.0
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_the_first_centre_is_a_whole_last_sentence(
 
 
 def test_a_candidate_that_cannot_fit_is_given_up_at_its_first_token(splitter: Splitter) -> None:
-    stop_condition = page(splitter, "It cost 3.").stop_condition()
+    stop_condition = accepted_text(splitter, "It cost 3.").stop_condition()
     assert stop_condition("5")  # would touch the full stop
     assert not stop_condition(" The")
     assert not stop_condition(" The river rose.")
@@ -135,21 +135,21 @@ def test_a_candidate_that_cannot_fit_is_given_up_at_its_first_token(splitter: Sp
 
 
 def test_a_space_that_the_model_left_out_is_put_in(splitter: Splitter) -> None:
-    made = page(splitter, "It rained all day.")
-    addition = read(made, "The river rose. Then")
+    accepted = accepted_text(splitter, "It rained all day.")
+    addition = read(accepted, "The river rose. Then")
     assert addition is not None
     assert addition.raw == " The river rose."
-    assert made.with_addition(addition).sentences == ("It rained all day.", "The river rose.")
+    assert accepted.with_addition(addition).sentences == ("It rained all day.", "The river rose.")
 
 
 def test_what_stands_between_two_sentences_is_drawn_with_the_second(splitter: Splitter) -> None:
-    made = page(splitter)
-    first = read(made, "It rained all day.\n\nThen")
+    accepted = accepted_text(splitter)
+    first = read(accepted, "It rained all day.\n\nThen")
     assert first is not None
     assert first.raw == "It rained all day."
-    made = made.with_addition(first)
+    accepted = accepted.with_addition(first)
     for text, raw in ((" We slept. And", " We slept."), ("\n\nWe slept. And", "\n\nWe slept.")):
-        addition = read(made, text)
+        addition = read(accepted, text)
         assert addition is not None
         assert addition.raw == raw
 
@@ -179,17 +179,17 @@ class CountingRestarts(Counting):
 
 def written(splitter: Counting, gap: Callable[[int], str], count: int) -> tuple[AcceptedText, int]:
     """A text of some sentences, and the most characters that were split for one of them."""
-    made = AcceptedText(Prompt("A prompt."), splitter)
+    accepted = AcceptedText(Prompt("A prompt."), splitter)
     most = 0
     for index in range(count):
         splitter.characters.clear()
         text = f"{gap(index)}Word {index} was seen at the mill again. Then"
-        assert made.stop_condition()(text)
-        addition = read(made, text)
+        assert accepted.stop_condition()(text)
+        addition = read(accepted, text)
         assert addition is not None
-        made = made.with_addition(addition)
+        accepted = accepted.with_addition(addition)
         most = max(most, sum(splitter.characters))
-    return made, most
+    return accepted, most
 
 
 @pytest.mark.parametrize("inner", [SentencexSplitter(), PunktSplitter()])
@@ -208,20 +208,20 @@ def test_what_is_split_for_a_sentence_does_not_grow_with_the_text(
     inner: SentencexSplitter | PunktSplitter, gap: Callable[[int], str]
 ) -> None:
     splitter = CountingRestarts(inner)
-    made, most = written(splitter, gap, 400)
+    accepted, most = written(splitter, gap, 400)
     _, soon = written(splitter, gap, 40)
     assert most < 1.2 * soon
-    assert tuple(inner.split(made.written).carrying) == made.sentences
-    assert len(made.sentences) == 400
+    assert tuple(inner.split(accepted.written).carrying) == accepted.sentences
+    assert len(accepted.sentences) == 400
 
 
 def test_a_splitter_that_promises_nothing_reads_the_whole_text(splitter: Splitter) -> None:
     counting = Counting(SentencexSplitter())
-    made, most = written(counting, lambda index: " ", 40)
+    accepted, most = written(counting, lambda index: " ", 40)
     assert counting.characters
-    assert max(counting.characters) > len(made.written)
+    assert max(counting.characters) > len(accepted.written)
     restarting, less = written(CountingRestarts(SentencexSplitter()), lambda index: " ", 40)
-    assert restarting.written == made.written
+    assert restarting.written == accepted.written
     assert less < most / 4
 
 
@@ -240,10 +240,10 @@ def test_a_text_that_is_resumed_is_one_text(
 ) -> None:
     """What the model continues is its own part alone: the beginning is in its prompt."""
     text = AcceptedText(Prompt("A prompt."), splitter, resumes=before)
-    assert text.whole == before
+    assert text.full_text == before
     if before:
         assert before + text.added(more) == whole
     addition = text.read_all(Candidate(1, (more,), finished=True))
     after = text.with_addition(addition)
-    assert (after.whole, after.continued) == (whole, more)
+    assert (after.full_text, after.continuation) == (whole, more)
     assert after.added(" It") == " It"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from hammingmark.errors import EncoderError, HammingMarkError, ModelError
-from hammingmark.generation.engine import Engine, Progress, Ticket
+from hammingmark.generation.engine import Engine, GenerationEvent, GenerationHandle
 from hammingmark.generation.generate import GenerationConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.records import Cost, Generation, GenerationStep, Verdict
@@ -66,7 +66,7 @@ class CompletionStream:
         self._first_timeout = first_timeout
         self._start = 0.0
         self._complete = False  # whether all answers to a request without streaming have ended
-        self._events: asyncio.Queue[tuple[int, Progress] | APIError] = asyncio.Queue()
+        self._events: asyncio.Queue[tuple[int, GenerationEvent] | APIError] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         prompts = [prompt for prompt in plan.prompts for _ in range(plan.choices)]
         self._answers = [
@@ -135,7 +135,7 @@ class CompletionStream:
         finally:
             self._close()
 
-    async def _progress(self) -> AsyncIterator[tuple[PendingAnswer, Progress]]:
+    async def _progress(self) -> AsyncIterator[tuple[PendingAnswer, GenerationEvent]]:
         """What the engine reports, until all answers have ended."""
         limit, unfinished = self._first_timeout or self._timeout, len(self._answers)
         while unfinished:
@@ -173,11 +173,11 @@ class CompletionStream:
     ) -> None:
         index = answer.choice.index
 
-        def receive(progress: Progress) -> None:
+        def receive(progress: GenerationEvent) -> None:
             with suppress(RuntimeError):  # the event loop is closed
                 self._loop.call_soon_threadsafe(self._events.put_nowait, (index, progress))
 
-        def submit() -> Ticket:
+        def submit() -> GenerationHandle:
             return self._engine.submit(
                 self._writers.writer(key, config=config),
                 answer.prompt,
@@ -317,6 +317,6 @@ def _timeout_error() -> APIError:
     )
 
 
-def _cancel_ticket(submitting: asyncio.Future[Ticket]) -> None:
+def _cancel_ticket(submitting: asyncio.Future[GenerationHandle]) -> None:
     if not submitting.cancelled() and submitting.exception() is None:
         submitting.result().cancel()

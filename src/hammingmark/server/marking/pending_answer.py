@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hammingmark.generation.engine import Ticket
+from hammingmark.generation.engine import GenerationHandle
 from hammingmark.keys.config import TokenConfig
 from hammingmark.records import Generation, GenerationStep, Message, Prompt
 from hammingmark.server.marking.marks import SHORT, Mark, mark_of
@@ -33,7 +33,7 @@ class PendingAnswer:
     plan: GenerationPlan
     choice: Choice
     prompt: Prompt
-    ticket: Ticket | None = None
+    ticket: GenerationHandle | None = None
     generation: Generation | None = None
     held_text: str = ""
     steps: int = 0
