@@ -9,10 +9,10 @@ from typing import Any
 
 from hammingmark.assembly.keys import load_key, method_of, splitter_of
 from hammingmark.assembly.readers import ReaderFactory
-from hammingmark.detection.calibrate import fit_calibration
 from hammingmark.detection.detector import REFERENCES, Detector
 from hammingmark.detection.group import DetectorGroup
 from hammingmark.detection.search import EveryKey, KeySearch, RankedKeys
+from hammingmark.detection.thresholds import fit_calibration
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keys.config import PARTS, MethodConfig, TokenizerId
 from hammingmark.keys.key import WatermarkKey, as_label

@@ -1,4 +1,4 @@
-"""Texts to verdicts: reading a text, searching keys, the detector.
+"""From texts to verdicts: readers, the search of keys, the detector.
 
 Scores and tests come from the methods, p-values from ``stats``; neither is computed here.
 """

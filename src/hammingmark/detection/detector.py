@@ -1,4 +1,4 @@
-"""Text to verdict: read, score, compare with the null distribution."""
+"""From texts to verdicts: read, score, compare with the null distribution."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ from dataclasses import dataclass, replace
 
 from hammingmark.detection.reader import ReadText, TextReader
 from hammingmark.detection.search import KeySearch
+from hammingmark.detection.thresholds import decide_by_threshold
 from hammingmark.errors import InputError
-from hammingmark.protocols import (
-    ScoredText,
-    SignificanceTest,
-    Watermark,
-)
+from hammingmark.protocols import ScoredText, SignificanceTest, Watermark
 from hammingmark.records import TOPICS, Evidence, Passage, TopicName, Verdict
 from hammingmark.report import counted
-from hammingmark.stats.calibration import Calibration, counted_increments
+from hammingmark.stats.calibration import Calibration
 from hammingmark.stats.compare import Comparison, compare
 
 REFERENCES = 4000
 SMALLEST_LEVEL = 1e-6
-_DEPTH = 4  # reference keys for each that a p-value at the level needs at least
+_REFERENCE_FACTOR = 4  # times the fewest reference keys that can reach the level
 _STOP_AFTER = 100  # reference keys that reach a score before its test stops
-_STOP_SOON_AFTER = 20  # the same where many more are drawn because many keys are searched
-_MOST_DRAWS = 40_000_000  # some minutes
-_LEAST_POWER = 0.2  # a text that would show a mark less often than this says nothing by silence
+_STOP_SOON_AFTER = 20  # the same where many keys are searched, and so many more are drawn
+_MAX_REFERENCES = 40_000_000  # takes some minutes
+_MIN_POWER = 0.2  # below this, a text without evidence may still be marked
 
 
-def _go_on() -> None:
-    """Nobody waits."""
+def _do_nothing() -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,22 +34,22 @@ class Detector:
     """Judges texts under one key, or searches several.
 
     Attributes:
-        reader: makes of a text what the method scores.
+        reader: reads what the method scores.
         search: the keys.
         level: false-positive rate to keep, over all keys together.
-        statistic: which of the method's statistics decides; by default its first.
-        topic: whether the test is conditioned on the text's mean embedding (``given``), which
-            reference keys then project as the secret key does, or not (``free``). Either way the
-            level holds over keys; given the topic, false-positive rates on texts of one topic also
-            differ little between keys. By default given where the method can.
-        references: K, the least number of reference keys. If the level or the number of keys
-            demands more, more are drawn. By Besag and Clifford's rule a test stops as soon as
-            enough of them reach its score.
-        calibration: thresholds to decide by instead of the p-value.
-        threshold: one fixed threshold to decide by instead of the p-value.
-        among: keys that are searched in all, where others search the rest; the p-value is
-            corrected for all of them. By default its own alone.
-        pause: called between slices of long work; what it raises ends the work.
+        statistic: the statistic of the method that decides; by default its first.
+        topic: whether the test is conditioned on the mean embedding of the text (``given``), so
+            that reference keys project it as the secret key does, or not (``free``). Both keep the
+            level over keys. Given the topic, the false-positive rates of single keys also differ
+            little on texts of one topic. The default is given where the method supports it.
+        references: K, the minimum number of reference keys. More are drawn if the level or the
+            number of keys requires it. A test stops as soon as enough of them reach its score
+            (Besag and Clifford's rule).
+        calibration: fitted thresholds that decide instead of the p-value.
+        threshold: a fixed threshold that decides instead of the p-value.
+        among: the number of keys searched in all, if other detectors search the rest; the p-value
+            is corrected for all of them. By default the number of its own keys.
+        pause: called between slices of long work; an exception from it ends the work.
     """
 
     reader: TextReader
@@ -64,33 +61,33 @@ class Detector:
     calibration: Calibration | None = None
     threshold: float | None = None
     among: int = 0
-    pause: Callable[[], None] = _go_on
+    pause: Callable[[], None] = _do_nothing
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
             raise InputError(f"The level must lie between 0 and 1, not {self.level}.")
         if self.level < SMALLEST_LEVEL:
-            raise InputError("A level below 1e-6 would take too many reference keys to show.")
-        known = self.search.first.statistics
+            raise InputError("A level below 1e-6 needs too many reference keys.")
+        statistics = self.search.first.statistics
         if not self.statistic:
-            object.__setattr__(self, "statistic", known[0])
-        if self.statistic not in known:
+            object.__setattr__(self, "statistic", statistics[0])
+        if self.statistic not in statistics:
             raise InputError(
-                f"There is no statistic {self.statistic!r}; there are {', '.join(known)}."
+                f"Unknown statistic {self.statistic!r}. Choose from {', '.join(statistics)}."
             )
         if self.topic not in (None, *TOPICS):
-            raise InputError(f"The topic is given or free, not {self.topic!r}.")
+            raise InputError(f"topic must be 'given' or 'free', not {self.topic!r}.")
         if self.threshold is not None and not math.isfinite(self.threshold):
-            raise InputError(f"A threshold is a number, not {self.threshold}.")
+            raise InputError(f"threshold must be a finite number, not {self.threshold}.")
         if self.references < 1:
             raise InputError(f"At least one reference key is needed, not {self.references}.")
         if self.reader.edits and self.search.first.capabilities.read_edited is None:
-            raise InputError(f"The method {self.search.first.name!r} does not allow for edits.")
+            raise InputError(f"The method {self.search.first.name!r} does not support edits.")
         if self.reader.edits and (self.calibration or self.threshold is not None):
             raise InputError("A threshold cannot be combined with edits; use one of the two.")
         if self.threshold is not None and self.keys > 1:
             raise InputError(
-                "A fixed threshold is not corrected for the number of keys; give one key with it."
+                "A fixed threshold is not corrected for the number of keys. Use it with one key."
             )
         if self.calibration and self.threshold is not None:
             raise InputError("Give a calibration or a fixed threshold, not both.")
@@ -100,12 +97,12 @@ class Detector:
 
     @property
     def keys(self) -> int:
-        """How many keys it searches."""
+        """The number of keys that it searches."""
         return len(self.search)
 
     @property
     def searched(self) -> int:
-        """How many keys are searched in all: what p-values are corrected for."""
+        """The number of keys searched in all, for which p-values are corrected."""
         return max(self.among, self.keys)
 
     def judge(self, text: str) -> Verdict:
@@ -113,17 +110,17 @@ class Detector:
         return next(iter(self.judge_many([text])))
 
     def judge_many(self, texts: Iterable[str]) -> Iterator[Verdict]:
-        """Judge texts in order, reading many at a time.
+        """Judge texts in order, reading them in batches.
 
         Raises:
-            InputError: a text is no string, or one string is given in place of several.
+            InputError: a text is not a string, or ``texts`` is a single string.
         """
         require_several(texts)
         for batch in self.reader.batches(texts):
             yield from self.judge_read(batch)
 
     def judge_read(self, texts: list[ReadText]) -> Iterator[Verdict]:
-        """Judge texts that have been read."""
+        """Judge the texts that a reader returned."""
         candidates = self.search.candidates(texts, statistic=self.statistic)
         for text, watermarks in zip(texts, candidates, strict=True):
             yield self._judge(text, watermarks)
@@ -132,8 +129,8 @@ class Detector:
         scored = [self._score(watermark, text) for watermark in watermarks]
         if not scored[0].evidence.scores:
             return self._too_short(scored[0].evidence, text)
-        tests = [self._test(each) for each in scored]
-        limit = self._draws_of(tests)
+        tests = [self._test(score) for score in scored]
+        limit = self._max_references(tests)
         comparisons = [
             compare(
                 test,
@@ -144,52 +141,49 @@ class Detector:
             )
             for test in tests
         ]
-        found = sorted(
+        passages = sorted(
             (
                 (passage, i)
                 for i, watermark in enumerate(watermarks)
                 for passage in self._passages(watermark, comparisons[i], scored[i].evidence, text)
             ),
-            key=lambda each: each[0].p_value,
+            key=lambda entry: entry[0].p_value,
         )
         best = min(range(len(scored)), key=lambda i: comparisons[i].p_value)
-        if found and self.searched * comparisons[best].p_value > self.level:
-            best = found[0][1]
-        passages = tuple(passage for passage, _ in found)
-        evidence, key = scored[best].evidence, watermarks[best].key
-        if evidence.unit == "token" and self.statistic != watermarks[best].statistics[0]:
+        if passages and self.searched * comparisons[best].p_value > self.level:
+            best = passages[0][1]
+        evidence, watermark = scored[best].evidence, watermarks[best]
+        if evidence.unit == "token" and self.statistic != watermark.statistics[0]:
             evidence = evidence.counting(tests[best].best != 0.0)
         verdict = replace(
-            self._by_p_value(comparisons[best], evidence, text, passages),
-            key_id=key.id,
-            label=key.label,
-            method=key.config.method,
+            self._by_p_value(
+                comparisons[best], evidence, text, tuple(passage for passage, _ in passages)
+            ),
+            key_id=watermark.key.id,
+            label=watermark.key.label,
+            method=watermark.key.config.method,
             null=tests[best].null.description,
         )
-        mark = watermarks[best]
-        if mark.capabilities.keyless:
-            told = " It rests on no secret: anybody can compute it."
-            verdict = replace(verdict, reason=verdict.reason + told)
-        if self.calibration is None and self.threshold is None:
-            return verdict
-        increments = counted_increments(tests[best])
-        value = float(increments.mean()) if len(increments) else 0.0
-        if self.calibration:
-            return _by_threshold(verdict, value, self.calibration.threshold(len(increments)))
-        assert self.threshold is not None
-        return _by_threshold(verdict, value, self.threshold)
+        if watermark.capabilities.keyless:
+            remark = " The method has no secret: anyone can compute this."
+            verdict = replace(verdict, reason=verdict.reason + remark)
+        threshold = self.calibration or self.threshold
+        return (
+            verdict if threshold is None else decide_by_threshold(verdict, tests[best], threshold)
+        )
 
-    def _draws_of(self, tests: list[SignificanceTest]) -> int:
-        """How many draws of the null distribution are looked at, at most.
+    def _max_references(self, tests: list[SignificanceTest]) -> int:
+        """The maximum number of draws of the null distribution.
 
         Raises:
-            InputError: that is more than anybody waits for.
+            InputError: it would take too long.
         """
-        limit = max(self.references, math.ceil(_DEPTH * self.searched / self.level))
-        if limit > _MOST_DRAWS and not all(each.null.computed for each in tests):
+        limit = math.ceil(_REFERENCE_FACTOR * self.searched / self.level)
+        limit = max(self.references, limit)
+        if limit > _MAX_REFERENCES and not all(test.null.computed for test in tests):
             raise InputError(
-                f"To find one of {self.searched:,} keys at the level {self.level:g} takes up to "
-                f"{limit:,} reference keys. Search fewer keys, or at a higher level."
+                f"Searching {self.searched:,} keys at the level {self.level:g} needs up to "
+                f"{limit:,} reference keys. Search fewer keys, or raise the level."
             )
         return limit
 
@@ -211,18 +205,22 @@ class Detector:
         return scored.test(self.statistic)
 
     def _too_short(self, evidence: Evidence, text: ReadText) -> Verdict:
-        held = f"one {self.reader.piece}" if text.pieces else f"no {self.reader.piece}"
-        wanted = "; at least two are needed" if text.pieces else ""
-        reason = f"The text has {held} that can carry the watermark{wanted}."
-        if len(text.pieces) > 1:
-            held = counted(len(text.pieces), self.reader.piece)
-            reason = f"The text has {held}, too few: each is judged by those before it."
-        if text.pieces and self.reader.piece == "token":
-            held = counted(len(text.pieces), "token")
+        piece, count = self.reader.piece, len(text.pieces)
+        if count and piece == "token":
             reason = (
-                f"The text has {held}, of which none is scored: a token is judged by the tokens or "
-                "words before it, and there are too few."
+                f"The text has {counted(count, piece)}, none of which can be scored: each is "
+                "judged by preceding tokens or words, and there are too few."
             )
+        elif count > 1:
+            reason = (
+                f"The text has {counted(count, piece)}, too few: each is judged by those before it."
+            )
+        elif count == 1:
+            reason = (
+                f"The text has one {piece} that can carry the watermark; at least two are needed."
+            )
+        else:
+            reason = f"The text has no {piece} that can carry the watermark."
         return Verdict(
             watermarked=None,
             p_value=None,
@@ -237,42 +235,42 @@ class Detector:
         )
 
     def _passages(
-        self, watermark: Watermark, found: Comparison, evidence: Evidence, text: ReadText
+        self, watermark: Watermark, comparison: Comparison, evidence: Evidence, text: ReadText
     ) -> Iterator[Passage]:
         """The windows that carry the mark of one key at the level.
 
-        A window of increments covers the pieces that they score and those before, on which they
-        rest: two sentences for one transition.
+        A window covers the pieces that it scores and those before on which their scores depend:
+        two sentences for one transition.
         """
         before = len(text.pieces) - len(evidence.scores)
-        rests_on = before if evidence.context_units is None else evidence.context_units
+        context = before if evidence.context_units is None else evidence.context_units
         key = watermark.key
-        for window in found.windows:
+        for window in comparison.windows:
             p_value = min(1.0, self.searched * window.p_value)
             if p_value <= self.level:
-                begin, end = max(0, window.begin + before - rests_on), window.end + before
+                begin, end = max(0, window.begin + before - context), window.end + before
                 yield Passage(begin, end, p_value, key_id=key.id, label=key.label)
 
     def _by_p_value(
         self,
-        found: Comparison,
+        comparison: Comparison,
         evidence: Evidence,
         text: ReadText,
         passages: tuple[Passage, ...],
     ) -> Verdict:
-        p_value = min(1.0, self.searched * found.p_value)
-        attainable = min(1.0, self.searched * found.attainable)
+        p_value = min(1.0, self.searched * comparison.p_value)
+        attainable = min(1.0, self.searched * comparison.attainable)
         watermarked: bool | None = p_value <= self.level
         if watermarked:
             reason = f"p = {p_value:.2g} is at most the level {self.level:g}."
         elif attainable > self.level:
             watermarked = None
             reason = f"{_too_little(evidence)} no mark gives p below {attainable:.2g}."
-        elif found.power is not None and found.power < _LEAST_POWER:
+        elif comparison.power is not None and comparison.power < _MIN_POWER:
             watermarked = None
             reason = (
-                f"Too short to tell: of marked texts like this one, about {found.power:.0%} would "
-                f"be found at the level {self.level:g}."
+                f"Too short to tell: only about {comparison.power:.0%} of marked texts like this "
+                f"one would be found at the level {self.level:g}."
             )
         else:
             reason = f"p = {p_value:.2g} is above the level {self.level:g}."
@@ -291,41 +289,32 @@ class Detector:
             key_id=None,
             keys=self.searched,
             edits=self.reader.edits,
-            references=found.references,
+            references=comparison.references,
             attainable=attainable,
-            power=found.power,
+            power=comparison.power,
             tail_estimate=None
-            if found.tail_estimate is None
-            else min(1.0, self.searched * found.tail_estimate),
+            if comparison.tail_estimate is None
+            else min(1.0, self.searched * comparison.tail_estimate),
             passages=passages,
         )
 
 
 def require_several(texts: Iterable[str]) -> None:
-    """Refuse one text in the place of several.
+    """Refuse a single text where several are expected.
 
     Raises:
-        InputError: it is one.
+        InputError: ``texts`` is a string.
     """
     if isinstance(texts, (str, bytes)):
         raise InputError("judge_many takes several texts, not one. Write [text], or judge.")
 
 
 def _too_little(evidence: Evidence) -> str:
-    """Why no key could reach the level: the beginning of a sentence."""
-    held = counted(len(evidence.scores) - evidence.repeated, evidence.unit)
+    """The beginning of the sentence that no key could reach the level."""
+    units = counted(len(evidence.scores) - evidence.repeated, evidence.unit)
     if evidence.unit != "token":
-        return f"Too short to tell: with {held} of this similarity"
-    again = f" ({evidence.repeated:,} more are repeated, not counted)" if evidence.repeated else ""
-    return f"Too little to tell: with {held}{again}"
-
-
-def _by_threshold(verdict: Verdict, value: float, threshold: float) -> Verdict:
-    above = value > threshold + 1e-9  # a tie is no alarm, also one blurred by rounding
-    relation = "above" if above else "not above"
-    return replace(
-        verdict,
-        watermarked=above,
-        threshold=threshold,
-        reason=f"{verdict.statistic} = {value:.3f} is {relation} the threshold {threshold:.3f}.",
-    )
+        return f"Too short to tell: with {units} of this similarity"
+    repeated = ""
+    if evidence.repeated:
+        repeated = f" ({evidence.repeated:,} more are repeated, not counted)"
+    return f"Too little evidence to tell: with {units}{repeated}"

@@ -1,4 +1,4 @@
-"""Keys of several methods searched as one: a detector for each kind, corrected for all keys."""
+"""Searching keys of several methods: one detector per kind, with one correction for all keys."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from hammingmark.detection.detector import Detector, require_several
 from hammingmark.detection.reader import ReadText
 from hammingmark.records import Verdict
 
-_TOGETHER = 64  # texts that each detector reads before the next one does
+_BATCH_TEXTS = 64  # texts that one detector reads before the next one does
 
 
 @dataclass(frozen=True)
 class DetectorGroup:
     """Judges texts under keys that no single detector can search.
 
-    Each detector corrects for the keys of all (Bonferroni). So a text that knows none of them is
-    called watermarked with probability at most the level.
+    Each detector corrects for the keys of all (Bonferroni). So a text that is independent of them
+    is called watermarked with probability at most the level.
 
     Attributes:
-        detectors: of one kind of key each; their levels are replaced.
+        detectors: each searches keys of one kind; their levels are replaced.
         level: false-positive rate to keep, over all keys together.
     """
 
@@ -30,44 +30,50 @@ class DetectorGroup:
 
     @property
     def keys(self) -> int:
-        """How many keys are searched."""
-        return sum(each.keys for each in self.detectors)
+        """The number of keys searched."""
+        return sum(detector.keys for detector in self.detectors)
 
     def judge(self, text: str) -> Verdict:
         """Judge one text."""
         return next(iter(self.judge_many([text])))
 
     def judge_many(self, texts: Iterable[str]) -> Iterator[Verdict]:
-        """Judge texts in order: of each the verdict under the key that says most.
+        """Judge texts in order; yields the most significant verdict on each.
 
-        A reader that several detectors have reads a text once for all of them.
+        A reader shared by several detectors reads a text once for all of them.
 
         Raises:
-            InputError: a text is no string, or one string is given in place of several.
+            InputError: a text is not a string, or ``texts`` is a single string.
         """
         require_several(texts)
-        own = [replace(each, level=self.level, among=self.keys) for each in self.detectors]
-        waiting = iter(texts)
-        while some := list(islice(waiting, _TOGETHER)):
-            read: dict[int, list[ReadText]] = {}
-            for each in own:
-                if id(each.reader) not in read:
-                    batches = each.reader.batches(some)
-                    read[id(each.reader)] = [text for batch in batches for text in batch]
-            judged = [each.judge_read(read[id(each.reader)]) for each in own]
-            for verdicts in zip(*judged, strict=True):
+        detectors = [
+            replace(detector, level=self.level, among=self.keys) for detector in self.detectors
+        ]
+        iterator = iter(texts)
+        while batch := list(islice(iterator, _BATCH_TEXTS)):
+            read_texts: dict[int, list[ReadText]] = {}  # by reader
+            for detector in detectors:
+                reader = detector.reader
+                if id(reader) not in read_texts:
+                    read_texts[id(reader)] = [
+                        text for part in reader.batches(batch) for text in part
+                    ]
+            columns = [
+                detector.judge_read(read_texts[id(detector.reader)]) for detector in detectors
+            ]
+            for verdicts in zip(*columns, strict=True):
                 yield min(verdicts, key=rank)
 
 
 def rank(verdict: Verdict) -> tuple[int, float, float]:
-    """By which the one of several verdicts is the least that holds for all keys together.
+    """Sort key that puts the most significant verdict first.
 
-    What is found comes first, then the best passage. No watermark was found only where every key
-    can tell; of several that cannot, and of several that can, the smallest p-value comes first.
+    Watermarked texts come first, then watermarked passages, then verdicts that cannot tell: no
+    watermark was found only if every key can tell. Among equals, the smallest p-value comes first.
     """
     smallest = 2.0 if verdict.p_value is None else verdict.p_value
     if verdict.watermarked:
         return (0, 0.0, smallest)
     if verdict.passages:
-        return (1, min(each.p_value for each in verdict.passages), smallest)
+        return (1, min(passage.p_value for passage in verdict.passages), smallest)
     return (2 if verdict.watermarked is None else 3, 0.0, smallest)

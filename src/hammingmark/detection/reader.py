@@ -1,4 +1,4 @@
-"""Texts to what a watermark scores: the embeddings of sentences, tokens, or tokens in contexts."""
+"""From texts to the inputs of a method: embeddings of sentences, tokens, or tokens in contexts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class ReadText:
     """One text, ready to be scored.
 
     Attributes:
-        pieces: its sentences or tokens, as they stand.
-        values: their embeddings (n, d), or their numbers (n,), perhaps with contexts; with
-            ``edits``, the embeddings of all that the sentences may have been, (N, d).
-        edits: what they may have been, if that is asked.
-        samples: for each sentence but the first, the embeddings (k, d) of what a model drew in its
-            place, if that is asked.
+        pieces: its sentences or tokens.
+        values: the embeddings of its sentences (n, d), or the ids of its tokens (n,), with contexts
+            where the method needs them; with ``edits``, the embeddings of all hypotheses, (N, d).
+        edits: the edit hypotheses, if the reader makes them.
+        samples: for each sentence but the first, the embeddings (k, d) of sentences that the model
+            drew in its place, if the reader draws them.
     """
 
     pieces: tuple[str, ...]
@@ -41,22 +41,22 @@ class ReadText:
 
 
 class TextReader(Protocol):
-    """Texts to what a kind of watermark scores."""
+    """Reads texts for one kind of method."""
 
     @property
     def piece(self) -> str:
-        """What a text is made of, such as ``sentence``."""
+        """The unit into which it splits texts, such as ``sentence``."""
 
     @property
     def fingerprint(self) -> str:
-        """Of the part that decides the values."""
+        """The fingerprint of the component that determines the values."""
 
     @property
     def edits(self) -> bool:
-        """Whether it also reads what the sentences may have been."""
+        """Whether it also makes edit hypotheses."""
 
     def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
-        """Read texts in order, many at a time."""
+        """Read texts in order, in batches."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SentenceReader:
 
     Attributes:
         splitter: must be the one that marking used.
-        encoder: likewise.
+        encoder: must be the one that marking used.
         edits: whether sentences may have been joined, split or inserted (`stats.edit_lattice`).
     """
 
@@ -76,35 +76,35 @@ class SentenceReader:
 
     @property
     def fingerprint(self) -> str:
-        """The encoder's."""
+        """The fingerprint of the encoder."""
         return self.encoder.fingerprint
 
     def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
-        """Read texts in order, embedding the sentences of many at a time."""
+        """Read texts in order, embedding the sentences of many texts together."""
         batch: list[list[str]] = []
-        held = 0
+        count = 0
         for text in require_texts(texts):
             batch.append(self.splitter.split(text).carrying)
-            held += len(batch[-1])
-            if held >= _BATCH_SENTENCES or len(batch) >= _BATCH_TEXTS:
+            count += len(batch[-1])
+            if count >= _BATCH_SENTENCES or len(batch) >= _BATCH_TEXTS:
                 yield self._embed(batch)
-                batch, held = [], 0
+                batch, count = [], 0
         if batch:
             yield self._embed(batch)
 
     def _embed(self, batch: Sequence[Sequence[str]]) -> list[ReadText]:
-        edits = [edit_hypotheses(each) if self.edits else None for each in batch]
-        texts = [e.texts if e else s for s, e in zip(batch, edits, strict=True)]
-        rows = embed_texts(texts, self.encoder.encode)
+        hypotheses = [edit_hypotheses(sentences) if self.edits else None for sentences in batch]
+        texts = [h.texts if h else s for s, h in zip(batch, hypotheses, strict=True)]
+        embeddings = embed_texts(texts, self.encoder.encode)
         return [
-            ReadText(tuple(sentences), values, each)
-            for sentences, values, each in zip(batch, rows, edits, strict=True)
+            ReadText(tuple(sentences), values, edits)
+            for sentences, values, edits in zip(batch, embeddings, hypotheses, strict=True)
         ]
 
 
 @dataclass(frozen=True)
 class TokenReader:
-    """Makes tokens of texts.
+    """Tokenizes texts.
 
     Attributes:
         tokenizer: must be that of the model that wrote them.
@@ -116,25 +116,25 @@ class TokenReader:
 
     @property
     def fingerprint(self) -> str:
-        """The tokenizer's."""
+        """The fingerprint of the tokenizer."""
         return self.tokenizer.fingerprint
 
     def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
         """Read texts one by one."""
         for text in require_texts(texts):
-            tokens = self.tokenizer.encode(text.rstrip())  # what a file ends with was not drawn
+            tokens = self.tokenizer.encode(text.rstrip())  # trailing white space is the file's
             pieces = tuple(self.tokenizer.pieces(tokens))
             yield [ReadText(pieces, np.array(tokens, dtype=np.int64))]
 
 
 @dataclass(frozen=True)
 class ContextReader:
-    """Makes tokens of texts, and embeds the text before each as far as it counts.
+    """Tokenizes texts, and embeds the context of each token.
 
     Attributes:
         tokenizer: must be that of the model that wrote them.
         encoder: must be the one that marking used.
-        rule: says what the context of a token is.
+        rule: determines the context of a token.
     """
 
     tokenizer: Tokenizer
@@ -145,37 +145,37 @@ class ContextReader:
 
     @property
     def fingerprint(self) -> str:
-        """The tokenizer's and the encoder's."""
+        """The fingerprints of the tokenizer and the encoder."""
         return f"{self.tokenizer.fingerprint}+{self.encoder.fingerprint}"
 
     def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
-        """Read texts in order, embedding the contexts of many at a time."""
-        batch: list[_InContexts] = []
-        held = 0
+        """Read texts in order, embedding the contexts of many texts together."""
+        batch: list[_TokensInContext] = []
+        count = 0
         for text in require_texts(texts):
-            batch.append(self._cut(text))
-            held += len(batch[-1].contexts)
-            if held >= _BATCH_SENTENCES or len(batch) >= _BATCH_TEXTS:
+            batch.append(self._tokenize(text))
+            count += len(batch[-1].contexts)
+            if count >= _BATCH_SENTENCES or len(batch) >= _BATCH_TEXTS:
                 yield self._embed(batch)
-                batch, held = [], 0
+                batch, count = [], 0
         if batch:
             yield self._embed(batch)
 
-    def _cut(self, text: str) -> _InContexts:
+    def _tokenize(self, text: str) -> _TokensInContext:
         tokens = self.tokenizer.encode(text.rstrip())
         pieces = tuple(self.tokenizer.pieces(tokens))
-        # The text that the tokens make: what stood before a token when it was drawn.
+        # The text of the tokens: what preceded a token when it was drawn.
         places = [0, *accumulate(len(piece) for piece in pieces)][:-1]
-        contexts, which = self.rule.contexts("".join(pieces), places)
-        # The last context may be that of a token that does not come any more.
-        asked = contexts[: int(which.max(initial=-1)) + 1]
-        return _InContexts(np.array(tokens, np.int64), pieces, asked, which)
+        contexts, index = self.rule.contexts("".join(pieces), places)
+        # The last context may belong to no token, because the text ends before it.
+        contexts = contexts[: int(index.max(initial=-1)) + 1]
+        return _TokensInContext(np.array(tokens, np.int64), pieces, contexts, index)
 
-    def _embed(self, batch: Sequence[_InContexts]) -> list[ReadText]:
-        rows = embed_texts([each.contexts for each in batch], self._encode)
+    def _embed(self, batch: Sequence[_TokensInContext]) -> list[ReadText]:
+        rows = embed_texts([text.contexts for text in batch], self._encode)
         return [
-            ReadText(each.pieces, with_contexts(each.tokens, embeddings, each.which))
-            for each, embeddings in zip(batch, rows, strict=True)
+            ReadText(text.pieces, with_contexts(text.tokens, embeddings, text.index))
+            for text, embeddings in zip(batch, rows, strict=True)
         ]
 
     def _encode(self, contexts: list[str]) -> FloatArray:
@@ -185,24 +185,24 @@ class ContextReader:
 
 
 @dataclass(frozen=True, slots=True)
-class _InContexts:
-    """A text in tokens (n,), its contexts, and the number of each token's, (n,)."""
+class _TokensInContext:
+    """A text as tokens (n,), its contexts, and the index of each token's context, (n,)."""
 
     tokens: NDArray[np.int64]
     pieces: tuple[str, ...]
     contexts: list[str]
-    which: NDArray[np.int64]
+    index: NDArray[np.int64]
 
 
 def require_texts(texts: Iterable[str]) -> Iterator[str]:
-    """The texts, each of which must be one.
+    """The texts, checked one by one.
 
     Raises:
-        InputError: a text is no string.
+        InputError: a text is not a string.
     """
     for text in texts:
         if not isinstance(text, str):
-            raise InputError(f"A text to judge is a string, not a {type(text).__name__}.")
+            raise InputError(f"A text to judge must be a string, not a {type(text).__name__}.")
         yield text
 
 
@@ -213,30 +213,31 @@ def embed_texts(
 
     Args:
         texts: the sentences of each text.
-        encode: an encoder's method; it is given each different sentence once.
+        encode: the method of an encoder; it gets each distinct sentence once.
     """
-    different = dict.fromkeys(sentence for text in texts for sentence in text)
-    row = {sentence: number for number, sentence in enumerate(different)}
-    rows = encode(list(different))
+    distinct = dict.fromkeys(sentence for text in texts for sentence in text)
+    row = {sentence: number for number, sentence in enumerate(distinct)}
+    rows = encode(list(distinct))
     return [rows[[row[sentence] for sentence in text]] for text in texts]
 
 
-# Where two sentences may have been joined: at a mark inside a sentence, or at brackets that end it.
+# Where two sentences may have been joined: at punctuation inside a sentence, or before brackets at
+# its end.
 _SEAM = re.compile(r"[;:,]\s+|(?<=\S)\s*—\s*|(?<=\S)\s+(?:–|--?)\s+|(?<=\S)\s+\((?=[^()]*\)\.$)")
-# A bare "and" is only the joint and goes with it; any other word belongs to the second sentence.
+# A leading "and" only joins the sentences and is dropped; any other word belongs to the second one.
 _AND = re.compile(r"^and\s+")
 _CONJUNCTION = re.compile(r"(?:and|but|so|or|yet|while|whereas|though|although)\s")
-_LEAST_WORDS = 3
-_LEAST_AROUND_COMMA = 8  # where no conjunction follows; most such commas join no sentences
-_MOST_TRIED = 8  # seams of a sentence, those nearest to its middle
+_MIN_WORDS = 3
+_MIN_WORDS_AT_COMMA = 8  # without a conjunction; most such commas join no sentences
+_MAX_SEAMS = 8  # seams of a sentence that are tried, those nearest to its middle
 
 
 def edit_hypotheses(sentences: Sequence[str]) -> EditHypotheses:
-    """The n sentences, the two halves of each that has a seam, and each with the one behind it."""
+    """The n sentences, the two halves of each with a seam, and each joined with the next."""
     n = len(sentences)
     texts = list(sentences)
     begins, ends = list(range(n)), list(range(1, n + 1))
-    joint = n  # joints inside sentences are counted on from the last boundary
+    joint = n  # joints inside sentences are numbered after the last boundary
     for place, sentence in enumerate(sentences):
         if halves := _halves(sentence):
             joint += 1
@@ -251,16 +252,16 @@ def edit_hypotheses(sentences: Sequence[str]) -> EditHypotheses:
 
 
 def _halves(sentence: str) -> tuple[str, str] | None:
-    """What a sentence was if it was two: cut at the seam nearest to its middle, if there is one."""
+    """The two sentences that were joined, split at the seam nearest to the middle; None if none."""
     middle = len(sentence) / 2
     seams = sorted(_SEAM.finditer(sentence), key=lambda seam: abs(seam.start() - middle))
-    for seam in seams[:_MOST_TRIED]:
-        first, second, least = sentence[: seam.start()], sentence[seam.end() :], _LEAST_WORDS
+    for seam in seams[:_MAX_SEAMS]:
+        first, second, min_words = sentence[: seam.start()], sentence[seam.end() :], _MIN_WORDS
         if seam.group().startswith(","):
-            least = _LEAST_WORDS if _CONJUNCTION.match(second) else _LEAST_AROUND_COMMA
+            min_words = _MIN_WORDS if _CONJUNCTION.match(second) else _MIN_WORDS_AT_COMMA
             second = _AND.sub("", second)
         elif seam.group().endswith("("):
             second = f"{second[:-2]}."
-        if min(len(split_words(first)), len(split_words(second))) >= least:
+        if min(len(split_words(first)), len(split_words(second))) >= min_words:
             return f"{first}.", second[0].upper() + second[1:]
     return None

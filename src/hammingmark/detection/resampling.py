@@ -1,4 +1,4 @@
-"""Texts to their sentences, and to what a language model would have written in their place."""
+"""From texts to their sentences, and to sentences resampled from the language model."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ _DOMAIN = b"hammingmark/sample\x00"
 
 @dataclass(frozen=True)
 class SamplingReader:
-    """Splits texts, and draws every sentence but the first again after the text before it.
+    """Splits texts, and resamples every sentence but the first from the text before it.
 
-    A candidate is left out where generation would have passed it over: if it has no sentence, or
-    says again what stands before.
+    As in generation, a candidate that has no sentence or repeats the text before it is dropped.
 
     Attributes:
         splitter: must be the one that marking used.
-        encoder: likewise.
-        backend: likewise, the model.
-        count: sentences to draw for each.
-        config: likewise; how the model draws where it continues a text, the length of a sentence,
-            and which repetitions are refused.
+        encoder: must be the one that marking used.
+        backend: the model, which must be the one that marking used.
+        count: sentences to draw in place of each.
+        config: must have the sampling of texts, the sentence length and the limit of repetition
+            that marking used.
     """
 
     splitter: Splitter
@@ -42,55 +41,55 @@ class SamplingReader:
 
     @property
     def fingerprint(self) -> str:
-        """The encoder's."""
+        """The fingerprint of the encoder."""
         return self.encoder.fingerprint
 
     def batches(self, texts: Iterable[str]) -> Iterator[list[ReadText]]:
-        """Read texts one by one: drawing takes longer than anything that could be shared."""
+        """Read texts one by one; drawing takes so long that batches would save nothing."""
         for text in require_texts(texts):
             sentences = self.splitter.split(text)
             pieces = sentences.carrying
-            pools = self._draw(texts_before(sentences))
-            values, *samples = embed_texts([pieces, *pools], self.encoder.encode)
-            yield [ReadText(tuple(pieces), values, samples=tuple(samples))]
+            samples = self._draw(texts_before(sentences))
+            values, *sample_values = embed_texts([pieces, *samples], self.encoder.encode)
+            yield [ReadText(tuple(pieces), values, samples=tuple(sample_values))]
 
-    def _draw(self, befores: list[str]) -> list[list[str]]:
-        """The sentences that the model adds to each of some texts, in drawing order."""
-        texts = [AcceptedText(Prompt(before), self.splitter) for before in befores]
-        asked = [i for i in range(len(texts)) for _ in range(self.count)]
-        if not asked:
+    def _draw(self, prefixes: list[str]) -> list[list[str]]:
+        """The sentences that the model adds to each prefix of a text, in drawing order."""
+        texts = [AcceptedText(Prompt(prefix), self.splitter) for prefix in prefixes]
+        indices = [i for i in range(len(texts)) for _ in range(self.count)]
+        if not indices:
             return []
-        found = draw_sentences(
-            [texts[i] for i in asked],
-            [sample_seed(before, draw) for before in befores for draw in range(self.count)],
+        sentences = draw_sentences(
+            [texts[i] for i in indices],
+            [sample_seed(prefix, draw) for prefix in prefixes for draw in range(self.count)],
             backend=self.backend,
             max_tokens=self.config.max_sentence_tokens,
             sampling=self.config.text_sampling,
         )
-        pools: list[list[str]] = [[] for _ in texts]
-        for i, sentence in zip(asked, found, strict=True):
+        samples: list[list[str]] = [[] for _ in texts]
+        for i, sentence in zip(indices, sentences, strict=True):
             if sentence and texts[i].repeated_share(sentence) <= self.config.most_repeated:
-                pools[i].append(sentence)
-        return pools
+                samples[i].append(sentence)
+        return samples
 
 
 def texts_before(sentences: Sentences) -> list[str]:
     """For each sentence that can carry a mark but the first, the text before it.
 
-    It ends with the sentence before: a heading between the two is drawn with the second.
+    It ends with the preceding sentence; a heading between the two is drawn with the second.
     """
-    befores: list[str] = []
+    prefixes: list[str] = []
     text = ""
     for unit in sentences.units:
         text += unit.text
         if unit.carries:
-            befores.append(text)
+            prefixes.append(text)
         text += unit.gap
-    return befores[:-1]
+    return prefixes[:-1]
 
 
 def sample_seed(before: str, draw: int) -> int:
-    """The seed of a draw, which depends on the text before and the draw's number alone.
+    """The seed of a draw, which depends only on the text before it and the number of the draw.
 
     The first four bytes, little-endian and without the highest bit, of::
 

@@ -1,4 +1,4 @@
-"""Which keys a text is tested under."""
+"""The keys under which a text is tested."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from hammingmark.protocols import Watermark
 
 
 class KeySearch(Protocol):
-    """Some keys, and which of them each text is tested under; the correction is for all."""
+    """A set of keys, and those under which each text is tested; p-values are corrected for all."""
 
     @property
     def first(self) -> Watermark:
         """The method under one of the keys."""
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
 
     def candidates(self, texts: Sequence[ReadText], *, statistic: str) -> list[list[Watermark]]:
-        """The keys to test each text under."""
+        """The method under each key to test, for each text."""
 
 
 @dataclass(frozen=True)
 class EveryKey:
-    """A few keys, each of which is tested.
+    """A few keys, all of which are tested.
 
     Attributes:
         watermarks: the method under each key, at least one.
@@ -49,20 +49,20 @@ class EveryKey:
         return len(self.watermarks)
 
     def candidates(self, texts: Sequence[ReadText], *, statistic: str) -> list[list[Watermark]]:
-        """All of them for each text."""
+        """All keys for each text."""
         return [list(self.watermarks)] * len(texts)
 
 
 @dataclass(frozen=True)
 class RankedKeys:
-    """Many keys of one configuration: a text is tested under the few that fit it best.
+    """Many keys of one configuration; a text is tested under the few that fit it best.
 
-    Testing fewer keys than the p-value is corrected for cannot make it too small, whichever are
-    left out. Reference keys are shared, where there are any.
+    P-values are corrected for all keys, so testing only some of them cannot make a p-value too
+    small, whichever are left out. All keys share their reference keys, if the method has any.
 
     Attributes:
-        first: the method, under a key whose reference keys serve for all.
-        keys: those that are searched.
+        first: the method, under a key whose reference keys are used for all.
+        keys: the keys searched.
     """
 
     first: Watermark
@@ -72,14 +72,15 @@ class RankedKeys:
         return len(self.keys)
 
     def candidates(self, texts: Sequence[ReadText], *, statistic: str) -> list[list[Watermark]]:
-        """A few for each text; any for one that is too short to test."""
+        """The best few keys for each text; an arbitrary key if it is too short to test."""
         ranker = self.first.capabilities.ranking
         assert ranker is not None
-        sizes = [len(text.pieces) for text in texts]
-        long = [number for number, size in enumerate(sizes) if size >= 2]
-        values = [texts[number].values[: sizes[number]] for number in long]
-        ranked = dict(zip(long, ranker.rank(self.keys, values, statistic=statistic), strict=True))
+        lengths = [len(text.pieces) for text in texts]
+        testable = [i for i, length in enumerate(lengths) if length >= 2]
+        values = [texts[i].values[: lengths[i]] for i in testable]
+        ranking = ranker.rank(self.keys, values, statistic=statistic)
+        best = dict(zip(testable, ranking, strict=True))
         return [
-            [ranker.like(self.keys[place]) for place in ranked.get(number, [0])]
-            for number in range(len(texts))
+            [ranker.like(self.keys[number]) for number in best.get(i, [0])]
+            for i in range(len(texts))
         ]

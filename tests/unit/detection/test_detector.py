@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.errors import raises_naming
 
-from hammingmark.detection.calibrate import fit_calibration
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.reader import ReadText, TokenReader
 from hammingmark.detection.search import EveryKey
+from hammingmark.detection.thresholds import fit_calibration
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keys.config import TokenizerId
 from hammingmark.keys.key import Secret, WatermarkKey
@@ -105,22 +105,18 @@ def test_tokens_that_cannot_be_scored_are_not_called_sentences() -> None:
     for text, prefix, held in (("a", 1, "1 token"), ("abc", 4, "3 tokens")):
         verdict = judge_tokens(text, prefix_length=prefix)
         assert verdict.p_value is None
-        assert verdict.reason == (
-            f"The text has {held}, of which none is scored: a token is judged by the tokens or "
-            "words before it, and there are too few."
-        )
-    assert judge_tokens("").reason == "The text has no token that can carry the watermark."
+        assert held in verdict.reason
+        assert "sentence" not in verdict.reason
+    assert "no token" in judge_tokens("").reason
 
 
 def test_a_long_text_of_the_same_tokens_is_not_called_short() -> None:
     verdict = judge_tokens("a" * 3001)
     assert verdict.watermarked is None
-    assert verdict.reason == (
-        "Too little to tell: with 1 token (2,999 more are repeated, not counted) no mark gives p "
-        "below 0.5."
-    )
+    assert all(datum in verdict.reason for datum in ("1 token ", "2,999", "0.5"))
     short = judge_tokens("abc")
-    assert short.reason == "Too little to tell: with 2 tokens no mark gives p below 0.25."
+    assert all(datum in short.reason for datum in ("2 tokens", "0.25"))
+    assert "short" not in verdict.reason + short.reason.lower()
 
 
 def test_a_fixed_threshold_decides_instead_of_the_p_value(make: SimpleNamespace) -> None:
