@@ -142,11 +142,11 @@ class Full(WordByWord):
     """Has a context that is full after some words."""
 
     def candidate(self, request: Request) -> Candidate:
-        made = super().candidate(request)
+        candidate = super().candidate(request)
         if len(request.written.split()) < 60:
-            return made
+            return candidate
         return replace(
-            made, pieces=(), truncated=False, failure=Failure("context_overflow", "Full.")
+            candidate, pieces=(), truncated=False, failure=Failure("context_overflow", "Full.")
         )
 
 

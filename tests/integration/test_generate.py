@@ -118,23 +118,23 @@ def test_the_same_seed_gives_the_same_text(encoder: Encoder, marking_key: Waterm
     prompt = Prompt("The old bridge was closed in spring. Engineers had found cracks in it.")
 
     def written(seed: int) -> str:
-        made = writer(
+        text_writer = writer(
             marking_key,
             backend=load_backend("smollm2"),
             encoder=encoder,
             config=GenerationConfig(max_tokens=40),
         )
-        return made.write(prompt, seed=seed).text
+        return text_writer.write(prompt, seed=seed).text
 
     assert written(1) == written(1) != written(2)
 
 
 def test_a_chat_is_answered(backend: Backend, encoder: Encoder, marking_key: WatermarkKey) -> None:
-    made = writer(
+    text_writer = writer(
         marking_key, backend=backend, encoder=encoder, config=GenerationConfig(max_tokens=80)
     )
     chat = Prompt(messages=(Message("user", "Why is the sky blue? Answer in four sentences."),))
-    generation = made.write(chat, seed=3)
+    generation = text_writer.write(chat, seed=3)
     assert generation.sentences
     assert generation.steps[0].score is not None  # the beginning of an answer is judged too
 
@@ -183,9 +183,11 @@ def test_the_command_writes_what_detect_then_counts(
     command: Command, key_file: Path, marking_key: WatermarkKey
 ) -> None:
     prompt = "The museum opened its doors in May. Its first visitors came by boat."
-    made = command("generate", "--key", key_file, "--max-tokens", 90, "--json", "--prompt", prompt)
-    assert made.returncode == 0, made.stderr
-    record = json.loads(made.stdout)
+    result = command(
+        "generate", "--key", key_file, "--max-tokens", 90, "--json", "--prompt", prompt
+    )
+    assert result.returncode == 0, result.stderr
+    record = json.loads(result.stdout)
     assert_valid(record, "generation-1")
     judged = command("detect", "--key", key_file, "--json", text=record["text"])
     verdict = json.loads(judged.stdout)

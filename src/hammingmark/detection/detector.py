@@ -221,18 +221,7 @@ class Detector:
             )
         else:
             reason = f"The text has no {piece} that can carry the watermark."
-        return Verdict(
-            watermarked=None,
-            p_value=None,
-            reason=reason,
-            level=self.level,
-            statistic=self.statistic,
-            evidence=evidence,
-            pieces=text.pieces,
-            key_id=None,
-            keys=self.searched,
-            edits=self.reader.edits,
-        )
+        return self._verdict(None, None, reason, evidence, text)
 
     def _passages(
         self, watermark: Watermark, comparison: Comparison, evidence: Evidence, text: ReadText
@@ -278,6 +267,26 @@ class Detector:
             first = passages[0]
             where = f"{self.reader.piece}s {first.begin + 1} to {first.end}"
             reason += f" But {where} are watermarked, p = {first.p_value:.2g}."
+        tail_estimate = comparison.tail_estimate
+        if tail_estimate is not None:
+            tail_estimate = min(1.0, self.searched * tail_estimate)
+        return replace(
+            self._verdict(watermarked, p_value, reason, evidence, text),
+            references=comparison.references,
+            attainable=attainable,
+            power=comparison.power,
+            tail_estimate=tail_estimate,
+            passages=passages,
+        )
+
+    def _verdict(
+        self,
+        watermarked: bool | None,
+        p_value: float | None,
+        reason: str,
+        evidence: Evidence,
+        text: ReadText,
+    ) -> Verdict:
         return Verdict(
             watermarked=watermarked,
             p_value=p_value,
@@ -289,13 +298,6 @@ class Detector:
             key_id=None,
             keys=self.searched,
             edits=self.reader.edits,
-            references=comparison.references,
-            attainable=attainable,
-            power=comparison.power,
-            tail_estimate=None
-            if comparison.tail_estimate is None
-            else min(1.0, self.searched * comparison.tail_estimate),
-            passages=passages,
         )
 
 

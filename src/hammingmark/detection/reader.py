@@ -45,7 +45,7 @@ class TextReader(Protocol):
 
     @property
     def piece(self) -> str:
-        """The unit into which it splits texts, such as ``sentence``."""
+        """What it splits texts into, such as ``sentence``."""
 
     @property
     def fingerprint(self) -> str:

@@ -31,21 +31,21 @@ ENCODER = FakeEncoder()
 
 
 def key(number: int, method: str, **parameters: object) -> WatermarkKey:
-    made = new_key(ENCODER, method=method, parameters=parameters)
-    return replace(made, secret=Secret(number.to_bytes(32, "big")))
+    random_key = new_key(ENCODER, method=method, parameters=parameters)
+    return replace(random_key, secret=Secret(number.to_bytes(32, "big")))
 
 
 def every(*keys: WatermarkKey, level: float = 0.01) -> DetectorGroup:
-    made = detector(keys, level=level, encoders=lambda name: ENCODER)
-    assert isinstance(made, DetectorGroup)
-    return made
+    searcher = detector(keys, level=level, encoders=lambda name: ENCODER)
+    assert isinstance(searcher, DetectorGroup)
+    return searcher
 
 
 def write(own: WatermarkKey, splitter: Splitter, *, sentences: int = 14) -> str:
     """A marked text."""
     config = GenerationConfig(max_tokens=10_000, max_sentences=sentences)
-    made = Writer(FakeBackend(), splitter, ENCODER, HammingMark(own), config)
-    return made.write(Prompt("It rained."), seed=1).text
+    writer = Writer(FakeBackend(), splitter, ENCODER, HammingMark(own), config)
+    return writer.write(Prompt("It rained."), seed=1).text
 
 
 def test_the_key_of_a_text_is_found_among_those_of_other_methods(splitter: Splitter) -> None:
@@ -78,9 +78,9 @@ def test_the_level_holds_over_all_keys() -> None:
 
 
 def test_keys_of_one_kind_need_no_group() -> None:
-    made = detector([key(1, "hamming"), key(2, "hamming")], encoders=lambda name: ENCODER)
-    assert not isinstance(made, DetectorGroup)
-    assert made.keys == 2
+    searcher = detector([key(1, "hamming"), key(2, "hamming")], encoders=lambda name: ENCODER)
+    assert not isinstance(searcher, DetectorGroup)
+    assert searcher.keys == 2
 
 
 def test_what_cannot_be_searched_is_left_out() -> None:

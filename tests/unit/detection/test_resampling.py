@@ -54,8 +54,8 @@ def test_a_sentence_is_drawn_again_after_the_one_before(splitter: Splitter) -> N
 def test_requests_are_those_of_generation(splitter: Splitter) -> None:
     backend = FakeBackend()
     sampling = Sampling(temperature=0.7, top_p=0.95)
-    made = reader(splitter, backend, text_sampling=sampling, max_sentence_tokens=99)
-    ((read,),) = made.batches([TEXT])
+    sampler = reader(splitter, backend, text_sampling=sampling, max_sentence_tokens=99)
+    ((read,),) = sampler.batches([TEXT])
     assert read.samples is not None
     assert [each.shape for each in read.samples] == [(6, 64), (6, 64)]
     befores = [TEXT[:30], TEXT[:61]]
@@ -76,8 +76,8 @@ def test_seeds_are_those_that_are_written_down() -> None:
 @pytest.mark.parametrize("text", ["", "# Title", "One here."])
 def test_nothing_is_drawn_for_a_text_with_nothing_to_judge(splitter: Splitter, text: str) -> None:
     backend = FakeBackend()
-    made = Detector(reader(splitter, backend), EveryKey([PMarkOnline(key_of())]))
-    verdict = made.judge(text)
+    searcher = Detector(reader(splitter, backend), EveryKey([PMarkOnline(key_of())]))
+    verdict = searcher.judge(text)
     assert verdict.watermarked is None
     assert not backend.drawn
 
@@ -98,8 +98,8 @@ def test_what_generation_passes_over_is_left_out(splitter: Splitter) -> None:
 def written(key: WatermarkKey, splitter: Splitter, seed: int = 1) -> tuple[str, FakeBackend]:
     backend = FakeBackend(width=4)
     config = GenerationConfig(max_sentences=16, max_tokens=10_000)
-    made = Writer(backend, splitter, FakeEncoder(), PMarkOnline(key), config)
-    generation = made.write(Prompt("It was late. The harbour slept."), seed=seed)
+    writer = Writer(backend, splitter, FakeEncoder(), PMarkOnline(key), config)
+    generation = writer.write(Prompt("It was late. The harbour slept."), seed=seed)
     steps = generation.steps
     assert [step.candidates for step in steps] == [1, *[16] * 15]  # the first is free
     assert [step.accepted for step in steps] == [None, *[True] * 15]
@@ -153,9 +153,9 @@ def test_unmarked_texts_are_called_watermarked_no_more_often_than_promised(
         config = GenerationConfig(max_sentences=8, max_tokens=10_000)
         plain = Writer(FakeBackend(), splitter, None, None, config)
         text = plain.write(Prompt("It was late."), seed=int(rng.integers(1 << 30))).text
-        made = detector(
+        searcher = detector(
             key_of(number), encoder=FakeEncoder(), splitter=splitter, backend=FakeBackend(),
             level=0.05, references=200,
         )  # fmt: skip
-        found.append(made.judge(text).watermarked)
+        found.append(searcher.judge(text).watermarked)
     assert found.count(True) <= 7  # more once in 1,000 times

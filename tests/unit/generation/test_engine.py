@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
-from tests.unit.generation.test_generate import PROMPT, writer
+from tests.unit.generation.test_generate import PROMPT, make_writer
 
 from hammingmark.errors import BackendError, EncoderError
 from hammingmark.generation.engine import Engine, GenerationEvent, GenerationHandle
@@ -81,41 +81,41 @@ class GatedSession(FakeSession):
 
 @pytest.fixture
 def engines() -> Iterator[list[Engine]]:
-    made: list[Engine] = []
-    yield made
-    for engine in made:
+    started: list[Engine] = []
+    yield started
+    for engine in started:
         engine.close()
 
 
-def begin(engines: list[Engine], made: Writer) -> Engine:
-    engines.append(Engine(made.backend))
+def begin(engines: list[Engine], writer: Writer) -> Engine:
+    engines.append(Engine(writer.backend))
     return engines[-1]
 
 
 def test_a_text_is_what_it_would_be_alone(splitter: Splitter, engines: list[Engine]) -> None:
-    made = writer(splitter, FakeBackend(parallel=4, width=2), max_sentences=6)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, FakeBackend(parallel=4, width=2), max_sentences=6)
+    engine = begin(engines, writer)
     callers = [Caller() for _ in PROMPTS]
     for number, (prompt, caller) in enumerate(zip(PROMPTS, callers, strict=True)):
-        engine.submit(made, prompt, seed=number, receive=caller)
+        engine.submit(writer, prompt, seed=number, receive=caller)
     for number, (prompt, caller) in enumerate(zip(PROMPTS, callers, strict=True)):
-        alone = writer(splitter, FakeBackend(), max_sentences=6).write(prompt, seed=number)
+        alone = make_writer(splitter, FakeBackend(), max_sentences=6).write(prompt, seed=number)
         assert caller.result().text == alone.text
         assert [step.text for step in caller.steps] == [step.text for step in alone.steps]
     assert engine.unfinished == 0
-    assert len(made.backend.sessions) == 1  # type: ignore[attr-defined]
+    assert len(writer.backend.sessions) == 1  # type: ignore[attr-defined]
 
 
 def test_callers_join_while_others_wait(splitter: Splitter, engines: list[Engine]) -> None:
     """Who comes while the engine waits is asked for at once, beside those before."""
     backend = GatedBackend(parallel=8)
-    made = writer(splitter, backend, max_sentences=2)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, backend, max_sentences=2)
+    engine = begin(engines, writer)
     first, second = Caller(), Caller()
-    engine.submit(made, PROMPTS[0], seed=1, receive=first)
+    engine.submit(writer, PROMPTS[0], seed=1, receive=first)
     while not backend.sessions or backend.sessions[0].most < 1:
         pass
-    engine.submit(made, PROMPTS[1], seed=2, receive=second)
+    engine.submit(writer, PROMPTS[1], seed=2, receive=second)
     while backend.sessions[0].most < 2:
         pass
     assert not first.began.is_set()
@@ -126,12 +126,12 @@ def test_callers_join_while_others_wait(splitter: Splitter, engines: list[Engine
 
 def test_one_thread_serves_all(splitter: Splitter, engines: list[Engine]) -> None:
     backend = GatedBackend(parallel=4)
-    made = writer(splitter, backend, max_sentences=2)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, backend, max_sentences=2)
+    engine = begin(engines, writer)
     before = threading.active_count()
     callers = [Caller() for _ in range(50)]
     for number, caller in enumerate(callers):
-        engine.submit(made, PROMPT, seed=number, receive=caller)
+        engine.submit(writer, PROMPT, seed=number, receive=caller)
     assert threading.active_count() == before
     while engine.unfinished < 50:
         pass
@@ -147,22 +147,22 @@ def test_a_client_with_many_long_texts_keeps_nobody_waiting(
 ) -> None:
     """Others are written in between, and every text is what it would be alone."""
     backend = GatedBackend(parallel=parallel, width=width)
-    made = writer(splitter, backend, max_sentences=25, max_tokens=10_000)
-    short = writer(splitter, backend, max_sentences=2)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, backend, max_sentences=25, max_tokens=10_000)
+    short = make_writer(splitter, backend, max_sentences=2)
+    engine = begin(engines, writer)
     order: list[str] = []
     callers = {f"long {number}": Caller() for number in range(6)}
     callers |= {name: Caller() for name in ("second", "third")}
 
-    def submit(name: str, made: Writer, number: int, client: str) -> None:
+    def submit(name: str, writer: Writer, number: int, client: str) -> None:
         def receive(event: GenerationEvent) -> None:
             order.append(name if isinstance(event, GenerationStep) else f"end of {name}")
             callers[name](event)
 
-        engine.submit(made, PROMPTS[number], seed=number, receive=receive, client=client)
+        engine.submit(writer, PROMPTS[number], seed=number, receive=receive, client=client)
 
     for number in range(6):
-        submit(f"long {number}", made, number, "first")
+        submit(f"long {number}", writer, number, "first")
     while not backend.sessions or backend.sessions[0].most < parallel:
         pass
     submit("second", short, 6, "second")
@@ -171,9 +171,9 @@ def test_a_client_with_many_long_texts_keeps_nobody_waiting(
         pass
     backend.gate.set()
     for number, caller in enumerate(callers.values()):
-        alone = writer(splitter, FakeBackend(), max_sentences=25, max_tokens=10_000)
+        alone = make_writer(splitter, FakeBackend(), max_sentences=25, max_tokens=10_000)
         if number >= 6:
-            alone = writer(splitter, FakeBackend(), max_sentences=2)
+            alone = make_writer(splitter, FakeBackend(), max_sentences=2)
         assert caller.result().text == alone.write(PROMPTS[number], seed=number).text
     before = order[: max(order.index("end of second"), order.index("end of third"))]
     assert not any(each.startswith("end of long") for each in before)
@@ -184,11 +184,11 @@ def test_texts_of_one_client_are_written_to_their_end(
 ) -> None:
     """Where nobody else waits: a model that goes back and forth reads every prompt again."""
     backend = GatedBackend(parallel=1)
-    made = writer(splitter, backend, max_sentences=12, max_tokens=10_000)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, backend, max_sentences=12, max_tokens=10_000)
+    engine = begin(engines, writer)
     callers = [Caller() for _ in range(3)]
     for number, caller in enumerate(callers):
-        engine.submit(made, PROMPTS[number], seed=number, receive=caller, client="one")
+        engine.submit(writer, PROMPTS[number], seed=number, receive=caller, client="one")
     while engine.unfinished < 3:
         pass
     backend.gate.set()
@@ -202,11 +202,11 @@ def test_a_cancelled_text_leaves_its_place_to_others(
     splitter: Splitter, engines: list[Engine]
 ) -> None:
     backend = GatedBackend(parallel=1)
-    made = writer(splitter, backend, max_sentences=3)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, backend, max_sentences=3)
+    engine = begin(engines, writer)
     first, second = Caller(), Caller()
-    handle = engine.submit(made, PROMPTS[0], seed=1, receive=first)
-    engine.submit(made, PROMPTS[1], seed=2, receive=second)
+    handle = engine.submit(writer, PROMPTS[0], seed=1, receive=first)
+    engine.submit(writer, PROMPTS[1], seed=2, receive=second)
     handle.cancel()
     cancelled = first.result()
     assert (cancelled.stopped, cancelled.error) == ("error", "The text was cancelled.")
@@ -220,8 +220,8 @@ def test_a_cancelled_text_leaves_its_place_to_others(
 def test_cancelling_in_the_middle_keeps_what_was_written(
     splitter: Splitter, engines: list[Engine]
 ) -> None:
-    made = writer(splitter, FakeBackend(), max_sentences=500, max_tokens=100_000)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, FakeBackend(), max_sentences=500, max_tokens=100_000)
+    engine = begin(engines, writer)
     caller = Caller()
     handles: list[GenerationHandle] = []
     there = threading.Event()
@@ -232,7 +232,7 @@ def test_cancelling_in_the_middle_keeps_what_was_written(
         if len(caller.steps) == 3:
             handles[0].cancel()
 
-    handles.append(engine.submit(made, PROMPT, seed=1, receive=receive))
+    handles.append(engine.submit(writer, PROMPT, seed=1, receive=receive))
     there.set()
     assert 3 <= len(caller.result().sentences) < 500
 
@@ -241,17 +241,17 @@ def test_a_model_that_goes_away_fails_those_under_way_and_nobody_after(
     splitter: Splitter, engines: list[Engine]
 ) -> None:
     backend = FakeBackend(fail_after=5)
-    made = writer(splitter, backend, max_sentences=20)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, backend, max_sentences=20)
+    engine = begin(engines, writer)
     callers = [Caller(), Caller()]
     for number, caller in enumerate(callers):
-        engine.submit(made, PROMPTS[number], seed=number, receive=caller)
+        engine.submit(writer, PROMPTS[number], seed=number, receive=caller)
     for caller in callers:
         assert (caller.result().stopped, caller.result().error) == ("error", "The model went away.")
     assert backend.sessions[0].closed
     backend.fail_after = None
     later = Caller()
-    engine.submit(made, PROMPT, seed=3, receive=later)
+    engine.submit(writer, PROMPT, seed=3, receive=later)
     assert later.result().stopped == "sentences"
     assert len(backend.sessions) == 2
 
@@ -263,11 +263,11 @@ def test_a_backend_that_cannot_be_had_fails_everybody_who_asks(
         def open(self) -> FakeSession:
             raise BackendError("There is no model.")
 
-    made = writer(splitter, Absent())
-    engine = begin(engines, made)
+    writer = make_writer(splitter, Absent())
+    engine = begin(engines, writer)
     callers = [Caller() for _ in range(3)]
     for caller in callers:
-        engine.submit(made, PROMPT, seed=1, receive=caller)
+        engine.submit(writer, PROMPT, seed=1, receive=caller)
     assert [caller.result().error for caller in callers] == ["There is no model."] * 3
 
 
@@ -279,20 +279,20 @@ def test_an_encoder_that_fails_ends_its_own_texts(
             raise EncoderError("The encoder is down.")
 
     backend = FakeBackend(parallel=4)
-    good = writer(splitter, backend, max_sentences=5, first="free")
+    good = make_writer(splitter, backend, max_sentences=5, first="free")
     bad = replace(good, encoder=Broken())
     engine = begin(engines, good)
     callers = [Caller(), Caller()]
-    for made, caller in zip((good, bad), callers, strict=True):
-        engine.submit(made, PROMPT, seed=1, receive=caller)
+    for writer, caller in zip((good, bad), callers, strict=True):
+        engine.submit(writer, PROMPT, seed=1, receive=caller)
     assert callers[0].result().stopped == "sentences"
     assert callers[1].result().error == "The encoder is down."
 
 
 def test_a_sentence_that_an_encoder_refuses_ends_its_own_text(splitter: Splitter) -> None:
     """And not those that were embedded with it."""
-    made = writer(splitter, FakeBackend(parallel=8), max_sentences=4, first="free")
-    whole = made.write_many(PROMPTS[:4], seed=1)
+    writer = make_writer(splitter, FakeBackend(parallel=8), max_sentences=4, first="free")
+    whole = writer.write_many(PROMPTS[:4], seed=1)
     wrong, together = whole[1].sentences[2], []
 
     class Picky(FakeEncoder):
@@ -302,7 +302,7 @@ def test_a_sentence_that_an_encoder_refuses_ends_its_own_text(splitter: Splitter
                 raise EncoderError("I do not like this.")
             return super().encode(sentences)
 
-    told = replace(made, encoder=Picky()).write_many(PROMPTS[:4], seed=1)
+    told = replace(writer, encoder=Picky()).write_many(PROMPTS[:4], seed=1)
     assert [each.error for each in told] == [None, "I do not like this.", None, None]
     origins = [each.failure.origin if each.failure else None for each in told]
     assert origins == [None, "encoder", None, None]
@@ -313,15 +313,15 @@ def test_a_sentence_that_an_encoder_refuses_ends_its_own_text(splitter: Splitter
 def test_a_fault_of_one_caller_is_his_own(
     splitter: Splitter, engines: list[Engine], caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = writer(splitter, FakeBackend(), max_sentences=3)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, FakeBackend(), max_sentences=3)
+    engine = begin(engines, writer)
 
     def clumsy(event: GenerationEvent) -> None:
         raise RuntimeError("dropped")
 
     caller = Caller()
-    engine.submit(made, PROMPT, seed=1, receive=clumsy)
-    engine.submit(made, PROMPT, seed=1, receive=caller)
+    engine.submit(writer, PROMPT, seed=1, receive=clumsy)
+    engine.submit(writer, PROMPT, seed=1, receive=caller)
     assert caller.result().stopped == "sentences"
     assert "a caller failed" in caplog.text
 
@@ -330,25 +330,27 @@ def test_a_closed_engine_tells_those_who_wait_and_takes_nobody(
     splitter: Splitter, engines: list[Engine]
 ) -> None:
     backend = GatedBackend()
-    made = writer(splitter, backend)
-    engine = begin(engines, made)
+    writer = make_writer(splitter, backend)
+    engine = begin(engines, writer)
     caller = Caller()
-    engine.submit(made, PROMPT, seed=1, receive=caller)
+    engine.submit(writer, PROMPT, seed=1, receive=caller)
     engine.close()
     failure = caller.result().failure
     assert failure is not None
     assert (failure.kind, failure.origin) == ("closed", "model")
     assert all(session.closed for session in backend.sessions)
     with pytest.raises(BackendError) as caught:
-        engine.submit(made, PROMPT, seed=1, receive=caller)
+        engine.submit(writer, PROMPT, seed=1, receive=caller)
     assert caught.value.kind == "closed"
     engine.close()
 
 
 def test_a_text_ends_before_a_string(splitter: Splitter, engines: list[Engine]) -> None:
-    whole = writer(splitter, FakeBackend(), max_sentences=8).write(PROMPT, seed=4).text
+    whole = make_writer(splitter, FakeBackend(), max_sentences=8).write(PROMPT, seed=4).text
     word = whole.split()[-3]
-    stopped = writer(splitter, FakeBackend(), max_sentences=8, stop=(word,)).write(PROMPT, seed=4)
+    stopped = make_writer(splitter, FakeBackend(), max_sentences=8, stop=(word,)).write(
+        PROMPT, seed=4
+    )
     assert stopped.stopped == "end"
     assert stopped.text
     assert word not in stopped.text
@@ -374,10 +376,10 @@ def test_a_text_that_failed_is_resumed_and_ends_before_a_string_that_began_in_it
         ("mill", 1, f"{first} The", "end"),
         ("never", 1, f"{first} The mill turned.", "end"),
     ):
-        made = writer(splitter, speaking(f"{first} {second}"), first="free", stop=(stop,))
-        engine, failed, resumed = begin(engines, made), Caller(), Caller()
-        made = replace(made, encoder=Broken())
-        engine.submit(made, PROMPT, seed=1, receive=failed)
+        writer = make_writer(splitter, speaking(f"{first} {second}"), first="free", stop=(stop,))
+        engine, failed, resumed = begin(engines, writer), Caller(), Caller()
+        writer = replace(writer, encoder=Broken())
+        engine.submit(writer, PROMPT, seed=1, receive=failed)
         assert failed.ended.wait(60)
         part = failed.whole
         assert part is not None
@@ -386,7 +388,7 @@ def test_a_text_that_failed_is_resumed_and_ends_before_a_string_that_began_in_it
             "encoder",
             released,
         )
-        plain = replace(made, backend=speaking("  The mill turned."), watermark=None)
+        plain = replace(writer, backend=speaking("  The mill turned."), watermark=None)
         prompt = Prompt(PROMPT.text + part.text)
         begin(engines, plain).submit(plain, prompt, seed=1, receive=resumed, resumes=part)
         assert resumed.ended.wait(60)
@@ -403,10 +405,10 @@ def test_a_text_that_failed_is_resumed_and_ends_before_a_string_that_began_in_it
 def test_the_clock_runs_from_the_first_request(splitter: Splitter, engines: list[Engine]) -> None:
     """Also where all comes in one go, as unmarked text does."""
     backend = GatedBackend()
-    made = replace(writer(splitter, backend, max_sentences=2), watermark=None)
-    engine = begin(engines, made)
+    writer = replace(make_writer(splitter, backend, max_sentences=2), watermark=None)
+    engine = begin(engines, writer)
     caller = Caller()
-    engine.submit(made, PROMPT, seed=1, receive=caller)
+    engine.submit(writer, PROMPT, seed=1, receive=caller)
     while not backend.sessions or backend.sessions[0].most < 1:
         pass
     time.sleep(0.02)

@@ -26,7 +26,7 @@ def shortest_first(asked: list[Request]) -> list[Request]:
     return sorted(asked, key=lambda request: len(sentence(Random(request.seed))))
 
 
-def writer(splitter: Splitter, backend: FakeBackend, **changes: object) -> Writer:
+def make_writer(splitter: Splitter, backend: FakeBackend, **changes: object) -> Writer:
     encoder = FakeEncoder()
     config_of_key = HammingConfig(encoder=EncoderId.of(encoder))
     key = WatermarkKey(Secret(bytes(32)), config_of_key)
@@ -39,8 +39,8 @@ PROMPT = Prompt("It was late. The harbour slept.")
 
 def test_the_order_of_finishing_decides_nothing(splitter: Splitter) -> None:
     """Taking whichever candidate finishes first would favour short sentences; we do not."""
-    one = writer(splitter, FakeBackend()).write(PROMPT, seed=3)
-    many = writer(splitter, FakeBackend(width=8, order=shortest_first)).write(PROMPT, seed=3)
+    one = make_writer(splitter, FakeBackend()).write(PROMPT, seed=3)
+    many = make_writer(splitter, FakeBackend(width=8, order=shortest_first)).write(PROMPT, seed=3)
     assert len(one.sentences) == 20
     assert many.text == one.text
 
@@ -48,23 +48,25 @@ def test_the_order_of_finishing_decides_nothing(splitter: Splitter) -> None:
 @pytest.mark.parametrize("seed", [-1, 1.5, "x", None])
 def test_a_seed_is_a_whole_number(splitter: Splitter, seed: object) -> None:
     with raises_naming(InputError, "seed"):
-        writer(splitter, FakeBackend()).write(Prompt("It rained."), seed=seed)  # type: ignore[arg-type]
+        make_writer(splitter, FakeBackend()).write(Prompt("It rained."), seed=seed)  # type: ignore[arg-type]
 
 
 def test_prompts_are_texts_chats_and_nothing_else(splitter: Splitter) -> None:
-    made = writer(splitter, FakeBackend())
-    assert made.write("It rained.", seed=1).text == made.write(Prompt("It rained."), seed=1).text
-    assert made.write([{"role": "user", "content": "Why?"}], seed=1).text
+    writer = make_writer(splitter, FakeBackend())
+    assert (
+        writer.write("It rained.", seed=1).text == writer.write(Prompt("It rained."), seed=1).text
+    )
+    assert writer.write([{"role": "user", "content": "Why?"}], seed=1).text
     with raises_naming(InputError, "write_many", "[prompt]"):
-        made.write_many("It rained.", seed=1)
+        writer.write_many("It rained.", seed=1)
     with raises_naming(InputError, "int"):
-        made.write(5, seed=1)  # type: ignore[arg-type]
+        writer.write(5, seed=1)  # type: ignore[arg-type]
 
 
 def test_a_text_that_does_not_fit_is_the_only_one_that_fails(splitter: Splitter) -> None:
-    made = writer(splitter, FakeBackend(context=1000))
+    writer = make_writer(splitter, FakeBackend(context=1000))
     prompts = [Prompt("One."), Prompt("word " * 1000), Prompt("Two.")]
-    good, bad, other = made.write_many(prompts, seed=1)
+    good, bad, other = writer.write_many(prompts, seed=1)
     assert good.error is None
     assert other.error is None
     assert good.text
@@ -88,8 +90,8 @@ def test_natural_candidates_are_not_drawn_from_a_prompt_that_does_not_fit(
 def test_taking_the_first_to_finish_would_have_shown(splitter: Splitter) -> None:
     """The yardstick for the test above: in this set-up the wrong rule gives shorter sentences."""
     backend = FakeBackend(width=8, order=shortest_first)
-    made = writer(splitter, backend)
-    fair = np.mean([len(s) for seed in range(6) for s in made.write(PROMPT, seed=seed).sentences])
+    writer = make_writer(splitter, backend)
+    fair = np.mean([len(s) for seed in range(6) for s in writer.write(PROMPT, seed=seed).sentences])
     lengths = np.array([len(sentence(Random(each))) for each in range(2000)])
     natural, unfair = np.mean(lengths), np.mean(lengths[:1998].reshape(-1, 3).min(axis=1))
     assert unfair < 0.8 * natural
@@ -97,23 +99,23 @@ def test_taking_the_first_to_finish_would_have_shown(splitter: Splitter) -> None
 
 
 def test_every_accepted_sentence_counts_at_detection(splitter: Splitter) -> None:
-    made = writer(splitter, FakeBackend())
-    generation = made.write(PROMPT, seed=5)
+    writer = make_writer(splitter, FakeBackend())
+    generation = writer.write(PROMPT, seed=5)
     assert tuple(splitter.split(generation.text).carrying) == generation.sentences
-    assert made.watermark is not None
-    evidence = made.watermark.read(made.encoder.encode(generation.sentences)).evidence
+    assert writer.watermark is not None
+    evidence = writer.watermark.read(writer.encoder.encode(generation.sentences)).evidence
     steps = generation.steps[1:]
     assert [step.accepted for step in steps] == [each.valid for each in evidence.scores]
     assert [step.score for step in steps] == [each.details["match"] for each in evidence.scores]
 
 
 def test_the_budget_is_kept_and_the_best_or_the_last_is_taken(splitter: Splitter) -> None:
-    tight = writer(splitter, FakeBackend(), budget=3)
+    tight = make_writer(splitter, FakeBackend(), budget=3)
     generation = tight.write(PROMPT, seed=1)
     assert generation.cost.fallbacks > 0
     assert all(step.candidates <= 3 for step in generation.steps)
     assert sum(step.accepted is False for step in generation.steps) == generation.cost.fallbacks
-    last = writer(splitter, FakeBackend(), budget=3, fallback="last").write(PROMPT, seed=1)
+    last = make_writer(splitter, FakeBackend(), budget=3, fallback="last").write(PROMPT, seed=1)
     for best_step, last_step in zip(generation.steps, last.steps, strict=True):
         if best_step.text != last_step.text:
             assert best_step.accepted is False
@@ -125,7 +127,7 @@ def test_the_budget_is_kept_and_the_best_or_the_last_is_taken(splitter: Splitter
 
 def test_the_cost_adds_up(splitter: Splitter) -> None:
     backend = FakeBackend()
-    generation = writer(splitter, backend).write(PROMPT, seed=2)
+    generation = make_writer(splitter, backend).write(PROMPT, seed=2)
     assert generation.cost.candidates == sum(step.candidates for step in generation.steps)
     assert generation.cost.candidates == len(backend.drawn)
     assert generation.cost.drawn_tokens >= generation.cost.tokens > 0
@@ -137,8 +139,8 @@ def test_the_cost_adds_up(splitter: Splitter) -> None:
 
 
 def test_an_error_keeps_what_was_accepted(splitter: Splitter) -> None:
-    whole = writer(splitter, FakeBackend()).write(PROMPT, seed=4)
-    broken = writer(splitter, FakeBackend(fail_after=30)).write(PROMPT, seed=4)
+    whole = make_writer(splitter, FakeBackend()).write(PROMPT, seed=4)
+    broken = make_writer(splitter, FakeBackend(fail_after=30)).write(PROMPT, seed=4)
     assert broken.stopped == "error"
     assert broken.error == "The model went away."
     assert 0 < len(broken.text) < len(whole.text)
@@ -147,42 +149,48 @@ def test_an_error_keeps_what_was_accepted(splitter: Splitter) -> None:
 
 def test_many_prompts_get_the_texts_they_would_get_in_any_company(splitter: Splitter) -> None:
     prompts = [Prompt(f"It was late on day {i}. The harbour slept.") for i in range(5)]
-    together = writer(splitter, FakeBackend()).write_many(prompts, seed=9)
-    wide = writer(splitter, FakeBackend(width=4, order=shortest_first)).write_many(prompts, seed=9)
+    together = make_writer(splitter, FakeBackend()).write_many(prompts, seed=9)
+    wide = make_writer(splitter, FakeBackend(width=4, order=shortest_first)).write_many(
+        prompts, seed=9
+    )
     assert [generation.text for generation in together] == [generation.text for generation in wide]
-    assert together[0].text == writer(splitter, FakeBackend()).write(prompts[0], seed=9).text
+    assert together[0].text == make_writer(splitter, FakeBackend()).write(prompts[0], seed=9).text
 
 
 def test_near_copies_are_refused_by_default_and_kept_by_the_papers_rule(splitter: Splitter) -> None:
     def stuck(request: Request) -> str:
         return " The same old sentence comes around again and again here. Then"
 
-    guarded = writer(splitter, FakeBackend(sentences=stuck), max_sentences=3).write(PROMPT, seed=1)
+    guarded = make_writer(splitter, FakeBackend(sentences=stuck), max_sentences=3).write(
+        PROMPT, seed=1
+    )
     assert guarded.cost.repeats == 32  # every candidate for the second and third sentence
     paper = replace(PAPER, max_sentences=3)
-    made = writer(splitter, FakeBackend(sentences=stuck))
-    assert replace(made, config=paper).write(PROMPT, seed=1).cost.repeats == 0
+    writer = make_writer(splitter, FakeBackend(sentences=stuck))
+    assert replace(writer, config=paper).write(PROMPT, seed=1).cost.repeats == 0
 
 
 def test_limits(splitter: Splitter) -> None:
-    assert len(writer(splitter, FakeBackend(), max_sentences=1).write(PROMPT, seed=1).steps) == 1
-    short = writer(splitter, FakeBackend(), max_tokens=30).write(PROMPT, seed=1)
+    assert (
+        len(make_writer(splitter, FakeBackend(), max_sentences=1).write(PROMPT, seed=1).steps) == 1
+    )
+    short = make_writer(splitter, FakeBackend(), max_tokens=30).write(PROMPT, seed=1)
     assert short.stopped == "tokens"
     for wrong in ({"max_tokens": 0}, {"budget": 0}, {"max_sentences": 0}):
         with raises_naming(InputError, *wrong, *wrong.values()):
-            writer(splitter, FakeBackend(), **wrong)
+            make_writer(splitter, FakeBackend(), **wrong)
 
 
 def test_a_model_that_says_nothing_ends_the_text(splitter: Splitter) -> None:
     silent = FakeBackend(sentences=lambda request: "")
-    generation = writer(splitter, silent).write(PROMPT, seed=1)
+    generation = make_writer(splitter, silent).write(PROMPT, seed=1)
     assert generation.text == ""
     assert generation.stopped == "end"
 
 
 def test_steps_stream_as_they_are_accepted(splitter: Splitter) -> None:
     backend = FakeBackend()
-    run = writer(splitter, backend).stream(PROMPT, seed=1)
+    run = make_writer(splitter, backend).stream(PROMPT, seed=1)
     steps = iter(run)
     first = next(steps)
     drawn = len(backend.drawn)
@@ -197,7 +205,7 @@ def test_with_lanes_to_spare_marked_text_takes_no_longer_than_unmarked(splitter:
     texts = set()
     for width in (1, 6, 24):
         backend = FakeBackend(width=width, parallel=width)
-        generation = writer(splitter, backend, max_sentences=40).write(PROMPT, seed=1)
+        generation = make_writer(splitter, backend, max_sentences=40).write(PROMPT, seed=1)
         texts.add(generation.text)
         assert [session.most <= width for session in backend.sessions] == [True]
         # One token a sentence is read beyond its end and is not emitted.
@@ -238,8 +246,8 @@ def test_a_method_may_take_the_best_of_n(splitter: Splitter) -> None:
     texts = {}
     for width in (1, 5):
         backend = FakeBackend(width=width, order=shortest_first)
-        made = Writer(backend, splitter, FakeEncoder(), LongestOf(5), config)  # type: ignore[arg-type]
-        generation = made.write(PROMPT, seed=3)
+        writer = Writer(backend, splitter, FakeEncoder(), LongestOf(5), config)  # type: ignore[arg-type]
+        generation = writer.write(PROMPT, seed=3)
         assert all(step.candidates == 5 for step in generation.steps)
         texts[width] = generation
     assert texts[1].text == texts[5].text
@@ -250,7 +258,7 @@ def test_a_method_may_take_the_best_of_n(splitter: Splitter) -> None:
 
 def test_what_was_judged_is_not_spare(splitter: Splitter) -> None:
     """Neither the rest of a pool, nor of a budget that was spent in vain: one lane draws none."""
-    tight = writer(splitter, FakeBackend(), budget=3)
+    tight = make_writer(splitter, FakeBackend(), budget=3)
     for seed in range(3):
         generation = tight.write(PROMPT, seed=seed)
         assert generation.cost.fallbacks > 0
@@ -275,9 +283,9 @@ class Misspelt(LongestOf):
 
 
 def test_a_method_without_what_it_declares_does_not_write_unmarked_text(splitter: Splitter) -> None:
-    made = Writer(FakeBackend(), splitter, FakeEncoder(), Misspelt(5))  # type: ignore[arg-type]
+    writer = Writer(FakeBackend(), splitter, FakeEncoder(), Misspelt(5))  # type: ignore[arg-type]
     with pytest.raises(AttributeError):
-        made.write(PROMPT, seed=1)
+        writer.write(PROMPT, seed=1)
 
 
 def test_steps_can_be_awaited(splitter: Splitter) -> None:
@@ -289,10 +297,10 @@ def test_steps_can_be_awaited(splitter: Splitter) -> None:
                 break
         return found
 
-    made = writer(splitter, FakeBackend())
-    whole = made.write(PROMPT, seed=1)
-    assert "".join(asyncio.run(collect(made.stream(PROMPT, seed=1), 99))) == whole.text
-    part = asyncio.run(collect(made.stream(PROMPT, seed=1), 3))
+    writer = make_writer(splitter, FakeBackend())
+    whole = writer.write(PROMPT, seed=1)
+    assert "".join(asyncio.run(collect(writer.stream(PROMPT, seed=1), 99))) == whole.text
+    part = asyncio.run(collect(writer.stream(PROMPT, seed=1), 3))
     assert whole.text.startswith("".join(part))
 
 
@@ -300,16 +308,18 @@ class CoarseBackend(FakeBackend):
     """Hands over a whole candidate as one piece, cut at its limit, as some backends do."""
 
     def candidate(self, request: Request) -> Candidate:
-        made = super().candidate(replace(request, max_tokens=6, stop_condition=lambda text: False))
-        return replace(made, pieces=(made.text,))
+        candidate = super().candidate(
+            replace(request, max_tokens=6, stop_condition=lambda text: False)
+        )
+        return replace(candidate, pieces=(candidate.text,))
 
 
 @pytest.mark.parametrize("marked", [True, False])
 def test_a_text_that_was_cut_does_not_go_on(splitter: Splitter, marked: bool) -> None:
-    made = writer(splitter, CoarseBackend(), max_tokens=50, max_sentences=None)
+    writer = make_writer(splitter, CoarseBackend(), max_tokens=50, max_sentences=None)
     if not marked:
-        made = replace(made, watermark=None)
-    generation = made.write(PROMPT, seed=1)
+        writer = replace(writer, watermark=None)
+    generation = writer.write(PROMPT, seed=1)
     assert generation.stopped == "tokens"
     assert len(generation.steps) == 1
     assert tuple(splitter.split(generation.text).carrying) == generation.sentences
@@ -321,7 +331,7 @@ def test_without_a_choice_of_tokens_one_candidate_per_sentence_is_drawn(
 ) -> None:
     """All others would be the same; what the rule refuses is a fallback."""
     backend = FakeBackend(width=4)
-    generation = writer(splitter, backend, text_sampling=sampling).write(PROMPT, seed=1)
+    generation = make_writer(splitter, backend, text_sampling=sampling).write(PROMPT, seed=1)
     assert len(generation.sentences) == 20
     assert [step.candidates for step in generation.steps] == [1] * 20
     assert len(backend.drawn) == 20
@@ -332,8 +342,10 @@ def test_without_a_choice_of_tokens_one_candidate_per_sentence_is_drawn(
 @pytest.mark.parametrize("marked", [True, False])
 def test_a_text_ends_where_the_context_does_and_says_so(splitter: Splitter, marked: bool) -> None:
     """With the first candidate that has no room: others would only be chosen for being short."""
-    made = writer(splitter, FakeBackend(context=80), max_sentences=None)
-    generation = replace(made, watermark=made.watermark if marked else None).write(PROMPT, seed=1)
+    writer = make_writer(splitter, FakeBackend(context=80), max_sentences=None)
+    generation = replace(writer, watermark=writer.watermark if marked else None).write(
+        PROMPT, seed=1
+    )
     assert generation.stopped == "error"
     assert generation.error == "The context of 80 words is full."
     assert len(generation.sentences) >= 4
@@ -344,12 +356,12 @@ def test_a_text_ends_where_the_context_does_and_says_so(splitter: Splitter, mark
 def test_a_text_without_a_mark_has_as_many_sentences_as_asked_for(
     splitter: Splitter, most: int
 ) -> None:
-    made = replace(writer(splitter, FakeBackend(), max_sentences=most), watermark=None)
-    generation = made.write(PROMPT, seed=1)
+    writer = replace(make_writer(splitter, FakeBackend(), max_sentences=most), watermark=None)
+    generation = writer.write(PROMPT, seed=1)
     assert len(generation.sentences) == most
     assert generation.stopped == "sentences"
     assert tuple(splitter.split(generation.text).carrying) == generation.sentences
-    whole = replace(made, config=replace(made.config, max_sentences=None, max_tokens=200))
+    whole = replace(writer, config=replace(writer.config, max_sentences=None, max_tokens=200))
     assert whole.write(PROMPT, seed=1).text.startswith(generation.text)
 
 
