@@ -87,7 +87,7 @@ def _draw_candidates(
             text, seed = texts[i], int(rng.integers(1 << 31))
             stop_condition = _stop_after(head, text.stop_condition())
             session.submit(
-                Request(number, text.prompt, text.spaced(head), seed, 128, stop_condition)
+                Request(number, text.prompt, text.add_space(head), seed, 128, stop_condition)
             )
         while len(candidates) < len(requests):
             candidates |= {candidate.number: candidate for candidate in session.wait()}
