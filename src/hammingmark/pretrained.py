@@ -9,9 +9,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Literal
+
+import numpy as np
 
 from hammingmark.errors import BackendError
 from hammingmark.registry import require_libraries
@@ -106,7 +109,7 @@ def read(
     with _translating_errors(source):
         import transformers
 
-        with _without_progress_bars(transformers.utils.logging):
+        with _without_progress_bars(transformers.utils.logging), _fast_gguf():
             return getattr(transformers, kind).from_pretrained(name_or_folder, **options)
 
 
@@ -125,6 +128,35 @@ def _without_progress_bars(logging: Any) -> Iterator[None]:
         gguf.tqdm = tqdm
         if enabled:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def _fast_gguf() -> Iterator[None]:
+    """Have transformers read a GGUF file in a third of the time, with the same result.
+
+    It parses the file for the configuration and again for the weights, takes slices of a
+    `numpy.memmap`, which are several times as slow as those of an array, and makes the table of
+    tensor names anew for every module of the model.
+    """
+    try:
+        import gguf
+        from gguf.gguf_reader import GGUFReader
+        from gguf.tensor_mapping import get_tensor_name_map
+    except ImportError:  # transformers says what is missing
+        yield
+        return
+
+    def set_attribute(reader: Any, name: str, value: Any) -> None:
+        mapped = isinstance(value, np.memmap)
+        object.__setattr__(reader, name, np.asarray(value) if mapped else value)
+
+    array_reader = type("ArrayReader", (GGUFReader,), {"__setattr__": set_attribute})
+    gguf.GGUFReader = lru_cache(maxsize=1)(array_reader)
+    gguf.get_tensor_name_map = cache(get_tensor_name_map)
+    try:
+        yield
+    finally:
+        gguf.GGUFReader, gguf.get_tensor_name_map = GGUFReader, get_tensor_name_map
 
 
 @contextmanager
