@@ -106,7 +106,7 @@ def test_it_is_what_it_says(build: Build, name: str) -> None:
 
 @every_attack
 def test_as_many_texts_come_back_and_none_is_too_odd(build: Build, name: str) -> None:
-    for seed in range(3 if name in EACH else 1):
+    for seed in range(3 if name in EACH and name not in NEVER_ROLLS else 1):
         found = once(build(name), TEXTS, seed)
         assert len(found) == len(TEXTS)
         assert all(isinstance(text, str) for text in found)
@@ -117,8 +117,7 @@ def test_as_many_texts_come_back_and_none_is_too_odd(build: Build, name: str) ->
 def test_the_seed_decides_and_nothing_else(build: Build, name: str) -> None:
     made = build(name, **ROLLS.get(name, {}))
     first = once(made, TEXTS, 5)
-    np.random.seed(1)  # noqa: NPY002 - the global dice must not matter
-    assert once(made, TEXTS, 5) == first
+    np.random.seed(1)  # noqa: NPY002 - the global dice must not matter, nor which list it is
     assert once(made, list(TEXTS), 5) == first
 
 

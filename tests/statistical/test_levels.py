@@ -63,10 +63,11 @@ def p_values(
     dice = np.random.default_rng(seed)
     found: dict[Which, list[float]] = {each: [] for each in which}
     for text in [text for _ in range(keys) for text in texts]:
-        method = mark(dice, preset)
+        read = mark(dice, preset).read(text)
         for (statistic, topic), p in found.items():
-            trial = scored(method, text, statistic, topic)
-            p.append(compare(trial, limit=REFERENCES).p_value)
+            given = topic == "given"
+            test = read.test_given_topic(statistic) if given else read.test(statistic)
+            p.append(compare(test, limit=REFERENCES).p_value)
     return {each: np.array(p) for each, p in found.items()}
 
 
