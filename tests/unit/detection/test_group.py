@@ -63,7 +63,7 @@ def test_the_key_of_a_text_is_found_among_those_of_other_methods(splitter: Split
 
 def test_the_level_holds_over_all_keys() -> None:
     """Each of six keys of three kinds at a sixth of the level; texts know none of them."""
-    texts = [paragraph(Random(number)) for number in range(30)]
+    texts = [paragraph(Random(number)) for number in range(15)]
     p_values = []
     for number in range(10):
         keys = [
