@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # A worker for each core; a file's tests stay together and share what they have made.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+# The files with tests that are left out of the fast part; importing all others takes ten seconds.
+LONG = $(shell grep -rlE "mark\.(slow|study)" tests --include="test_*.py" | sort)
 
 .PHONY: demo test verify check format lint types contracts fast clean
 
@@ -17,11 +19,11 @@ demo: $(STAMP)
 	$(BIN)/hammingmark demo
 
 test: check
-	$(BIN)/python -m pytest $(PARALLEL) -m "slow and not study"
+	$(BIN)/python -m pytest $(PARALLEL) -m "slow and not study" $(LONG)
 
 # Before a release: what `make test` does, and the studies, which take long.
 verify: test
-	$(BIN)/python -m pytest -m study
+	$(BIN)/python -m pytest -m study $(LONG)
 
 check: format lint types contracts fast
 
