@@ -37,6 +37,11 @@ EXAMPLES = [
     for example, config in examples_of(method).items()
 ]
 
+FIRST = [
+    pytest.param(method, next(iter(examples_of(method).values())), id=name)
+    for name, method in METHODS.items()
+]
+
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_method_keeps_its_contract(
@@ -46,6 +51,15 @@ def test_a_method_keeps_its_contract(
         # By the hundred, where the level is in question and not the power.
         monkeypatch.setattr(ReferenceKeys, "block", 100)
     check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "config"), FIRST)
+def test_over_many_wrong_keys_the_level_holds(
+    method: type, config: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReferenceKeys, "block", 100)
+    check_p_values_under_wrong_keys_are_not_smaller_than_uniform(method, config, keys=250)  # type: ignore[arg-type]
 
 
 @pytest.mark.study

@@ -135,7 +135,7 @@ class GatedSession(FakeSession):
         self._woken.set()
 
     def wait(self) -> list[Candidate]:
-        while self._asked and all(map(self._gated.holds, self._asked.values())):
+        while self._requests and all(map(self._gated.holds, self._requests.values())):
             if self._woken.wait(0.005):
                 self._woken.clear()
                 return []

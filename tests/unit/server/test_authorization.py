@@ -231,7 +231,7 @@ def test_a_change_within_one_tick_of_the_files_clock_shows(
     add_to_file(path, key)
     tick = path.stat().st_ctime_ns
     monkeypatch.setattr("hammingmark.keys.file_changes.time.time_ns", lambda: tick)
-    monkeypatch.setattr("hammingmark.keys.file_changes._identity", lambda path: (tick, tick))
+    monkeypatch.setattr("hammingmark.keys.file_changes._state", lambda path: (tick, tick))
     keys = ApiKeys(path)
     assert keys.find(token) is not None
     write(path, row(sha256=changed.digest))
@@ -333,7 +333,7 @@ def test_a_file_that_comes_back_as_it_was_is_read_again(
     later = path.stat().st_ctime_ns + 3_600_000_000_000
     monkeypatch.setattr("hammingmark.keys.file_changes.time.time_ns", lambda: later)
     monkeypatch.setattr(
-        "hammingmark.keys.file_changes._identity", lambda path: (1, 1) if path.exists() else ()
+        "hammingmark.keys.file_changes._state", lambda path: (1, 1) if path.exists() else ()
     )
     keys = ApiKeys(path)
     path.rename(path.with_name("moved"))
