@@ -70,7 +70,7 @@ def test_a_closed_standard_error_loses_words_and_nothing_else(tmp_path: Path) ->
 
 def test_files_that_are_opened_do_not_take_the_place_of_closed_streams(tmp_path: Path) -> None:
     script = (
-        "import os; from hammingmark.cli import _mend_standard_streams as mend; mend(); "
+        "import os; from hammingmark.cli import _open_closed_streams; _open_closed_streams(); "
         "file = open('x', 'w'); assert file.fileno() > 2, file.fileno(); file.write('kept')"
     )
     done = shell(f"'{sys.executable}' -c \"{script}\" <&- >&-", tmp_path)

@@ -17,11 +17,11 @@ _SLICE = 32  # sentences; a few tenths of a second
 
 
 class CheckpointedKeys(Sequence[WatermarkKey]):
-    """Keys with a checkpoint before each access of a search.
+    """Keys with a checkpoint before a search takes each of them.
 
     Args:
         keys: the keys.
-        checkpoint: called before each access.
+        checkpoint: called before each key is taken, also from a slice.
     """
 
     def __init__(self, keys: Sequence[WatermarkKey], checkpoint: Callable[[], None]) -> None:
@@ -38,6 +38,8 @@ class CheckpointedKeys(Sequence[WatermarkKey]):
     def __getitem__(self, index: slice) -> Sequence[WatermarkKey]: ...
 
     def __getitem__(self, index: int | slice) -> WatermarkKey | Sequence[WatermarkKey]:
+        if isinstance(index, slice):
+            return CheckpointedKeys(self._keys[index], self._checkpoint)
         self._checkpoint()
         return self._keys[index]
 
