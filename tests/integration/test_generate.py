@@ -245,7 +245,7 @@ def test_many_prompts_give_a_line_each(command: Command, key_file: Path) -> None
         (["generate", "--no-watermark", "--prompt", "a", "--backend", "gpt"], "smollm2"),
         (["generate", "--key", "absent", "--prompt", "a"], "No key"),
         (["generate", "--no-watermark", "--prompts", "absent.jsonl"], "Cannot read"),
-        (["generate", "--no-watermark", "--prompt", "a", "--width", "0"], "At least 1"),
+        (["generate", "--no-watermark", "--prompt", "a", "--width", "0"], "width"),
     ],
 )
 def test_bad_input_is_one_sentence(command: Command, words: list[str], complaint: str) -> None:
