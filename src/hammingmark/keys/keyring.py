@@ -190,6 +190,7 @@ def save(key: WatermarkKey, path: Path, *, replace: bool = False) -> None:
             path,
             lambda: (json.dumps(to_json(key, with_secret=True), indent=2) + "\n").encode(),
             replace=replace,
+            follow=False,  # the key that a link names may be in use elsewhere
             kind="the key",
             error=KeyFileError,
         )

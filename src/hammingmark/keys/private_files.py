@@ -59,6 +59,7 @@ def write_private(
     content: Callable[[], bytes],
     *,
     replace: bool = True,
+    follow: bool = True,
     kind: str = "",
     error: type[HammingMarkError] = InputError,
 ) -> None:
@@ -68,6 +69,7 @@ def write_private(
         path: the file.
         content: returns the content. No variable has it, because a traceback may show variables.
         replace: whether an existing file is replaced.
+        follow: whether the target of a link is replaced, and not the link.
         kind: what the file is, for messages, such as ``the key``.
         error: the class of the error.
 
@@ -75,8 +77,8 @@ def write_private(
         FileExistsError: it exists and ``replace`` is off.
         HammingMarkError: it cannot be written.
     """
-    if replace:
-        path = path.resolve()  # replaces the target of a link, not the link
+    if replace and follow:
+        path = path.resolve()
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
         try:

@@ -286,6 +286,16 @@ def test_a_rotated_key_hands_its_name_on(tmp_path: Path) -> None:
     assert sum(entry.key.retired is None for entry in ring.entries()) == 1
 
 
+def test_rotation_does_not_change_the_file_that_a_link_names(tmp_path: Path) -> None:
+    elsewhere, here = Keyring(tmp_path / "elsewhere"), Keyring(tmp_path / "here")
+    shared = elsewhere.add(make("note"), name="blog")
+    here.folder.mkdir()
+    (here.folder / "blog.json").symlink_to(shared.path)
+    _, fresh = here.rotate("blog")
+    assert here.find("blog").key == fresh.key
+    assert elsewhere.find("blog").key == shared.key
+
+
 def test_a_key_known_by_its_id_keeps_it_when_it_is_rotated(tmp_path: Path) -> None:
     ring = Keyring(tmp_path)
     before = ring.add(make())
