@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hammingmark.detection.reader import ReadText
@@ -80,7 +80,8 @@ class RankedKeys:
         values = [texts[i].values[: lengths[i]] for i in testable]
         ranking = ranker.rank(self.keys, values, statistic=statistic)
         best = dict(zip(testable, ranking, strict=True))
+        # A copy, because a key keeps what it expands to, and in time all keys would be expanded.
         return [
-            [ranker.like(self.keys[number]) for number in best.get(i, [0])]
+            [ranker.like(replace(self.keys[number])) for number in best.get(i, [0])]
             for i in range(len(texts))
         ]

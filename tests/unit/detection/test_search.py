@@ -206,3 +206,11 @@ def test_the_reader_reads_each_sentence_once() -> None:
     assert [text.pieces for text in batch] == [("One.", "Two."), ("Two.", "One.", "Two.")]
     np.testing.assert_array_equal(batch[1].values[1], batch[0].values[0])
     assert sum(len(each) if isinstance(each, list) else 1 for each in encoder.encoded) == 2
+
+
+def test_searching_many_keys_does_not_keep_what_they_expand_to(make: SimpleNamespace) -> None:
+    master = make.watermark(1)
+    search = ranked(make, master)
+    list(search.judge_many([make.text(make.plain(12, seed=seed)) for seed in range(3)]))
+    assert isinstance(search.search, RankedKeys)
+    assert not any(key._expanded for key in search.search.keys)
