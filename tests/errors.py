@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -19,12 +20,21 @@ def raises_naming(
 
     Args:
         error: its type, or several.
-        data: what its message must contain, as text.
+        data: what its message must contain, as text; a number not as a part of another one.
         kind: of the error, if it has one.
     """
     with pytest.raises(error) as caught:
         yield caught
     if kind is not None:
         assert getattr(caught.value, "kind", None) == kind
-    missing = [str(each) for each in data if str(each) not in str(caught.value)]
-    assert not missing, f"{missing} not named in: {caught.value}"
+    message = str(caught.value)
+    missing = [each for each in data if not _names(message, each)]
+    assert not missing, f"{missing} not named in: {message}"
+
+
+def _names(message: str, datum: object) -> bool:
+    text = str(datum)
+    assert text, "every message contains an empty text"
+    if isinstance(datum, (int, float)):
+        return re.search(rf"(?<![\w.]){re.escape(text)}(?!\.?\w)", message) is not None
+    return text in message

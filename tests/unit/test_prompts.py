@@ -32,8 +32,8 @@ def test_content_may_be_a_list_of_text_parts() -> None:
 @pytest.mark.parametrize(
     ("given", "datum"),
     [
-        ("", ""),
-        ("  \n", ""),
+        ("", "chat.json"),
+        ("  \n", "chat.json"),
         (None, "role"),
         (5, "int"),
         (b"bytes", "bytes"),
