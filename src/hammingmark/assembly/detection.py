@@ -248,7 +248,8 @@ def detect(
 
     Args:
         text: the text.
-        key: a key, or its name or file; of several, all are searched.
+        key: a key, or its name or file, or several. The verdict's ``keys`` is the number of those
+            searched: of several methods, some may be skipped (see `detector`).
         level: the false-positive rate to keep.
         language: of the text; by default that of the key.
         topic: whether the test is conditioned on the topic of the text (``given``) or not

@@ -271,3 +271,10 @@ def test_a_model_without_a_hub_file_asks_no_hub_and_says_so_when_it_fails(bench:
     with pytest.raises(ModelUnavailable) as caught:
         bench.store(model, hub=Hub(ask)).pull("toy")
     assert "no hub has this file" in str(caught.value)
+
+
+def test_a_file_in_a_folder_of_the_repository(fake: FakeHub, tmp_path: Path) -> None:
+    content = b"hub"
+    fake.files["sub/f.bin"] = content
+    file = HubFile("org/toy", "main", "sub/f.bin", hashlib.sha256(content).hexdigest(), 3)
+    assert file.fetch(tmp_path, lambda done: None).read_bytes() == content
