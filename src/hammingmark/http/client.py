@@ -238,20 +238,23 @@ class Endpoint:
                     return await read(response)
                 content = await first_bytes(response, _LONGEST_ERROR)
         except Interrupted as interrupted:
-            error = interrupted.error
+            error = self._quoted(interrupted.error) if interrupted.error else None
             if error is not None and error.status is not None:
                 raise self._status_failure(error.status, error) from None
             summary = f"The response of {self._server} could not be read: {interrupted.reason}."
-            detail = self.quote(error.message) if error else ""
+            detail = error.message if error else ""
             raise _AttemptFailed(self._failure("unavailable", summary, detail=detail)) from None
         except LOST as lost:
             kind = lost_kind(lost)
             verb = "timed out" if kind == "timeout" else "failed"
             summary = f"The connection to {self._server} {verb} ({type(lost).__name__})."
             raise _AttemptFailed(self._failure(kind, summary, advice=_UNREACHED)) from None
-        error = ErrorObject.read(content)
-        error = replace(error, message=error.message.strip() or response.reason_phrase)
+        error = self._quoted(ErrorObject.read(content), default=response.reason_phrase)
         raise self._status_failure(response.status_code, error, wait=retry_after(response))
+
+    def _quoted(self, error: ErrorObject, *, default: str = "") -> ErrorObject:
+        """The error with a short message: a long one often quotes the request with its fields."""
+        return replace(error, message=self.quote(error.message) or default)
 
     def _status_failure(
         self, status: int, error: ErrorObject, *, wait: float | None = None
@@ -261,7 +264,7 @@ class Endpoint:
             f"{self._server} returned the status {status}.",
             status=status,
             retry_after=wait,
-            detail=self.quote(error.message),
+            detail=error.message,
             advice=_ADVICE.get(status, ""),
         )
         return _AttemptFailed(failure, error)

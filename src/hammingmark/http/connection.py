@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import ssl
 from dataclasses import dataclass
@@ -176,7 +177,8 @@ def retry_after(response: httpx.Response) -> float | None:
     """The wait in seconds that the header ``Retry-After`` sets, as a number or a date."""
     header = response.headers.get("retry-after", "")
     try:
-        return max(0.0, float(header))
+        seconds = float(header)
+        return max(0.0, seconds) if math.isfinite(seconds) else None
     except ValueError:
         pass
     try:

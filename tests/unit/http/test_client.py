@@ -19,10 +19,11 @@ import pytest
 from tests.forking import in_a_fork
 from tests.unit.backends.openai_server import KEY, Handler, Step, running, stall, status
 
+from hammingmark.backends.openai_refusals import refuses_n
 from hammingmark.errors import BackendError, InputError
 from hammingmark.http import client as endpoint_module
 from hammingmark.http.client import LONGEST_WAIT, Endpoint, Refused, retry_wait
-from hammingmark.http.connection import ErrorObject
+from hammingmark.http.connection import ErrorObject, retry_after
 
 
 def endpoint(url: str, *, api_key: str | None = None, backoff: float = 0.01) -> Endpoint:
@@ -273,3 +274,23 @@ def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPa
             assert (caught.value.kind, caught.value.status) == ("unavailable", status_told)
             assert server.left.wait(60)
         client.close()
+
+
+def test_a_long_error_that_quotes_the_request_names_no_field() -> None:
+    traceback = "Traceback:\n" + "x" * 400 + '\n    n = body["n"], seed, top_k'
+    with running() as server:
+        client = endpoint(server.url)
+        server.always = status(400, traceback)
+        with pytest.raises(Refused) as caught:
+            client.loop().run(client.stream("/x", {}, read))
+        assert len(caught.value.error.message) <= 300
+        assert not refuses_n(caught.value.error)
+        assert caught.value.failure.detail == caught.value.error.message
+        client.close()
+
+
+def test_a_server_cannot_ask_for_an_endless_wait() -> None:
+    for header in ("inf", "-inf", "nan", "1e999"):
+        response = httpx.Response(429, headers={"Retry-After": header})
+        assert retry_after(response) is None, header
+    assert retry_after(httpx.Response(429, headers={"Retry-After": "2.5"})) == 2.5
