@@ -6,6 +6,7 @@ The result of each function can be passed to ``json.dumps``. The schemas are
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ def verdict_to_dict(verdict: Verdict, *, pieces: bool = True) -> dict[str, Any]:
         verdict: the verdict.
         pieces: whether to include the sentences or tokens of the text, with their scores.
     """
-    evidence = verdict.evidence
+    evidence, threshold = verdict.evidence, verdict.threshold
     is_token = evidence.unit == "token"
     offsets = [0, *accumulate(map(len, verdict.pieces))] if is_token else None
     return {
@@ -49,7 +50,8 @@ def verdict_to_dict(verdict: Verdict, *, pieces: bool = True) -> dict[str, Any]:
         "p_value": verdict.p_value,
         "level": verdict.level,
         "statistic": verdict.statistic,
-        "decision_threshold": verdict.threshold,
+        # It is infinite for a text that is shorter than any of a calibration; JSON has no such number.
+        "decision_threshold": None if threshold == math.inf else threshold,
         "edits": verdict.edits,
         "null": verdict.null,
         "references": verdict.references,

@@ -159,3 +159,9 @@ def test_a_generation_is_as_its_schema_says() -> None:
     assert generation_to_dict(failed)["failure"] == {
         "kind": "unavailable", "origin": "model", "status": 503, "retry_after": 2.0,
     }  # fmt: skip
+
+
+def test_a_text_that_is_shorter_than_a_calibration_has_no_threshold_in_json() -> None:
+    data = verdict_to_dict(replace(SENTENCES, watermarked=False, threshold=float("inf")))
+    assert data["decision_threshold"] is None
+    assert_valid(json.loads(json.dumps(data, allow_nan=False)), "verdict-1")

@@ -22,6 +22,7 @@ from hammingmark.errors import (
     ModelError,
 )
 from hammingmark.server.logs import log_event
+from hammingmark.server.settings import without_secrets
 
 _LOG = logging.getLogger("hammingmark.server")
 _ERRORS: tuple[tuple[type[HammingMarkError], int, str, str], ...] = (
@@ -162,4 +163,6 @@ def client_message(failure: Failure) -> str:
 
 
 def _log(error: str, reason: str) -> None:
+    # Libraries quote URLs with signatures and logins.
+    reason = without_secrets(reason)
     log_event(_LOG, "not answered", level=logging.ERROR, error=error, reason=reason)

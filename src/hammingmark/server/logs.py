@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from hammingmark.errors import HammingMarkError
+from hammingmark.errors import HammingMarkError, InferenceError
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the current request."""
@@ -139,7 +139,9 @@ def _exception_fields(error: BaseException | None) -> dict[str, object]:
     if error is None:
         return {}
     fields: dict[str, object] = {"error": type(error).__name__}
-    if isinstance(error, HammingMarkError):
+    if isinstance(error, InferenceError):
+        fields["message"] = error.failure.summary  # the detail may quote a request
+    elif isinstance(error, HammingMarkError):
         fields["message"] = str(error)
     elif isinstance(error, OSError) and error.strerror:
         fields["message"] = error.strerror

@@ -56,6 +56,19 @@ def test_files_and_addresses_are_for_the_log(
     assert "/srv" in str(line.__dict__["fields"]) or "10.0.0.5" in str(line.__dict__["fields"])
 
 
+@pytest.mark.parametrize("error_class", [ModelError, EncoderError])
+def test_logins_and_signatures_of_urls_are_not_logged(
+    error_class: type[HammingMarkError], caplog: pytest.LogCaptureFixture
+) -> None:
+    message = "403 for https://me:sesame@hub.example/a/model?X-Signature=abcdef (and so on)."
+    with caplog.at_level(logging.ERROR, "hammingmark.server"):
+        APIError.from_error(error_class(message))
+    logged = str(caplog.records[0].__dict__["fields"])
+    assert "https://hub.example/a/model" in logged
+    assert "sesame" not in logged
+    assert "abcdef" not in logged
+
+
 def test_what_a_client_can_mend_is_told_as_it_is() -> None:
     problem = APIError.from_error(InputError("The prompt is empty."))
     assert (problem.status, problem.message) == (400, "The prompt is empty.")

@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 from pydantic import SecretStr
 
-from hammingmark.errors import InputError
+from hammingmark.errors import BackendError, InputError
 from hammingmark.server.logs import log_event, request_id, setup
 
 NAMES = ["", "hammingmark", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"]
@@ -186,6 +186,14 @@ def test_an_exception_is_placed_and_only_our_own_words_are_quoted() -> None:
     assert "message" not in foreign
     for row in (ours, system, foreign):
         assert re.search(r"test_logs\.py:\d+ fail$", row["traceback"][-1])
+    assert SECRET not in stream.getvalue()
+
+
+def test_what_a_models_server_said_is_not_quoted() -> None:
+    stream = json_logs()
+    fail(BackendError("The server refused the prompt.", detail=SECRET))
+    (row,) = lines(stream)
+    assert row["message"] == "The server refused the prompt."
     assert SECRET not in stream.getvalue()
 
 
