@@ -50,7 +50,7 @@ def verdict_to_dict(verdict: Verdict, *, pieces: bool = True) -> dict[str, Any]:
         "p_value": verdict.p_value,
         "level": verdict.level,
         "statistic": verdict.statistic,
-        # It is infinite for a text that is shorter than any of a calibration; JSON has no such number.
+        # Infinite if the text is shorter than all of a calibration; JSON lacks infinity.
         "decision_threshold": None if threshold == math.inf else threshold,
         "edits": verdict.edits,
         "null": verdict.null,

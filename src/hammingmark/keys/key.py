@@ -160,10 +160,11 @@ class WatermarkKey:
     def expand_once(self, expand: Callable[[WatermarkKey], Expansion]) -> Expansion:
         """What a method computes from this key, such as matrices: computed once and cached.
 
-        The cached value is as secret as the key, and must not be modified.
+        The cached value is as secret as the key, and must not be modified. Threads that ask at the
+        same time may each compute it, but all of them get the same one.
         """
         if expand not in self._expanded:
-            self._expanded[expand] = expand(self)
+            self._expanded.setdefault(expand, expand(self))
         expansion: Expansion = self._expanded[expand]
         return expansion
 

@@ -4,8 +4,10 @@ import copy
 import gc
 import hashlib
 import pickle
+import threading
 import traceback
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -240,3 +242,16 @@ def test_what_a_method_makes_of_a_key_is_made_once_and_dropped_with_the_key() ->
     del own
     gc.collect()
     assert kept() is None
+
+
+def test_threads_that_expand_a_key_at_once_share_one_expansion() -> None:
+    barrier = threading.Barrier(4)
+
+    def expand(key: WatermarkKey) -> object:
+        barrier.wait(10.0)
+        return object()
+
+    own = key()
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: own.expand_once(expand), range(4)))
+    assert len(set(map(id, made))) == 1
