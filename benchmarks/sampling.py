@@ -22,14 +22,18 @@ import numpy as np
 from hammingmark.assembly.backends import load_backend
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.assembly.keys import DEFAULT_METHOD
-from hammingmark.backends.likelihood import PretrainedLikelihood
 from hammingmark.evaluation import stages
 from hammingmark.evaluation.datasets.corpora import load_corpus
 from hammingmark.evaluation.datasets.files import read_records
 from hammingmark.evaluation.keys import UNMARKED, ExperimentKeys
 from hammingmark.evaluation.progress import shown
 from hammingmark.evaluation.prompts import EvaluationPrompt, assign_keys
-from hammingmark.evaluation.quality import mean_repetition, measure_likelihood, perplexity
+from hammingmark.evaluation.quality import (
+    PretrainedLikelihood,
+    mean_repetition,
+    measure_likelihood,
+    perplexity,
+)
 from hammingmark.evaluation.rows import Row
 from hammingmark.evaluation.scores import cost_figures, exact_scores
 from hammingmark.generation.config import GenerationConfig

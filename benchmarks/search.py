@@ -137,8 +137,9 @@ def power(level: float, n: int, *, texts: int, rng: np.random.Generator) -> None
         mark = make_mark("default", rng)
         search = EveryKey([mark])
         draw = sentences(0.7, rng)
-        estimates.append(judge(search, draw(n), level).power or 0.0)
-        found += judge(search, marked(mark, n, 0.7, rng), level).watermarked is True
+        estimates.append(judge(search, draw(n), level).power_as_written or 0.0)
+        verdict = judge(search, marked(mark, n, 0.7, rng), level)
+        found += verdict.p_value is not None and verdict.p_value <= level
     print(f"  level {level:g}, {n} sentences: {np.median(estimates):.2f}, found {found} of {texts}")
 
 

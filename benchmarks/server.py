@@ -2,6 +2,7 @@
 
     python benchmarks/server.py latency
     python benchmarks/server.py clients --clients 1 8 64
+    python benchmarks/server.py crowd --clients 8 32 --one-key
 
 ``latency`` requests the same answers from llama.cpp's server and from the service in front of it,
 one after the other and in turns: seconds until the first sentence, and until the end of the answer.
@@ -10,7 +11,9 @@ after the other, the questions of eight clients, so that both cases generate nea
 ratio of seconds per token is the cost of concurrency. Further figures: tokens per second, the first
 sentence, the slowest client over the fastest, and the memory of the service. With ``--greedy`` one
 more client first requests eight long answers: the others' waiting time shows whether one client can
-starve them. Without ``--upstream`` the default model runs in the service's own process tree.
+starve them. ``crowd`` lets clients ask for long answers at once and says who has any text, and
+since when, after a minute of the service's processor time, which other work on the machine does not
+change. Without ``--upstream`` the default model runs in the service's own process tree.
 
 Everything runs on this machine, in separate processes.
 """
@@ -27,8 +30,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,9 @@ from hammingmark.models.entries import GeneratorCard
 from hammingmark.server.authorization import add_to_file, new_api_key
 
 _ALONE = 8  # questions of a single client
+
+Spent = Callable[[], float]
+"""The processor time that a service has taken, in seconds."""
 
 QUESTIONS = (
     "Why does it rain?",
@@ -185,7 +191,92 @@ async def latency(options: argparse.Namespace) -> None:
             if moment == "whole":
                 ratio = per_token["marked"] / per_token["bare"]
                 report["marked over bare, per emitted token"] = round(ratio, 2)
+                drawn, emitted = (
+                    sum(row[name] for row in timings["marked"]) for name in ("drawn", "tokens")
+                )
+                report["drawn over emitted"] = round(drawn / max(1, emitted), 2)
             print(json.dumps(report), flush=True)
+
+
+async def first_text(
+    client: httpx.AsyncClient, url: str, number: int, tokens: int, *, token: str, spent: Spent
+) -> dict[str, float]:
+    """Stream one answer until it ends or is cancelled; a refused request is sent again in time.
+
+    Returns:
+        When its first text came and when it ended, in the service's processor time; the characters
+        received, and how often it was refused.
+    """
+    body = {
+        "messages": [{"role": "user", "content": QUESTIONS[number % len(QUESTIONS)]}],
+        "max_tokens": tokens,
+        "seed": number,
+        "temperature": 0.8,
+        "stream": True,
+    }
+    headers = {"Authorization": f"Bearer {token}"}
+    endpoint = f"{url}/chat/completions"
+    row = {"first": 0.0, "ended": 0.0, "characters": 0.0, "refused": 0.0}
+    with suppress(asyncio.CancelledError):
+        while not row["ended"]:
+            async with client.stream("POST", endpoint, json=body, headers=headers) as response:
+                if response.status_code == 429:
+                    row["refused"] += 1
+                    await asyncio.sleep(float(response.headers["Retry-After"]))
+                    continue
+                if response.status_code != 200:
+                    raise RuntimeError(f"{response.status_code}: {(await response.aread())!r}")
+                async for line in response.aiter_lines():
+                    if line.startswith("data: {"):
+                        for choice in json.loads(line[6:]).get("choices", ()):
+                            text = choice["delta"].get("content") or ""
+                            row["first"] = row["first"] or (spent() if text else 0.0)
+                            row["characters"] += len(text)
+                row["ended"] = spent()
+    return row
+
+
+async def crowd(options: argparse.Namespace) -> None:
+    folder = Path(tempfile.mkdtemp())
+    tokens_of = api_keys(folder / "api-keys.jsonl", max(options.clients) + 1)
+    arguments = ["--set", "log.level=warning", "--api-keys", str(folder / "api-keys.jsonl")]
+    arguments += [part for setting in options.set for part in ("--set", setting)]
+    for count in options.clients:
+        with service(*arguments) as (url, process):
+            limits = httpx.Limits(max_connections=None)
+            async with httpx.AsyncClient(timeout=None, limits=limits) as client:
+                await ask(client, url, 0, 8, token=tokens_of[0])
+                start = processor_seconds(process)
+
+                def spent(process: int = process, start: float = start) -> float:
+                    return processor_seconds(process) - start
+
+                tasks = []
+                for number in range(count):
+                    token = tokens_of[0 if options.one_key else number]
+                    asking = first_text(
+                        client, url, number, options.tokens, token=token, spent=spent
+                    )
+                    tasks.append(asyncio.create_task(asking))
+                while spent() < options.seconds and not all(task.done() for task in tasks):
+                    await asyncio.sleep(0.2)
+                for task in tasks:
+                    task.cancel()
+                rows = await asyncio.gather(*tasks)
+        firsts = sorted(row["first"] for row in rows if row["first"])
+        characters = [int(row["characters"]) for row in rows]
+        report = {
+            "clients": count,
+            "API keys": 1 if options.one_key else count,
+            "with text": len(firsts),
+            "first text, median": round(statistics.median(firsts), 1) if firsts else None,
+            "first text, slowest": round(firsts[-1], 1) if firsts else None,
+            "refused at first": sum(1 for row in rows if row["refused"]),
+            "ended": sum(1 for row in rows if row["ended"]),
+            "characters": sum(characters),
+            "of a client, fewest and most": [min(characters), max(characters)],
+        }
+        print(json.dumps(report), flush=True)
 
 
 async def clients(options: argparse.Namespace) -> None:
@@ -195,6 +286,7 @@ async def clients(options: argparse.Namespace) -> None:
     @contextmanager
     def served() -> Iterator[tuple[str, int]]:
         arguments = ["--set", f"parallel={options.parallel}", "--set", "log.level=warning"]
+        arguments += ["--set", "limits.first_sentence_wait=0"]  # none is refused, however slow
         arguments += ["--api-keys", str(folder / "api-keys.jsonl")]
         if options.upstream:
             with (
@@ -238,6 +330,7 @@ async def clients(options: argparse.Namespace) -> None:
                     "seconds": round(duration, 1),
                     "tokens per second": round(tokens / duration, 1),
                     "drawn per second": round(drawn / duration, 1),
+                    "drawn over emitted": round(drawn / tokens, 2),
                     "seconds per emitted token over one client's": round(
                         duration / tokens / alone["emitted"], 3
                     ),
@@ -264,17 +357,27 @@ def api_keys(file: Path, count: int) -> list[str]:
 
 def memory(process: int) -> int:
     """Resident memory of a process and its children, in MiB."""
-    total = 0
+    pages = sum(int(fields[21]) for fields in states(process))
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+
+
+def processor_seconds(process: int) -> float:
+    """The processor time that a process and its children have taken."""
+    ticks = sum(int(fields[11]) + int(fields[12]) for fields in states(process))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def states(process: int) -> Iterator[list[str]]:
+    """The fields of /proc/PID/stat after the name, for a process and its children."""
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(folder.name) == process or int(fields[1]) == process:
-                total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
         except OSError:
             continue
-    return round(total / 2**20)
+        if int(folder.name) == process or int(fields[1]) == process:
+            yield fields
 
 
 def main() -> None:
@@ -290,8 +393,15 @@ def main() -> None:
         "--greedy", action="store_true", help="one more client requests long answers"
     )
     second.add_argument("--upstream", action="store_true", help="generate with llama.cpp's server")
-    for command, run in ((first, latency), (second, clients)):
-        command.add_argument("--tokens", type=int, default=80)
+    third = commands.add_parser("crowd")
+    third.add_argument("--clients", type=int, nargs="+", default=[8, 32])
+    third.add_argument("--one-key", action="store_true", help="all clients share one API key")
+    third.add_argument("--seconds", type=float, default=60.0, help="of the service's processors")
+    third.add_argument("--set", action="append", default=[], help="a setting of the service")
+    for command, run, tokens in (
+        (first, latency, 80), (second, clients, 80), (third, crowd, 512),
+    ):  # fmt: skip
+        command.add_argument("--tokens", type=int, default=tokens)
         command.add_argument("--parallel", type=int, default=8)
         command.set_defaults(run=run)
     options = parser.parse_args()

@@ -149,3 +149,10 @@ def _unknown_words(line: str) -> list[str]:
             if word.partition("=")[0] not in known:
                 unknown.append(word)
     return unknown
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(path.name[:4]) for path in files] == list(range(1, len(files) + 1))
+    for number, path in enumerate(files, start=1):
+        assert path.read_text("utf-8").startswith(f"# {number}. "), path.name

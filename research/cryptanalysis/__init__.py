@@ -1,1 +1,1 @@
-"""Estimating keys from marked texts."""
+"""Estimating keys from marked texts, to know when a key has to be replaced."""

@@ -15,9 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from hammingmark.assembly.parts import load_splitter
-from hammingmark.backends.likelihood import PretrainedLikelihood
 from hammingmark.evaluation.progress import shown
-from hammingmark.evaluation.quality import measure_likelihood, perplexity, reading_quality
+from hammingmark.evaluation.quality import (
+    PretrainedLikelihood,
+    measure_likelihood,
+    perplexity,
+    reading_quality,
+)
 from hammingmark.evaluation.rows import read_rows
 
 

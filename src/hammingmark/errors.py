@@ -38,6 +38,7 @@ FailureKind = Literal[
     "context_overflow",
     "content_filter",
     "prompt_refused",
+    "cannot_continue",
     "no_candidate",
     "closed",
     "internal",
@@ -48,11 +49,13 @@ FailureKind = Literal[
 answer in time. ``rate_limited``, ``unauthorized``, ``not_found``, ``invalid_request``: its server
 refused the request. ``context_overflow``: the prompt, or the prompt and the text, do not fit into
 its context. ``content_filter``: its server filtered the text. ``prompt_refused``: it cannot take
-this prompt. ``no_candidate``: it wrote nothing that can be used. ``closed``: it was closed, or the
-text was cancelled. ``internal``: an error in this package or in a library.
+this prompt. ``cannot_continue``: it begins a new answer instead of continuing an unfinished one.
+``no_candidate``: it wrote nothing that can be used. ``closed``: it was closed, or the text was
+cancelled. ``internal``: an error in this package or in a library.
 """
 
 _ABOUT_TEXT = frozenset({"context_overflow", "content_filter", "prompt_refused", "no_candidate"})
+_ABOUT_REQUEST = frozenset({"unavailable", "internal"})
 
 UnavailableKind = Literal[
     "offline", "unreachable", "stalled", "absent", "damaged", "not_installed", "disk_full", "other"
@@ -117,9 +120,8 @@ class Failure:
     """Why a model failed, as data.
 
     Its sentences are separate fields because they have different readers. A client of a service
-    gets the summary, and the detail if it concerns the request. A log gets the summary and the
-    advice, because the detail may quote a request. The operator of the model gets all three, as the
-    message.
+    gets the summary. The operator of the model gets all three, as the message, and so does a log,
+    unless the detail may quote a request.
 
     Attributes:
         kind: what the failure means for the caller.
@@ -127,8 +129,9 @@ class Failure:
         origin: whether the language ``model`` or the ``encoder`` failed.
         status: the status of the HTTP response, or the one in an error event of a stream.
         retry_after: the number of seconds after which the server accepts another request.
-        detail: the message of another program, which may quote the request.
+        detail: the message of another program. That of a server quotes nothing of the request.
         advice: sentences for the operator of the model, with addresses and options.
+        param: the field of the request that the server objects to; empty if it names none.
     """
 
     kind: FailureKind
@@ -138,6 +141,7 @@ class Failure:
     retry_after: float | None = None
     detail: str = ""
     advice: str = ""
+    param: str = ""
 
     @property
     def message(self) -> str:
@@ -150,6 +154,15 @@ class Failure:
         """Whether the prompt or the text is the reason, so the text written so far is kept."""
         return self.origin == "model" and self.kind in _ABOUT_TEXT
 
+    @property
+    def is_about_request(self) -> bool:
+        """Whether only this request to the model failed, as far as is known.
+
+        The other kinds hold for every request for the same text, ask for fewer requests, or have
+        taken so long that another would keep the caller waiting.
+        """
+        return self.origin == "model" and self.kind in _ABOUT_REQUEST
+
     def error(self) -> InferenceError:
         """The failure as an exception."""
         error_class = EncoderError if self.origin == "encoder" else BackendError
@@ -160,6 +173,7 @@ class Failure:
             retry_after=self.retry_after,
             detail=self.detail,
             advice=self.advice,
+            param=self.param,
         )
 
 
@@ -186,8 +200,11 @@ class InferenceError(HammingMarkError):
         retry_after: float | None = None,
         detail: str = "",
         advice: str = "",
+        param: str = "",
     ) -> None:
-        self.failure = Failure(kind, summary, self.origin, status, retry_after, detail, advice)
+        self.failure = Failure(
+            kind, summary, self.origin, status, retry_after, detail, advice, param
+        )
         super().__init__(self.failure.message)
 
     @property

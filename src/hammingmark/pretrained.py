@@ -74,7 +74,7 @@ def load(
     Raises:
         BackendError: a library is missing, or the model cannot be read.
     """
-    require_libraries(LIBRARIES, part="This model", get="hammingmark[attacks]")
+    require_libraries(LIBRARIES, part="This model", extra="attacks")
     with _translating_errors(source):
         import torch
 

@@ -21,6 +21,7 @@ from hammingmark.records import (
     DecodingStep,
     EditHypotheses,
     Evidence,
+    Power,
     Prompt,
     Request,
     Sentences,
@@ -113,10 +114,12 @@ class BackendCapabilities:
         continues: tells whether an answer to this prompt can continue in the middle of a sentence.
         load_tokenizer: loads the tokenizer of its model; a watermark may then change the logits of
             each step.
+        charges: whether it calls `Request.charge`; otherwise its candidates are counted.
     """
 
     continues: Callable[[Prompt], bool] | None = None
     load_tokenizer: Callable[[], Tokenizer] | None = None
+    charges: bool = False
 
 
 @runtime_checkable
@@ -133,7 +136,10 @@ class Backend(Protocol):
 
     @property
     def width(self) -> int:
-        """The number of candidates of one text that are worth drawing in parallel."""
+        """The number of candidates of one text that are worth drawing in parallel.
+
+        1 also means that texts are drawn hardly faster together than one after the other.
+        """
 
     @property
     def capabilities(self) -> BackendCapabilities:
@@ -244,8 +250,32 @@ class ComputedNull(NullDistribution, Protocol):
     def window_p_value(self, increments: DoubleArray, window: slice) -> float:
         """The probability that any window of increments has a sum as large as this one."""
 
-    def power(self, level: float) -> float | None:
-        """The probability that a marked text reaches a level; None if that is not known."""
+    def joint_p_value(self, increments: DoubleArray) -> float | None:
+        """The p-value of the sum and the best window together (`stats.joint`).
+
+        None if their joint distribution is not computed; the smaller of the two p-values then
+        counts twice.
+        """
+
+    def power(self, level: float) -> Power:
+        """How often marked texts like this one reach a level, as far as that is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternatives:
+    """The log-likelihood ratios of draws of a null distribution, marked against unmarked text.
+
+    The ratios of each draw follow the order of the null distribution's own blocks. A draw weighted
+    by its ratio represents a key that marked the text, so that the power can be estimated.
+
+    Attributes:
+        as_written: starts blocks of ratios, if the text was left as it was, each in chunks along
+            the text, (c, k); None if that is not known.
+        reworded: the same if it was reworded.
+    """
+
+    as_written: Callable[[], Iterator[Iterator[DoubleArray]]] | None = None
+    reworded: Callable[[], Iterator[Iterator[DoubleArray]]] | None = None
 
 
 class SignificanceTest(Protocol):
@@ -278,6 +308,10 @@ class SignificanceTest(Protocol):
     @property
     def null(self) -> NullDistribution:
         """The null distribution."""
+
+    @property
+    def alternatives(self) -> Alternatives:
+        """What marked texts are like, if draws of the null distribution are counted."""
 
 
 class ScoredText(Protocol):
@@ -317,6 +351,8 @@ class Capabilities:
         at: gives the rule of a sentence by its number, counted from 0, if the rule depends on it.
         read_edited: scores a text by the embeddings (N, d) of its edit hypotheses: sentences may
             have been joined, split or inserted.
+        read_part: scores a text of which only some sentences count, by the embeddings (n, d) of all
+            and which count (n,). That must not depend on the key.
         samples: compares sentences with samples of the model.
         ranking: ranks very many keys for a text at once.
         context: makes a token's bias depend on the meaning of the text before it.
@@ -329,19 +365,10 @@ class Capabilities:
     staging_threshold: float | None = None
     at: Callable[[int], SentenceWatermark] | None = None
     read_edited: Callable[[FloatArray, EditHypotheses], ScoredText] | None = None
+    read_part: Callable[[FloatArray, NDArray[np.bool_]], ScoredText] | None = None
     samples: SampleScorer | None = None
     ranking: KeyRanker | None = None
     context: ContextRule | None = None
-
-    @property
-    def supports_staging(self) -> bool:
-        """Whether the score of a sentence's beginning predicts that of the sentence."""
-        return self.staging_threshold is not None
-
-    @property
-    def position_dependent(self) -> bool:
-        """Whether the rule of a sentence depends on its number."""
-        return self.at is not None
 
     def rule_at(self, place: int) -> SentenceWatermark:
         """The rule of the sentence with this number, of a method that marks sentences."""

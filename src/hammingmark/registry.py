@@ -6,9 +6,11 @@ installed package adds components through the entry-point group ``hammingmark.<t
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, entry_points, requires
 from importlib.util import find_spec
 from typing import Any
 
@@ -118,7 +120,7 @@ def require_libraries(
     names: Sequence[str],
     *,
     part: str,
-    get: str,
+    extra: str,
     error: type[HammingMarkError] = BackendError,
 ) -> None:
     """Refuse a component whose libraries are not installed, without importing them.
@@ -126,7 +128,7 @@ def require_libraries(
     Args:
         names: top-level names of the libraries.
         part: what needs them, as the beginning of a sentence.
-        get: the argument of ``pip install``; empty for the libraries themselves.
+        extra: the extra of this package that has them; empty if none does.
         error: the class of the error.
 
     Raises:
@@ -134,8 +136,23 @@ def require_libraries(
     """
     missing = [name.replace("_", "-") for name in names if find_spec(name) is None]
     if missing:
-        requirement = f"'{get}'" if get else " ".join(missing)
-        raise error(f"{part} needs {_enumerate(missing)}. Install with: pip install {requirement}")
+        requirements = " ".join(_requirements(extra) or missing)
+        raise error(f"{part} needs {_enumerate(missing)}. Install with: pip install {requirements}")
+
+
+def _requirements(extra: str) -> list[str]:
+    """The libraries of an extra as arguments of pip, wherever this package was installed from."""
+    try:
+        lines = requires("hammingmark") or []
+    except PackageNotFoundError:  # run from its source
+        lines = []
+    condition = re.compile(rf"extra == ['\"]{extra}['\"]")
+    entries = [line.partition(";") for line in lines if condition.search(line)]
+    return [
+        f"'{requirement.strip()}'"
+        for requirement, _, marker in entries
+        if "python_version" not in marker or sys.version_info < (3, 11)
+    ]
 
 
 def _enumerate(names: Sequence[str]) -> str:

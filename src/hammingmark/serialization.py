@@ -10,6 +10,8 @@ import math
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from hammingmark.reports.text import edge_margin, is_power_unknown
+
 if TYPE_CHECKING:
     from hammingmark.errors import Failure
     from hammingmark.records import (
@@ -18,18 +20,23 @@ if TYPE_CHECKING:
         Generation,
         GenerationStep,
         Passage,
+        Screening,
         UnitScore,
         Verdict,
     )
 
 VERDICT_SCHEMA = "hammingmark.verdict/1"
 GENERATION_SCHEMA = "hammingmark.generation/1"
+SCREENING_SCHEMA = "hammingmark.screening/1"
 
 _SENTENCES = {
     True: "The watermark was found.",
     False: "No watermark was found.",
     None: "Too short to tell.",
 }
+
+_WEAK = "Weak evidence for the watermark."
+_UNKNOWN = "It cannot be told."
 
 
 def verdict_to_dict(verdict: Verdict, *, pieces: bool = True) -> dict[str, Any]:
@@ -39,13 +46,13 @@ def verdict_to_dict(verdict: Verdict, *, pieces: bool = True) -> dict[str, Any]:
         verdict: the verdict.
         pieces: whether to include the sentences or tokens of the text, with their scores.
     """
-    evidence, threshold = verdict.evidence, verdict.threshold
+    evidence, threshold, ratio = verdict.evidence, verdict.threshold, verdict.likelihood_ratio
     is_token = evidence.unit == "token"
     offsets = [0, *accumulate(map(len, verdict.pieces))] if is_token else None
     return {
         "schema": VERDICT_SCHEMA,
         "watermarked": verdict.watermarked,
-        "verdict": _SENTENCES[verdict.watermarked],
+        "verdict": _sentence(verdict),
         "reason": verdict.reason,
         "p_value": verdict.p_value,
         "level": verdict.level,
@@ -54,16 +61,32 @@ def verdict_to_dict(verdict: Verdict, *, pieces: bool = True) -> dict[str, Any]:
         "decision_threshold": None if threshold == math.inf else threshold,
         "edits": verdict.edits,
         "null": verdict.null,
+        "exact": verdict.exact,
         "references": verdict.references,
         "attainable_p_value": verdict.attainable,
         "power": verdict.power,
+        "power_as_written": verdict.power_as_written,
+        "power_reworded": verdict.power_reworded,
+        "detectable_passage": verdict.detectable_passage,
+        "likelihood_ratio": ratio,
+        "joint_p_value": verdict.joint_p_value,
         "tail_estimate": verdict.tail_estimate,
         "keys": verdict.keys,
+        "excluded_keys": [
+            {"key_id": key.key_id, "method": key.method, "reason": key.reason}
+            for key in verdict.excluded
+        ],
         "key_id": verdict.key_id,
         "label": verdict.label,
         "method": verdict.method,
+        "warnings": [
+            {"kind": warning.kind, "message": warning.message} for warning in verdict.warnings
+        ],
         **evidence_to_dict(evidence, statistic=verdict.statistic),
-        "passages": [passage_to_dict(passage, offsets=offsets) for passage in verdict.passages],
+        "passages": [
+            passage_to_dict(passage, margin=edge_margin(verdict, passage), offsets=offsets)
+            for passage in verdict.passages
+        ],
         "piece": "token" if is_token else "sentence",
         "piece_count": len(verdict.pieces),
         "pieces": _pieces_to_list(verdict) if pieces else [],
@@ -87,11 +110,14 @@ def evidence_to_dict(evidence: Evidence, *, statistic: str) -> dict[str, Any]:
     }
 
 
-def passage_to_dict(passage: Passage, *, offsets: list[int] | None = None) -> dict[str, Any]:
+def passage_to_dict(
+    passage: Passage, *, margin: int, offsets: list[int] | None = None
+) -> dict[str, Any]:
     """A passage as plain data.
 
     Args:
         passage: the passage.
+        margin: how many pieces each of its edges may be off, within the text.
         offsets: the character offsets of the pieces in their concatenation, and its length; None
             if the text between the pieces is not known.
     """
@@ -100,9 +126,40 @@ def passage_to_dict(passage: Passage, *, offsets: list[int] | None = None) -> di
         "end": passage.end,
         "begin_character": offsets[passage.begin] if offsets else None,
         "end_character": offsets[passage.end] if offsets else None,
+        "edge_margin": margin,
+        "rough": passage.rough,
         "p_value": passage.p_value,
         "key_id": passage.key_id,
         "label": passage.label,
+    }
+
+
+def screening_to_dict(screening: Screening) -> dict[str, Any]:
+    """What the verdicts on many texts say together, as plain data."""
+    return {
+        "schema": SCREENING_SCHEMA,
+        "texts": screening.texts,
+        "watermarked": screening.watermarked,
+        "in_part": screening.in_part,
+        "not_found": screening.not_found,
+        "undecided": screening.undecided,
+        "watermarked_runs": screening.runs,
+        "tested": screening.tested,
+        "level": screening.level,
+        "expected_false_positives": screening.expected,
+        "exact": screening.exact,
+        "shared_sentences": screening.shared_sentences,
+        "most_sharing": screening.most_sharing,
+        "corrections": [
+            {
+                "name": each.name,
+                "rate": each.rate,
+                "stands": each.stands,
+                "largest_p_value": each.largest,
+            }
+            for each in screening.corrections
+        ],
+        "smallest": [{"source": name, "p_value": p} for name, p in screening.smallest],
     }
 
 
@@ -113,6 +170,7 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
     return {
         "schema": GENERATION_SCHEMA,
         "text": generation.text,
+        "reasoning": generation.reasoning.text if generation.reasoning else None,
         "sentences": len(generation.sentences),
         "prompt_tokens": generation.prompt_tokens,
         "stopped": generation.stopped,
@@ -144,15 +202,22 @@ def cost_to_dict(cost: Cost) -> dict[str, Any]:
         "acceptance_rate": cost.passed / cost.tried if cost.tried else None,
         "constrained_sentences": cost.constrained,
         "fallbacks": cost.fallbacks,
+        "insisted": cost.insisted,
         "emitted_tokens": cost.tokens,
         "drawn_tokens": cost.drawn_tokens,
         "repeats": cost.repeats,
         "misfits": cost.misfits,
         "spare_candidates": cost.spare,
         "spare_tokens": cost.spare_tokens,
+        "model_requests": cost.requests,
+        "read_tokens": cost.read_tokens,
+        "cached_tokens": cost.cached_tokens,
+        "written_tokens": cost.written_tokens,
+        "estimated_requests": cost.estimated_requests,
         "seconds": cost.seconds,
         "encoder_seconds": cost.encoder_seconds,
         "model_seconds": cost.model_seconds,
+        "reasoning_tokens": cost.reasoning_tokens,
     }
 
 
@@ -167,7 +232,14 @@ def step_to_dict(step: GenerationStep) -> dict[str, Any]:
         "emitted_tokens": step.tokens,
         "drawn_tokens": step.drawn_tokens,
         "lead": step.lead,
+        "insisted": step.insisted,
     }
+
+
+def _sentence(verdict: Verdict) -> str:
+    if verdict.likelihood_ratio is not None:
+        return _WEAK
+    return _UNKNOWN if is_power_unknown(verdict) else _SENTENCES[verdict.watermarked]
 
 
 def _pieces_to_list(verdict: Verdict) -> list[dict[str, Any]]:

@@ -116,9 +116,10 @@ def test_as_many_texts_come_back_and_none_is_too_odd(build: Build, name: str) ->
 @every_attack
 def test_the_seed_decides_and_nothing_else(build: Build, name: str) -> None:
     made = build(name, **ROLLS.get(name, {}))
-    first = once(made, TEXTS, 5)
+    texts = TEXTS if name in EACH else TEXTS[:6]  # models take long over what is odd
+    first = once(made, texts, 5)
     np.random.seed(1)  # noqa: NPY002 - the global dice must not matter, nor which list it is
-    assert once(made, list(TEXTS), 5) == first
+    assert once(made, list(texts), 5) == first
 
 
 @each_text

@@ -241,7 +241,7 @@ def outcomes_of(watermark: Watermark, text: ScoredText) -> dict[str, Any]:
             "references": outcome.references,
             "p_value": outcome.p_value,
             "attainable": outcome.attainable,
-            "power": outcome.power,
+            "power": outcome.power(0.01).mean,
             "tail_estimate": outcome.tail_estimate,
             "passages": [[each.begin, each.end, each.p_value] for each in outcome.windows[:3]],
         }
@@ -265,6 +265,9 @@ def verdict_of(verdict: Verdict) -> dict[str, Any]:
         "null": verdict.null,
         "attainable": verdict.attainable,
         "power": verdict.power,
+        "power_as_written": verdict.power_as_written,
+        "power_reworded": verdict.power_reworded,
+        "weak": verdict.likelihood_ratio is not None,
         "tail_estimate": verdict.tail_estimate,
         "threshold": verdict.threshold,
         "edits": verdict.edits,

@@ -30,7 +30,15 @@ from hammingmark.generation.generate import PAPER, GenerationConfig, Writer
 from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.protocols import BackendCapabilities, Watermark
-from hammingmark.records import Candidate, Generation, Message, Prompt, Request, Sampling
+from hammingmark.records import (
+    Candidate,
+    Generation,
+    Message,
+    ModelUsage,
+    Prompt,
+    Request,
+    Sampling,
+)
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.fakes import paragraph
 from hammingmark.text.sentencex import SentencexSplitter
@@ -256,6 +264,8 @@ def write(case: Case, lanes: str, seed: int) -> list[Generation]:
     drawn = sum(len(backend.candidate(request).pieces) for request in backend.drawn)
     costs = [generation.cost for generation in generations]
     assert drawn == sum(cost.drawn_tokens + cost.spare_tokens for cost in costs)
+    assert drawn == sum(cost.written_tokens for cost in costs)
+    assert len(backend.drawn) == sum(cost.requests for cost in costs)
     return generations
 
 
@@ -290,9 +300,9 @@ def _written(generation: Generation) -> dict[str, Any]:
 
 
 def _cost(generation: Generation) -> dict[str, int]:
-    """All that is no time."""
-    spent = asdict(generation.cost)
-    counts = [each.name for each in fields(generation.cost) if not each.name.endswith("seconds")]
+    """All that is neither a time nor checked by `write`."""
+    spent, checked = asdict(generation.cost), {each.name for each in fields(ModelUsage)}
+    counts = [name for name in spent if not name.endswith("seconds") and name not in checked]
     return {name: spent[name] for name in counts if spent[name]}
 
 

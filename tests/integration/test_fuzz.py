@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.keys import hamming_key
 
-from hammingmark import report
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.encoders import load_encoder
 from hammingmark.cli.inputs import decode
 from hammingmark.detection.detector import Detector
 from hammingmark.keys.key import Secret
 from hammingmark.records import Verdict
+from hammingmark.reports import text as report
 from hammingmark.serialization import verdict_to_dict
 
 pytestmark = pytest.mark.slow
@@ -171,14 +171,30 @@ def prose(characters: int) -> str:
     )[:characters]
 
 
-def test_time_grows_with_the_length_and_no_faster(judge: Detector, prose_seconds: float) -> None:
-    short = seconds(lambda: judge.judge(prose(LONGEST // 4)))
-    print(f"\n{LONGEST // 4:,} characters: {short:.1f} s; {LONGEST:,}: {prose_seconds:.1f} s")
-    assert prose_seconds < 10 * short
+def test_time_grows_with_the_length_and_no_faster(judge: Detector) -> None:
+    short = min(seconds(lambda: judge.judge(prose(LONGEST // 4))) for _ in range(2))
+    # Threads of the linear algebra library that wait for a busy core use processor time.
+    long = min(seconds(lambda: judge.judge(prose(LONGEST))) for _ in range(2))
+    print(f"\n{LONGEST // 4:,} characters: {short:.1f} s; {LONGEST:,}: {long:.1f} s")
+    assert long < 10 * short
 
 
 @pytest.mark.parametrize(
-    "piece", ['He said "', "(a ", "a. ", "- ", "> ", "1. a\n", "`", "\u0301", "* [", "A.B. "]
+    "piece",
+    [
+        'He said "',
+        "(a ",
+        "a. ",
+        "- ",
+        "> ",
+        "1. a\n",
+        "`",
+        "\u0301",
+        "* [",
+        "A.B. ",
+        "а ",
+        "世Ｎ！",
+    ],
 )
 def test_no_repeated_piece_makes_splitting_slow(judge: Detector, piece: str) -> None:
     def taken(count: int) -> float:

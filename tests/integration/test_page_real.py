@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
+from tests.browser import judge, needs_browser, opened, running_browser
 from tests.conftest import Texts
 from tests.serving import Served, keep_key, serve
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-# As root Chromium has no sandbox; the rest keeps it from calling home.
-FLAGS = [
-    "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-    *(["--no-sandbox"] if os.geteuid() == 0 else []),
-]  # fmt: skip
 PLAIN = (
     "The council met on Tuesday to talk about the bridge. Nobody could say what it would cost. "
     "A second meeting was called for the end of the month. The ferry will run until then. "
@@ -32,19 +24,15 @@ DROP = """text => {
   const how = {dataTransfer, bubbles: true, cancelable: true};
   document.querySelector("#judge-text").dispatchEvent(new DragEvent("drop", how));
 }"""
-PATIENCE = 180_000  # milliseconds, for what a busy machine writes
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.slow, needs_browser]
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("page")
     keep_key(folder)
-    with serve(folder, "--set", "policy.switch_off=allowed") as made:
+    with serve(folder) as made:
         yield made
 
 
@@ -59,36 +47,14 @@ def marked(served: Served, texts: Texts) -> str:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=BROWSER, args=FLAGS)
+    with running_browser() as made:
         yield made
-        made.close()
 
 
 @pytest.fixture
 def page(browser: Any, served: Served) -> Iterator[Any]:
-    """The page; nothing goes wrong on it, and nothing is asked of another host."""
-    context = browser.new_context(viewport={"width": 1000, "height": 900})
-    made = context.new_page()
-    wrong: list[str] = []
-    made.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    asked: list[str] = []
-    made.on("request", lambda request: asked.append(request.url))
-    made.goto(served.root)
-    made.set_default_timeout(PATIENCE)
-    yield made
-    context.close()
-    assert wrong == []
-    assert asked
-    assert all(url.startswith(served.root) for url in asked)
-
-
-def judge(page: Any, text: str) -> Any:
-    page.fill("#judge-text", text)
-    page.click("#judge-button")
-    page.wait_for_selector("#verdict")
-    return page.locator("#result")
+    with opened(browser, served.root) as made:
+        yield made
 
 
 def test_a_marked_text_is_found_and_its_sentences_say_why(page: Any, marked: str) -> None:
@@ -143,16 +109,13 @@ def test_texts_are_written_side_by_side(page: Any) -> None:
 
 
 def test_it_fits_a_telephone_in_the_dark(browser: Any, served: Served, marked: str) -> None:
-    context = browser.new_context(
-        viewport={"width": 320, "height": 640}, color_scheme="dark", reduced_motion="reduce"
-    )
-    page = context.new_page()
-    page.goto(served.root)
-    page.set_default_timeout(PATIENCE)
-    judge(page, marked)
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    context.close()
+    telephone = {"viewport": {"width": 320, "height": 640}}
+    with opened(
+        browser, served.root, color_scheme="dark", reduced_motion="reduce", **telephone
+    ) as page:
+        judge(page, marked)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert wide <= 320
     red, green, blue = (int(part) for part in background[4:-1].split(",")[:3])
     assert red + green + blue < 3 * 80
@@ -179,14 +142,10 @@ def test_the_bits_of_a_transition_are_shown(
     """Under a key of bits, whatever the text: as squares, and in words for who cannot see them."""
     folder = tmp_path_factory.mktemp("bits")
     keep_key(folder, method="hamming")
-    with serve(folder) as made:
-        page = browser.new_page()
-        page.set_default_timeout(PATIENCE)
-        page.goto(made.root)
+    with serve(folder) as made, opened(browser, made.root) as page:
         judge(page, marked)
         page.locator("#tinted-text .piece").nth(1).focus()
         row = page.locator("#piece-tooltip .bits")
         assert row.locator(".bit").count() == 8
         said = row.get_attribute("aria-label")
         assert said.startswith(f"{row.locator('.bit.matches').count()} of 8 bits match: ")
-        page.close()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -22,19 +21,6 @@ from hammingmark.watermarks.hamming import HammingMark
 from hammingmark.watermarks.hamming.pairs import Alternative
 
 DIMENSION = 32
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread_for_tiny_models() -> Iterator[None]:
-    """Threads that share so little work mostly wait for each other: twice as long, and more."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @dataclass

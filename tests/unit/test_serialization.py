@@ -13,7 +13,15 @@ from hammingmark.errors import Failure
 from hammingmark.generation.config import GenerationConfig
 from hammingmark.generation.generate import Writer
 from hammingmark.prompts import as_prompt
-from hammingmark.records import Cost, Evidence, Generation, Passage, UnitScore, Verdict
+from hammingmark.records import (
+    Cost,
+    DetectionWarning,
+    Evidence,
+    Generation,
+    Passage,
+    UnitScore,
+    Verdict,
+)
 from hammingmark.serialization import cost_to_dict, generation_to_dict, verdict_to_dict
 from hammingmark.server.detection.schema import Result
 from hammingmark.testing import FakeBackend, FakeSplitter
@@ -41,6 +49,7 @@ SENTENCES = Verdict(
     null="exact over reference keys",
     references=4000,
     passages=(Passage(begin=0, end=2, p_value=0.004),),
+    warnings=(DetectionWarning("language", "It does not look like English."),),
 )
 
 TOKENS = replace(
@@ -126,6 +135,33 @@ def test_a_passage_of_tokens_has_a_place_in_the_text() -> None:
     assert text[place] == " old mill stood"
     [passage] = verdict_to_dict(SENTENCES)["passages"]
     assert (passage["begin_character"], passage["end_character"]) == (None, None)
+
+
+def test_every_edge_is_uncertain() -> None:
+    def margins(verdict: Verdict) -> list[tuple[int, bool]]:
+        passages = verdict_to_dict(verdict)["passages"]
+        return [(passage["edge_margin"], passage["rough"]) for passage in passages]
+
+    part = Passage(0, len(SENTENCES.pieces) - 1, 0.004)
+    whole = Passage(0, len(SENTENCES.pieces), 0.004)
+    rough = replace(part, rough=True)
+    judged = replace(SENTENCES, passages=(part, whole, rough))
+    assert margins(judged) == [(3, False), (3, False), (2, True)]
+    assert margins(TOKENS) == [(20, False)]
+    assert_valid(as_read(verdict_to_dict(judged)), "verdict-1")
+
+
+def test_a_text_is_called_short_only_if_that_is_why_nothing_is_said() -> None:
+    nothing = replace(SENTENCES, watermarked=None, passages=(), attainable=0.001)
+    short = verdict_to_dict(replace(nothing, power_as_written=0.2))
+    unknown = verdict_to_dict(nothing)
+    assert "short" in short["verdict"]
+    assert "short" not in unknown["verdict"]
+
+
+def test_a_p_value_that_is_not_exact_is_called_so() -> None:
+    keyless = replace(SENTENCES, exact=False)
+    assert [verdict_to_dict(each)["exact"] for each in (SENTENCES, keyless)] == [True, False]
 
 
 def test_the_cost_is_told_whole() -> None:

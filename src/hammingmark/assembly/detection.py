@@ -14,8 +14,10 @@ from hammingmark.detection.group import DetectorGroup
 from hammingmark.detection.search import EveryKey, KeySearch, RankedKeys
 from hammingmark.detection.thresholds import fit_calibration
 from hammingmark.errors import CalibrationError, InputError
-from hammingmark.keys.config import PARTS, MethodConfig, TokenizerId
+from hammingmark.keys.config import EMBEDDING, PARTS, MethodConfig, TokenizerId
 from hammingmark.keys.key import WatermarkKey, as_label
+from hammingmark.models.catalogue import CATALOGUE
+from hammingmark.models.entries import EncoderCard
 from hammingmark.protocols import (
     Backend,
     Encoder,
@@ -23,7 +25,7 @@ from hammingmark.protocols import (
     Tokenizer,
     Watermark,
 )
-from hammingmark.records import TopicName, Verdict
+from hammingmark.records import ExcludedKey, ExclusionReason, TopicName, Verdict
 from hammingmark.stats.calibration import Calibration
 
 MOST_TESTED = 8
@@ -53,9 +55,10 @@ def detector(
 ) -> Detector | DetectorGroup:
     """A detector for keys of any methods, each with its own components.
 
-    If the keys are of several methods, those are skipped whose method needs a language model for
-    detection or, with ``edits``, does not support edits. The attribute ``keys`` of the detector is
-    the number of keys that it searches.
+    If the keys are of several methods, those are excluded whose method needs a language model for
+    detection or, with ``edits``, does not support edits. Keyless keys are excluded if there are
+    others: their tests are not exact, so that the search would not keep the level. The attribute
+    ``keys`` of the detector is the number of keys that it searches, ``excluded`` has the others.
 
     Args:
         keys: keys, or their names or files.
@@ -95,7 +98,7 @@ def detector(
     check_options(
         searched,
         backend=backend,
-        others=(statistic, topic, calibration, threshold, options),
+        others=(statistic, topic, calibration, threshold, splitter, options),
     )
     if threshold is not None and len(searched) > 1:
         raise InputError(
@@ -106,8 +109,10 @@ def detector(
         groups.setdefault(key.config, []).append(key)
     method_options = options or {}
     watermarks = {config: method_of(group[0], **method_options) for config, group in groups.items()}
-    if not _have_one_kind(searched):
-        watermarks = _searchable(watermarks, edits=edits)
+    watermarks, reasons = _searchable(
+        watermarks, edits=edits, have_one_kind=_have_one_kind(searched)
+    )
+    excluded = _excluded(groups, reasons)
     readers = ReaderFactory(encoder, tokenizer, splitter, backend, edits, encoders, tokenizers)
     detectors = tuple(
         Detector(
@@ -119,10 +124,12 @@ def detector(
             references=references,
             calibration=calibration,
             threshold=threshold,
+            excluded=excluded,
+            english_encoder=_english_encoder(config),
         )
         for config, watermark in watermarks.items()
     )
-    return detectors[0] if len(detectors) == 1 else DetectorGroup(detectors, level)
+    return detectors[0] if len(detectors) == 1 else DetectorGroup(detectors, level, excluded)
 
 
 def check_options(
@@ -161,6 +168,19 @@ def check_options(
         )
 
 
+def have_exact_tests(keys: Sequence[WatermarkKey]) -> bool:
+    """Whether the p-values of a search are exact: not if all keys are keyless (`detector`)."""
+    configs = {key.config: key for key in keys}
+    return any(not method_of(key).capabilities.keyless for key in configs.values())
+
+
+def _english_encoder(config: MethodConfig) -> str:
+    """The encoder of the catalogue that keys of a configuration use, if it reads English only."""
+    name = config.encoder.name if isinstance(config, EMBEDDING) else ""
+    card = CATALOGUE[name].card if name in CATALOGUE else None
+    return name if isinstance(card, EncoderCard) and card.language == "en" else ""
+
+
 def _have_one_kind(keys: Sequence[WatermarkKey]) -> bool:
     """Whether the keys have one method, and the same encoder or tokenizer."""
     kinds = {
@@ -174,23 +194,45 @@ def _have_one_kind(keys: Sequence[WatermarkKey]) -> bool:
 
 
 def _searchable(
-    watermarks: Mapping[MethodConfig, Watermark], *, edits: bool
-) -> dict[MethodConfig, Watermark]:
-    """The watermarks that can be searched together.
+    watermarks: Mapping[MethodConfig, Watermark], *, edits: bool, have_one_kind: bool
+) -> tuple[dict[MethodConfig, Watermark], dict[MethodConfig, ExclusionReason]]:
+    """The watermarks that can be searched together, and why the others cannot.
 
     Raises:
         InputError: there is none.
     """
+    reasons: dict[MethodConfig, ExclusionReason] = {}
+    if not have_one_kind:  # otherwise an error says what is missing
+        for config, watermark in watermarks.items():
+            if watermark.capabilities.samples is not None:
+                reasons[config] = "needs-model"
+            elif edits and watermark.capabilities.read_edited is None:
+                reasons[config] = "no-edits"
+    able = watermarks.keys() - reasons.keys()
+    keyless = {config for config in able if watermarks[config].capabilities.keyless}
+    if keyless != able:
+        reasons |= dict.fromkeys(keyless, "keyless")
+    if not able:
+        ability = "supports edits" if edits else "needs no language model for detection"
+        raise InputError(f"None of these keys has a method that {ability}.")
     searchable = {
-        config: watermark
-        for config, watermark in watermarks.items()
-        if watermark.capabilities.samples is None
-        and (not edits or watermark.capabilities.read_edited is not None)
+        config: watermark for config, watermark in watermarks.items() if config not in reasons
     }
-    if not searchable:
-        able = "supports edits" if edits else "needs no language model for detection"
-        raise InputError(f"None of these keys has a method that {able}.")
-    return searchable
+    return searchable, reasons
+
+
+def _excluded(
+    groups: Mapping[MethodConfig, Sequence[WatermarkKey]],
+    reasons: Mapping[MethodConfig, ExclusionReason],
+) -> tuple[ExcludedKey, ...]:
+    """The keys that are not searched, each once; of derived keys, the key they come from."""
+    keys = [
+        ExcludedKey(key.parent or key.id, config.method, reasons[config])
+        for config, group in groups.items()
+        if config in reasons
+        for key in group
+    ]
+    return tuple(dict.fromkeys(keys))
 
 
 def _derived(keys: Sequence[WatermarkKey], labels: Sequence[str]) -> list[WatermarkKey]:
@@ -249,7 +291,7 @@ def detect(
     Args:
         text: the text.
         key: a key, or its name or file, or several. The verdict's ``keys`` is the number of those
-            searched: of several methods, some may be skipped (see `detector`).
+            searched: of several methods, some may be excluded (see `detector`).
         level: the false-positive rate to keep.
         language: of the text; by default that of the key.
         topic: whether the test is conditioned on the topic of the text (``given``) or not

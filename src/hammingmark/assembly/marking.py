@@ -16,7 +16,8 @@ from hammingmark.errors import KeyMismatch
 from hammingmark.generation.generate import PAPER, GenerationConfig, Writer
 from hammingmark.keys.config import EMBEDDING, TokenConfig
 from hammingmark.keys.key import WatermarkKey
-from hammingmark.models.catalogue import DEFAULT_GENERATOR
+from hammingmark.models.catalogue import CATALOGUE, DEFAULT_GENERATOR
+from hammingmark.models.entries import GeneratorCard
 from hammingmark.prompts import PromptInput, as_prompt
 from hammingmark.protocols import Backend, Encoder, Splitter
 from hammingmark.records import Generation, Sampling
@@ -28,6 +29,32 @@ def default_backend(key: WatermarkKey | None) -> str:
     """The default language model for a key: that of its tokenizer, if it has one."""
     config = key.config if key else None
     return config.tokenizer.name if isinstance(config, TokenConfig) else DEFAULT_GENERATOR
+
+
+def require_tokenizer(key: WatermarkKey, backend: str) -> None:
+    """Refuse a model of the catalogue with another tokenizer than the key's, before its download.
+
+    Other models are compared by `writer`, which reads their tokenizer.
+
+    Raises:
+        KeyMismatch: the key was made for another tokenizer.
+    """
+    if not isinstance(key.config, TokenConfig):
+        return
+    recorded = key.config.tokenizer.name
+    cards = [_generator_card(name) for name in (recorded, backend)]
+    if all(cards) and len({card.tokenizer for card in cards if card}) > 1:
+        raise KeyMismatch(
+            f"Key {key.id} was made for the tokenizer of {recorded}, and {backend} has another. "
+            "Use that model, or a key made for this tokenizer."
+        )
+
+
+def _generator_card(name: str) -> GeneratorCard | None:
+    """The card of a language model of the catalogue by its specification."""
+    model = name.removeprefix("transformers:")
+    card = CATALOGUE[model].card if model in CATALOGUE else None
+    return card if isinstance(card, GeneratorCard) else None
 
 
 def writer(
@@ -57,6 +84,8 @@ def writer(
             f"Key {loaded.parent or loaded.id} was retired on {loaded.retired:%Y-%m-%d} and no "
             f"longer marks. Use its successor{f' {loaded.successor}' if loaded.successor else ''}."
         )
+    if loaded and isinstance(backend, str):
+        require_tokenizer(loaded, backend)
     if backend is None or isinstance(backend, str):
         backend = shared_backend(backend or default_backend(loaded))
     method_config = loaded.config if loaded else None

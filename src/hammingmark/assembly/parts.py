@@ -162,7 +162,7 @@ def _check(
     require_libraries(
         (*getattr(part, "libraries", ()), *resolved.libraries),
         part=f"The {KINDS[room]} {text!r}",
-        get=f"hammingmark[{extra}]" if ours and extra else "",
+        extra=extra if ours else "",
         error=_ERRORS.get(room, BackendError),
     )
     for name, inner_room, value in _nested(signature, {**_defaults(part, signature), **parameters}):

@@ -71,17 +71,23 @@ class AttackRunner:
             for old, new in zip(texts, after, strict=True)
         ]
         similarities = self._similarities(pairs)
+        words = [
+            (split_words(old), split_words(new)) for old, new in zip(texts, after, strict=True)
+        ]
         least = self.attack.min_similarity
         return [
             Attacked(
                 text=new,
-                words_changed=share_changed(split_words(old), split_words(new)),
+                words_changed=share_changed(before, left),
+                words_lost=max(0.0, 1.0 - len(left) / len(before)) if before else 0.0,
                 sentences_touched=pair.touched,
                 similarity=similarity,
                 min_similarity=least,
                 kept=None if similarity is None else similarity >= least,
             )
-            for old, new, pair, similarity in zip(texts, after, pairs, similarities, strict=True)
+            for new, (before, left), pair, similarity in zip(
+                after, words, pairs, similarities, strict=True
+            )
         ]
 
     def _similarities(self, pairs: list[_Pair]) -> list[float | None]:

@@ -1,4 +1,4 @@
-"""Typing errors, lookalike letters, and changes of case."""
+"""Typing errors, look-alike letters, and changes of case."""
 
 from __future__ import annotations
 
@@ -115,21 +115,19 @@ _ERRORS: tuple[Callable[[str, np.random.Generator], str], ...] = (
 class Homoglyphs(ShareAttack):
     """Replace Latin letters by Cyrillic or Greek ones that look the same.
 
-    A reader sees no difference, but an encoder reads different letters, so its similarity says
-    nothing about the meaning, and any outcome counts as the same text.
+    Splitters fold them (`text.folding`), so the sentences remain what they were.
 
     Attributes:
-        share: of the letters that have a lookalike.
-        alphabet: the alphabet of the lookalikes.
+        share: of the letters that have a look-alike.
+        alphabet: the alphabet of the look-alikes.
     """
 
     name: ClassVar[str] = "homoglyphs"
     alphabet: Literal["cyrillic", "greek", "both"] = "cyrillic"
-    min_similarity: float = -1.0
 
     def change(self, text: str, *, rng: np.random.Generator) -> str:
         """Attack one text."""
-        lookalikes = {
+        look_alikes = {
             letter: [table[letter] for table in self._tables() if letter in table]
             for letter in set().union(*self._tables())
         }
@@ -137,11 +135,11 @@ class Homoglyphs(ShareAttack):
             place
             for word in prose_words(text)
             for place in range(word.start, word.end)
-            if text[place] in lookalikes
+            if text[place] in look_alikes
         ]
         letters = list(text)
         for index in pick(len(places), share=self.share, rng=rng):
-            choices = lookalikes[text[places[index]]]
+            choices = look_alikes[text[places[index]]]
             letters[places[index]] = choices[int(rng.integers(len(choices)))]
         return "".join(letters)
 

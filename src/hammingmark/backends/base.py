@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from hammingmark.prompts import message_fields
 from hammingmark.records import Candidate, Message, Prompt
 
 _Self = TypeVar("_Self", bound="Closing")
@@ -79,13 +80,18 @@ def assistant_turn(prompt: Prompt, written: str) -> tuple[tuple[Message, ...], s
     assistant begins. The text ``written`` so far belongs to that turn.
     """
     *earlier, last = prompt.messages
-    if last.role == "assistant":
+    if last.role == "assistant" and not last.further:
         return tuple(earlier), last.content + written
     return prompt.messages, written
 
 
-def messages_of(prompt: Prompt, written: str) -> list[dict[str, str]]:
+def unfinished_answer(prompt: Prompt, written: str) -> str:
+    """The start of the assistant's turn that is to be continued; empty if a new turn begins."""
+    return assistant_turn(prompt, written)[1] if prompt.messages else ""
+
+
+def messages_of(prompt: Prompt, written: str) -> list[dict[str, Any]]:
     """The messages for a server that continues the last one if it is the assistant's."""
     earlier, start = assistant_turn(prompt, written)
-    messages = [{"role": message.role, "content": message.content} for message in earlier]
+    messages = [message_fields(message) for message in earlier]
     return [*messages, {"role": "assistant", "content": start}] if start else messages

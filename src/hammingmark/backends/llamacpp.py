@@ -25,7 +25,7 @@ from hammingmark.backends.local import (
 )
 from hammingmark.errors import BackendError, Failure
 from hammingmark.protocols import BackendCapabilities
-from hammingmark.records import Candidate, Prompt, Request
+from hammingmark.records import Candidate, ModelUsage, Prompt, Request
 from hammingmark.registry import require_libraries
 
 DEFAULT_CONTEXT = 4096
@@ -75,7 +75,7 @@ class LlamaCppBackend(Closing):
     @property
     def capabilities(self) -> BackendCapabilities:
         """It can draw sentences in stages."""
-        return BackendCapabilities(continues=self.continues)
+        return BackendCapabilities(continues=self.continues, charges=True)
 
     def continues(self, prompt: Prompt) -> bool:
         """Always true: it also continues within a sentence, in chats too."""
@@ -103,7 +103,7 @@ class LlamaCppBackend(Closing):
             self._process = None
 
     def _load(self) -> LlamaCppProcess:
-        require_libraries(self.libraries, part="llama.cpp", get="")
+        require_libraries(self.libraries, part="llama.cpp", extra="")
         if not self._file.is_file():
             raise BackendError(f"The model file {self._file} does not exist.")
         self._trained = trained_context(self._file)
@@ -201,15 +201,17 @@ class LlamaCppSession:
         reason: str | None = None
         drawn = 0
         read: int | None = None
+        cached = 0
 
         def is_cancelled() -> bool:
             return self._closed or request.number in self._cancelled
 
         def receive(piece: dict[str, Any]) -> bool:
-            nonlocal reason, drawn, read
+            nonlocal reason, drawn, read, cached
             reason = piece["reason"] or reason
             drawn = piece["drawn"] or drawn
             read = piece["read"] or read
+            cached = piece["cached"] or cached
             if piece["text"]:
                 # The tokens before it that form only part of a character have no text.
                 pieces.extend([""] * (drawn - len(pieces) - 1))
@@ -231,6 +233,7 @@ class LlamaCppSession:
                 receive=receive,
                 is_cancelled=is_cancelled,
             )
+            request.charge(ModelUsage(1, read or 0, cached, drawn))
             if error:
                 return Candidate(request.number, (), finished=False, failure=self._failure(error))
             break

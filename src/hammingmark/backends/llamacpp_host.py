@@ -4,8 +4,8 @@ Each line, in or out, is one JSON object. The first line in says how to load the
 is ``{"ready": true}`` or ``{"failed": "…"}``. Then each lane draws one candidate at a time:
 
 - in: ``{"lane": 0, "chat": false, "body": {…}}`` requests a candidate;
-- out: ``{"lane": 0, "text": "…", "reason": null, "drawn": 1, "read": 8}`` is a piece of it; the
-  reply is ``{"lane": 0, "stop": false}``;
+- out: ``{"lane": 0, "text": "…", "reason": null, "drawn": 1, "read": 8, "cached": 7}`` is a
+  piece of it; the reply is ``{"lane": 0, "stop": false}``;
 - out: ``{"lane": 0, "over": true, "error": null}`` ends it.
 
 The process ends when its standard input closes.
@@ -113,6 +113,7 @@ def _piece(chunk: Mapping[str, Any]) -> dict[str, Any]:
         "reason": choice.get("finish_reason"),
         "drawn": timings.get("predicted_n"),
         "read": read,
+        "cached": timings.get("cache_n"),
     }
 
 

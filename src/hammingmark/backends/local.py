@@ -36,8 +36,9 @@ def prompt_too_long(tokens: int, *, context: int, trained: int | None) -> Failur
     """The failure of a prompt that does not fit."""
     return Failure(
         "context_overflow",
-        f"The prompt has {tokens} tokens, and prompt and text together may have {context}. "
-        "Shorten the prompt.",
+        # By the first words clients such as LiteLLM recognize it.
+        f"This model's maximum context length is {context} tokens, of prompt and text together; "
+        f"the prompt has {tokens} tokens. Shorten the prompt.",
         advice=_context_advice(context, trained),
     )
 

@@ -6,22 +6,37 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from hammingmark.backends.base import Closing, FinishedCandidates
+from hammingmark.backends.base import Closing, FinishedCandidates, unfinished_answer
+from hammingmark.backends.continuation import ANSWER_TOKENS, Continuation, ContinuationWay
 from hammingmark.backends.inflight import Draw, WeightedSemaphore, dispatch_chunks
-from hammingmark.backends.openai_refusals import fields_to_drop, is_context_overflow, refuses_n
-from hammingmark.backends.openai_schema import body_of, model_of, path_of, sampling_fields
+from hammingmark.backends.metering import RequestMeter
+from hammingmark.backends.openai_refusals import (
+    CONTEXT_OVERFLOW,
+    fields_to_drop,
+    is_context_overflow,
+    refused_field,
+    refuses_n,
+)
+from hammingmark.backends.openai_schema import (
+    body_of,
+    model_of,
+    path_of,
+    sampling_fields,
+    sampling_from,
+)
 from hammingmark.errors import BackendError, Failure, InferenceError, InputError
 from hammingmark.http.client import Endpoint, Refused
 from hammingmark.http.connection import ErrorObject
 from hammingmark.http.event_loop import EventLoopThread, LoopClosed
 from hammingmark.protocols import BackendCapabilities
-from hammingmark.records import Candidate, Prompt, Request, Sampling
+from hammingmark.records import Candidate, ModelUsage, Prompt, Reasoning, Request
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,6 +65,8 @@ class OpenAIBackend(Closing):
         extra: fields added to every request, such as ``{"cache_prompt": False}``.
         keeps_sampling: whether a request fails if the server refuses a sampling field in it,
             such as top_k; otherwise it is sent without the field.
+        continues: whether the server continues an unfinished answer of a chat; None to ask each
+            model before the first time (`backends.continuation`).
     """
 
     def __init__(
@@ -67,6 +84,7 @@ class OpenAIBackend(Closing):
         use_n: bool = True,
         extra: Mapping[str, Any] | None = None,
         keeps_sampling: bool = False,
+        continues: bool | None = None,
     ) -> None:
         for option, value in (("parallel", parallel), ("width", width)):
             if value < 1:
@@ -87,6 +105,8 @@ class OpenAIBackend(Closing):
         self._keeps_sampling = keeps_sampling
         self._never_sent = frozenset() if use_n else frozenset({"n"})
         self._refused: OrderedDict[str, frozenset[str]] = OrderedDict()  # by model
+        self._continuation = Continuation(self._ask, known=continues)
+        self._owed = ModelUsage()  # questions to a model, which the next text pays for
         self._limits: WeakKeyDictionary[EventLoopThread, WeightedSemaphore] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
@@ -104,7 +124,7 @@ class OpenAIBackend(Closing):
     @property
     def capabilities(self) -> BackendCapabilities:
         """It can draw sentences in stages if the prompt is a text."""
-        return BackendCapabilities(continues=self.continues)
+        return BackendCapabilities(continues=self.continues, charges=True)
 
     def continues(self, prompt: Prompt) -> bool:
         """True for a text; a chat model may take half a sentence of its own for a whole answer."""
@@ -121,14 +141,99 @@ class OpenAIBackend(Closing):
         """Cancel all candidates and close the connections; `open` makes new ones."""
         self._endpoint.close()
 
+    def continues_answers(self, model: str) -> Future[bool]:
+        """Whether a model continues an unfinished answer of a chat; the first call asks its server.
+
+        Raises:
+            BackendError: the backend is closed; the future has those of the server.
+        """
+        try:
+            return self._endpoint.loop().start(self._continuation.is_supported(model))
+        except LoopClosed:
+            raise BackendError(_CLOSED, kind="closed") from None
+
     async def draw(self, draws: Sequence[Draw], *, receive: Callable[[Draw], None]) -> None:
         """Request candidates for one place in a text; call ``receive`` as they progress.
 
         A candidate for which the server sends no choice is left unchanged.
 
         Raises:
-            BackendError: the server does not answer, or refuses every form of the request.
+            BackendError: the server does not answer, refuses every form of the request, or cannot
+                continue the text.
         """
+        first = draws[0].request
+        model, begun = self._model_of(first), unfinished_answer(first.prompt, first.written)
+        if begun or first.reasoning:
+            way = await self._continuation.way(model, first.reasoning)
+            if way is None:
+                raise self._cannot_continue(after_reasoning=bool(first.reasoning)).error()
+            for draw in draws:
+                draw.way = way
+        owed, self._owed = self._owed, ModelUsage()
+        first.charge(owed)
+        if begun:
+            await self._draw_continuation(draws, receive, model=model, begun=begun)
+        else:
+            await self._draw(draws, receive)
+
+    async def _draw_continuation(
+        self,
+        draws: Sequence[Draw],
+        receive: Callable[[Draw], None],
+        *,
+        model: str,
+        begun: str,
+    ) -> None:
+        """Request candidates that continue an answer; hold back those that begin it anew.
+
+        They fail if the model, asked again, does not continue.
+        """
+        restarts: dict[Draw, None] = {}
+
+        def receive_unless_restart(draw: Draw) -> None:
+            if draw.done and self._continuation.is_restart(model, begun, "".join(draw.pieces)):
+                restarts[draw] = None
+            else:
+                receive(draw)
+
+        try:
+            try:
+                await self._draw(draws, receive_unless_restart)
+            finally:
+                for text in ["".join(draw.pieces) for draw in draws if draw.pieces]:
+                    self._continuation.observe(model, begun, text)
+            if restarts and await self._continuation.way(model, None) is None:
+                for draw in restarts:
+                    draw.fail(self._cannot_continue(after_reasoning=False))
+        finally:
+            for draw in restarts:
+                receive(draw)
+
+    async def _ask(
+        self, model: str, prompt: Prompt, reasoning: Reasoning | None, way: ContinuationWay
+    ) -> tuple[str, str]:
+        """A few tokens of the answer to a prompt, and of reasoning (`continuation.Ask`)."""
+        request = Request(
+            0,
+            prompt,
+            "",
+            0,
+            ANSWER_TOKENS,
+            _never_stop,
+            sampling_from(model),
+            charge=self._owe,
+            reasoning=reasoning,
+            reasoning_tokens=ANSWER_TOKENS,
+        )
+        draw = Draw(request, way=way)
+        await self._draw([draw], lambda draw: None)
+        found = draw.candidate.reasoning
+        return "".join(draw.pieces), found.text if found else ""
+
+    def _owe(self, usage: ModelUsage) -> None:
+        self._owed += usage
+
+    async def _draw(self, draws: Sequence[Draw], receive: Callable[[Draw], None]) -> None:
         first = draws[0].request
         path = path_of(first.prompt)
         where = self._endpoint.url(path)
@@ -136,16 +241,34 @@ class OpenAIBackend(Closing):
         without = self.refused_for(first) - required
         while True:
             group = draws[:1] if "n" in without else draws
-            body = body_of(first, model=self._model_of(first), count=len(group), without=without)
+            body = body_of(
+                first,
+                model=self._model_of(first),
+                count=len(group),
+                without=without,
+                way=draws[0].way,
+            )
+            meter = RequestMeter([draw.request for draw in group])
             try:
                 await self._endpoint.stream(
                     path,
                     {**body, **self._extra},
-                    partial(dispatch_chunks, draws=group, receive=receive, where=where),
+                    partial(
+                        dispatch_chunks, draws=group, receive=receive, meter=meter, where=where
+                    ),
                     is_final=refuses_n if len(group) > 1 else _never,
+                    on_send=meter.send,
                 )
+            except BackendError:
+                meter.fail()
+                raise
             except Refused as refused:
+                meter.fail()
                 if is_context_overflow(refused.error):
+                    if (first.reasoning_tokens or 0) > first.max_tokens:
+                        # The prompt may leave room for a sentence, if not for reasoning.
+                        first = replace(first, reasoning_tokens=first.max_tokens)
+                        continue
                     for draw in group:
                         draw.failure, draw.done = self._too_long(refused.failure), True
                         receive(draw)
@@ -154,7 +277,8 @@ class OpenAIBackend(Closing):
                 if refused.failure.status in _REFUSAL_STATUSES:
                     fields = fields_to_drop(body, refused.error, required=required)
                 if not fields:
-                    raise refused.failure.error() from None
+                    param = refused_field(body, refused.error)
+                    raise replace(refused.failure, param=param).error() from None
                 without |= fields
             else:
                 break
@@ -182,11 +306,25 @@ class OpenAIBackend(Closing):
     def _too_long(self, refused: Failure) -> Failure:
         return Failure(
             "context_overflow",
-            "The prompt and the requested tokens do not fit the server's context. Shorten the "
-            "prompt, or ask for fewer tokens.",
+            CONTEXT_OVERFLOW,
             status=refused.status,
             detail=refused.detail,
             advice=f"Or run the server at {self._endpoint.url()} with a larger context.",
+        )
+
+    def _cannot_continue(self, *, after_reasoning: bool) -> Failure:
+        summary = (
+            "The model thinks before it answers, and its server does not continue an answer with "
+            "the reasoning in view, so no answer can be written sentence by sentence."
+            if after_reasoning
+            else "The model's server begins a new answer instead of continuing an unfinished one, "
+            "so no answer of a chat can be written sentence by sentence."
+        )
+        return Failure(
+            "cannot_continue",
+            summary,
+            advice=f"The server is {self._endpoint.url()}. Use one that continues the last message "
+            "of a chat, such as vLLM, SGLang or llama.cpp, or a text as the prompt.",
         )
 
     def _only_model(self) -> str:
@@ -255,9 +393,11 @@ class OpenAISession:
 
     def _send(self) -> None:
         """Send the submitted requests, one HTTP request for each place in a text."""
-        places: dict[tuple[Prompt, str, int, Sampling], list[Draw]] = {}
+        places: dict[tuple[Any, ...], list[Draw]] = {}
         for request in self._unsent:
-            place = (request.prompt, request.written, request.max_tokens, request.sampling)
+            begun = (request.prompt, request.reasoning, request.written)
+            limits = (request.max_tokens, request.reasoning_tokens)
+            place = (*begun, *limits, request.sampling)
             places.setdefault(place, []).append(Draw(request))
         self._unsent.clear()
         groups: list[list[Draw]] = []
@@ -330,4 +470,8 @@ class OpenAISession:
 
 
 def _never(error: ErrorObject) -> bool:
+    return False
+
+
+def _never_stop(text: str) -> bool:
     return False

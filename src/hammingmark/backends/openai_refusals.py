@@ -14,9 +14,20 @@ from typing import Any
 from hammingmark.http.connection import ErrorObject
 
 _CONTINUATION = frozenset({"continue_final_message", "add_generation_prompt"})
-_FOREIGN = _CONTINUATION | {"top_k", "min_p"}  # known to vLLM, SGLang and llama.cpp, not to OpenAI
+_REPORTING = frozenset({"stream_options", "timings_per_token"})
+# Known to vLLM, SGLang and llama.cpp, not to OpenAI, or not to older servers.
+_FOREIGN = _CONTINUATION | _REPORTING | {"top_k", "min_p"}
+CONTINUOUS = "continuous_usage_stats"
+"""The field of ``stream_options`` that makes vLLM and SGLang report tokens with every chunk."""
+
 NEWER = "max_completion_tokens"
 """OpenAI's name of ``max_tokens`` for its later models."""
+
+CONTEXT_OVERFLOW = (
+    "The prompt with the requested tokens is longer than the model's context length. Shorten the "
+    "prompt, or ask for fewer tokens."
+)
+"""What is said of it, in words by which clients such as LiteLLM recognize it."""
 
 _TOO_LONG = frozenset(
     {"context_length_exceeded", "exceed_context_size_error"}
@@ -36,6 +47,8 @@ def fields_to_drop(
         error: the server's error.
         required: fields that may not be left out.
     """
+    if _names(CONTINUOUS, error) and CONTINUOUS in body.get("stream_options", ()):
+        return frozenset({CONTINUOUS})
     foreign = (_FOREIGN & body.keys()) - required
     optional = foreign | ({"n", "seed"} & body.keys())
     named = frozenset(name for name in optional if _names(name, error))
@@ -46,6 +59,33 @@ def fields_to_drop(
     if _names(NEWER, error) and "max_tokens" in body:
         named |= {"max_tokens"}
     return named or foreign or frozenset({"n"} & body.keys())
+
+
+def refused_field(body: Mapping[str, Any], error: ErrorObject) -> str:
+    """The field of a refused body that the server names; empty if it names none."""
+    field = error.param.partition(".")[0].partition("[")[0]
+    if field in body:
+        return field
+    # Names of one word are also words of ordinary sentences.
+    return next((name for name in sorted(body) if "_" in name and _names(name, error)), "")
+
+
+def reported_error(answer: Any) -> Any:
+    """The error in the place of an answer or a chunk, or in one of its choices; None without one.
+
+    vLLM and FastChat send the error itself, OpenRouter one for each choice.
+    """
+    if not isinstance(answer, Mapping):
+        return None
+    if answer.get("error"):
+        return answer["error"]
+    if "error" in (answer.get("object"), answer.get("type")):
+        return answer
+    choices = answer.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, Mapping) and choice.get("error"):
+            return choice["error"]
+    return None
 
 
 def refuses_n(error: ErrorObject) -> bool:

@@ -39,7 +39,7 @@ class TransformersTokenizer:
     extra: ClassVar[str] = "torch"
 
     def __init__(self, model: str | Path, *, name: str | None = None) -> None:
-        require_libraries(self.libraries, part="This tokenizer", get="hammingmark[torch]")
+        require_libraries(self.libraries, part="This tokenizer", extra="torch")
         self.name = name or f"transformers:{model}"
         self._model = model
 

@@ -24,6 +24,7 @@ from hammingmark.backends.local import (
 from hammingmark.backends.tokenizer import TransformersTokenizer, added_text
 from hammingmark.errors import BackendError, Failure
 from hammingmark.pretrained import LIBRARIES, Loaded, load
+from hammingmark.prompts import message_fields
 from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Candidate, Message, Prompt, Request
 from hammingmark.registry import require_libraries
@@ -66,7 +67,7 @@ class TransformersBackend(Closing):
         dtype: str | None = None,
         threads: int | None = None,
     ) -> None:
-        require_libraries(self.libraries, part="This backend", get="hammingmark[torch]")
+        require_libraries(self.libraries, part="This backend", extra="torch")
         import torch
 
         self.name = name or str(model)
@@ -347,7 +348,7 @@ class _Engine:
 
     def _render(self, messages: tuple[Message, ...]) -> str:
         """A chat in the form that the model reads, up to the start of the assistant's turn."""
-        chat = [{"role": message.role, "content": message.content} for message in messages]
+        chat = [message_fields(message) for message in messages]
         try:
             text: str = self._tokenizer.apply_chat_template(
                 chat, tokenize=False, add_generation_prompt=True

@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    from hammingmark.report import printable
+    from hammingmark.reports.text import printable
 
     click.echo(f"Error: {printable(message)}", err=True)
     _discard_output()

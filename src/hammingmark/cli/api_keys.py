@@ -19,7 +19,7 @@ _file = click.option(
 @click.group("api-keys")
 def api_keys() -> None:
     """Create, list and remove API keys of the service."""
-    require_libraries(("fastapi",), part="The service", get="hammingmark[server]")
+    require_libraries(("fastapi",), part="The service", extra="server")
 
 
 @api_keys.command()

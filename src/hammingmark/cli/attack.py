@@ -45,7 +45,7 @@ from hammingmark.keys.parameters import (
 )
 from hammingmark.protocols import Attack, Splitter
 from hammingmark.records import Attacked
-from hammingmark.report import counted
+from hammingmark.reports.text import counted
 
 _LINES = {".jsonl", ".ndjson"}
 _LONGEST_SHOWN = 200
@@ -91,6 +91,13 @@ _LONGEST_SHOWN = 200
     show_default=True,
     help="Encoder that measures the similarity of the result, or none.",
 )
+@click.option(
+    "--max-loss",
+    type=click.FloatRange(0, 1),
+    default=0.2,
+    show_default=True,
+    help="Fraction of its words that a text may lose before a warning is shown.",
+)
 @field_option
 @splitter_option
 @language_option
@@ -110,6 +117,7 @@ def attack(
     seed: int,
     batch: int,
     judge: str,
+    max_loss: float,
     field: str,
     splitter: str,
     language: str,
@@ -118,9 +126,9 @@ def attack(
 ) -> None:
     """Attack texts with the attack NAME, and measure how similar each remains to its original.
 
-    `hammingmark attack --list` lists the attacks, `hammingmark attack NAME --list` the parameters
-    of one. --set KEY=@FILE reads a value from a file: its text, or its sentences if the parameter
-    is a list.
+    Attacks are for testing what a mark withstands. `hammingmark attack --list` lists them,
+    `hammingmark attack NAME --list` the parameters of one. --set KEY=@FILE reads a value from a
+    file: its text, or its sentences if the parameter is a list.
     """
     if listing:
         show_attacks(name, as_json=as_json)
@@ -174,10 +182,19 @@ def attack(
         click.echo(done[0]["text"], nl=not done[0]["text"].endswith("\n"))
     elif out is not None and rows_out is None:
         write_output(out, _content(out, done), overwrite=overwrite)
+    summary = _summary(done, max_loss=max_loss)
     if out is not None and as_json:
-        click.echo(json.dumps(_summary(done)))
+        click.echo(json.dumps(summary))
     else:
-        click.echo(_as_line(_summary(done)), err=True)
+        click.echo(_as_line(summary), err=True)
+    if summary["shortened"]:
+        click.echo(
+            f"Warning: {summary['shortened']} of {counted(len(done), 'text')} lost more than "
+            f"{max_loss:.0%} of the words, up to {summary['most_words_lost']:.0%}. What is "
+            "left out carries no mark, and the meaning is lost. If that is intended, raise "
+            "--max-loss.",
+            err=True,
+        )
 
 
 def _work(
@@ -292,13 +309,19 @@ def _load(name: str, *, splitter: Splitter, parameters: Mapping[str, object]) ->
         )
 
 
-def _summary(rows: Sequence[Row]) -> dict[str, Any]:
+def _summary(rows: Sequence[Row], *, max_loss: float) -> dict[str, Any]:
     def mean(key: str) -> float | None:
         values = [float(row[key]) for row in rows if row.get(key) is not None]
         return fmean(values) if values else None
 
-    keys = ("words_changed", "sentences_touched", "similarity", "kept")
-    return {"texts": len(rows), **{key: mean(key) for key in keys}}
+    keys = ("words_changed", "words_lost", "sentences_touched", "similarity", "kept")
+    losses = [float(row.get("words_lost") or 0.0) for row in rows]
+    return {
+        "texts": len(rows),
+        **{key: mean(key) for key in keys},
+        "most_words_lost": max(losses, default=0.0),
+        "shortened": sum(loss > max_loss for loss in losses),
+    }
 
 
 def _as_line(summary: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hammingmark.report import printable
+from hammingmark.reports.text import printable
 
 _path = click.Path(path_type=Path)
 

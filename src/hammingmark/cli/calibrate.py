@@ -20,7 +20,7 @@ from hammingmark.cli.outputs import check_output, is_stdout, write_output
 from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.encoders.wrappers import SlicedEncoder
 from hammingmark.keys.config import EMBEDDING, ContextConfig
-from hammingmark.report import counted
+from hammingmark.reports.text import counted
 from hammingmark.stats.calibration import Calibration
 
 

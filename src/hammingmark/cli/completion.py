@@ -15,7 +15,7 @@ def key_names(
     from hammingmark.assembly.environment import environment_now
     from hammingmark.errors import KeyFileError
     from hammingmark.keys.keyring import Keyring
-    from hammingmark.report import on_one_line
+    from hammingmark.reports.text import on_one_line
 
     try:
         entries = Keyring(environment_now().keyring).entries()

@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from collections import deque
-from collections.abc import Iterator
-from datetime import date, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 
 import click
 
-from hammingmark.assembly.detection import check_options, detector
+from hammingmark.assembly.detection import check_options, detector, have_exact_tests
 from hammingmark.assembly.environment import environment_now
 from hammingmark.assembly.keys import load_key, require_parts_of_options, splitter_of
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import Source, read_sources, read_text
 from hammingmark.cli.options import field_option, keys_language_option, keys_splitter_option
+from hammingmark.cli.outputs import check_output, write_output
 from hammingmark.cli.progress import counting, fetch_backend, fetch_encoder
+from hammingmark.cli.screening import show_screening, write_screening
+from hammingmark.cli.shared import (
+    describe_run,
+    judge_shared_once,
+    require_rereadable,
+    show_run,
+)
 from hammingmark.detection.detector import REFERENCES
+from hammingmark.detection.screening import DISCOVERY_RATE, Screen
+from hammingmark.detection.shared import SharedRun
 from hammingmark.encoders.wrappers import SlicedEncoder
 from hammingmark.errors import CalibrationError, InputError
 from hammingmark.keys.config import EMBEDDING
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Keyring
-from hammingmark.models.catalogue import CATALOGUE
-from hammingmark.models.entries import EncoderCard
-from hammingmark.records import TOPICS, TopicName, Verdict
-from hammingmark.report import as_text, counted, printable
+from hammingmark.keys.periods import labels_between
+from hammingmark.records import TOPICS, ExclusionReason, TopicName, Verdict
+from hammingmark.reports.dated import DatedReport
+from hammingmark.reports.page import as_page
+from hammingmark.reports.text import as_text, printable
 from hammingmark.serialization import verdict_to_dict
 from hammingmark.stats.calibration import Calibration
 
 _UNREADABLE = 1
 _CODES = {True: 0, False: 3, None: 4}
 _WORST_FIRST = (_UNREADABLE, 3, 4)
+_WHY: dict[ExclusionReason, str] = {
+    "keyless": "whose method has no secret, so its test is not exact. Name it alone to use it",
+    "needs-model": "which needs the language model that wrote the text. Name it with --backend",
+    "no-edits": "whose method does not support --edits",
+}
 
 
 @click.command()
@@ -48,7 +63,9 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
     help="Key file, name or id; repeatable.",
     shell_complete=key_names,
 )
-@click.option("--all-keys", is_flag=True, help="Search all keys of the keyring, of any method.")
+@click.option(
+    "--all-keys", is_flag=True, help="Search all keys of the keyring whose tests are exact."
+)
 @click.option(
     "--master",
     help="Master key whose derived keys are searched, with --labels or --dates.",
@@ -60,7 +77,10 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
     help="File with one label per line; search the keys derived from MASTER by these labels.",
 )
 @click.option(
-    "--dates", metavar="FROM..TO", help="Search the keys derived from MASTER by these dates."
+    "--dates",
+    metavar="FROM..TO",
+    help="Search the keys derived from MASTER by dates, such as 2026-11-01..2026-11-30, by weeks "
+    "(2026-W44..2026-W48), months (2026-01..2026-11) or hours (2026-11-19T08..2026-11-19T17).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per text.")
 @field_option
@@ -98,16 +118,41 @@ _WORST_FIRST = (_UNREADABLE, 3, 4)
 @click.option("--encoder", help="Encoder; by default the one that the key names.")
 @click.option(
     "--backend",
-    help="Language model that wrote the texts, for methods that draw their sentences again.",
+    help="Language model that wrote the texts, for methods that need it for detection.",
 )
 @keys_splitter_option
 @keys_language_option
+@click.option(
+    "--summary",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a summary of all verdicts to a file, as a JSON object.",
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a dated report, an HTML page to print or keep; for a single text.",
+)
+@click.option("--overwrite", is_flag=True, help="Overwrite the files of --summary and --report.")
+@click.option(
+    "--discovery-rate",
+    type=float,
+    default=DISCOVERY_RATE,
+    show_default=True,
+    help="For several texts: the expected share of unmarked texts among those that survive the "
+    "correction for their number.",
+)
+@click.option(
+    "--shared-once",
+    is_flag=True,
+    help="Judge sentences that several texts share only once, apart from those texts. Reads the "
+    "texts twice.",
+)
 @click.option("--brief", is_flag=True, help="Omit the per-sentence lines.")
 @click.option(
     "--exit-code",
     is_flag=True,
     help="Report the verdict as exit code: 0 if every text is watermarked, 3 if in some text no "
-    "watermark was found, otherwise 4 if some text is too short to tell; 1 if a text could not be "
+    "watermark was found, otherwise 4 if some text allows no verdict; 1 if a text could not be "
     "read.",
 )
 def detect(
@@ -130,6 +175,11 @@ def detect(
     backend: str | None,
     splitter: str | None,
     language: str | None,
+    summary: Path | None,
+    report: Path | None,
+    overwrite: bool,
+    discovery_rate: float,
+    shared_once: bool,
     brief: bool,
     exit_code: bool,
 ) -> None:
@@ -137,7 +187,9 @@ def detect(
 
     The verdict rests on a p-value. If the output calls it exact, a text that does not depend on the
     key is called watermarked with probability at most LEVEL, whatever its topic and author. Keyless
-    methods, --calibration and --threshold do not guarantee this.
+    methods, --calibration and --threshold do not guarantee this; keyless keys are searched only if
+    no other key is. After several texts, standard error says how many false positives to expect,
+    and which verdicts stand when the number of texts is corrected for.
     """
     searched_labels = read_labels(labels, dates)
     if (master is None) != (searched_labels is None):
@@ -148,6 +200,14 @@ def detect(
     # Options are checked before anything is downloaded.
     of_one_method = (statistic, topic, calibration, threshold, encoder, splitter, language)
     check_options(keys, backend=backend, others=of_one_method)
+    if shared_once:
+        require_rereadable(files)
+    for path in (summary, report):
+        if path:
+            check_output(path, overwrite=overwrite)
+    sources = read_sources(files, field=field)
+    if report:
+        sources = _with_one_text(sources)
     if encoder:
         require_parts_of_options(keys[0].config.method, ["encoder"])
     configs = [key.config for key in keys]
@@ -160,9 +220,11 @@ def detect(
     model = fetch_backend(backend) if backend else None
     waiting: deque[Source] = deque()
     codes: set[int] = set()
+    reported: tuple[str, Verdict] | None = None
+    screen = Screen(discovery_rate)
 
     def texts() -> Iterator[str]:
-        for source in read_sources(files, field=field):
+        for source in sources:
             waiting.append(source)
             if not source.error:
                 yield source.text
@@ -185,21 +247,66 @@ def detect(
             calibration=_read_calibration(calibration) if calibration else None,
             threshold=threshold,
         )
-        if searched_labels is None and (skipped := len(keys) - judge.keys):
-            which = "its method" if skipped == 1 else "their methods"
-            click.echo(
-                f"Skipped {counted(skipped, 'key')}: {which} cannot be searched here.", err=True
-            )
-        for verdict in judge.judge_many(texts()):
+        excluded = {key.key_id for key in judge.excluded}
+        searched = [key for key in keys if key.id not in excluded]
+        screen.exact = have_exact_tests(searched)
+        for key in judge.excluded:
+            click.echo(f"Not searched: {key.key_id} ({key.method}), {_WHY[key.reason]}.", err=True)
+        judged: Iterator[tuple[Verdict, list[tuple[SharedRun, Verdict]]]]
+        if shared_once:
+            judged = judge_shared_once(judge, texts(), files, field=field)
+        else:
+            judged = ((verdict, []) for verdict in judge.judge_many(texts()))
+        for verdict, runs in judged:
             codes |= _show_errors(waiting, as_json=as_json)
             source = waiting.popleft()
-            warning = language_warning(source.text, encoder_name=next(iter(encoders), ""))
-            _show(verdict, source, as_json=as_json, brief=brief, warning=warning)
+            further = {"shared": None} if shared_once else {}
+            _show(verdict, source, as_json=as_json, brief=brief, further=further)
+            screen.add(source.name, verdict)
+            reported = source.text, verdict
             codes.add(_CODES[verdict.watermarked])
+            for run, run_verdict in runs:
+                name = describe_run(source.name, run)
+                show_run(run, run_verdict, name=name, source=source.name, as_json=as_json)
+                screen.add_run(name, run_verdict)
     codes |= _show_errors(waiting, as_json=as_json)
+    screening = screen.result(level=judge.level)
+    if not as_json:
+        show_screening(screening, shared_once=shared_once)
+    if summary:
+        write_screening(screening, summary, overwrite=overwrite)
+    if report and reported:
+        write_report(report, *reported, overwrite=overwrite)
     worst = next((code for code in _WORST_FIRST if code in codes), 0)
     if worst == _UNREADABLE or exit_code:
         sys.exit(worst)
+
+
+def read_labels(file: Path | None, dates: str | None) -> list[str] | None:
+    """Read the labels to search, each once; None without a file and dates.
+
+    Args:
+        file: one label per line.
+        dates: ``FROM..TO``, both included, each like 2026-01-31; every day is a label. Hours, weeks
+            and months are written as by `labels_between`.
+
+    Raises:
+        InputError: there is no label, or a date is invalid.
+    """
+    if file is None and dates is None:
+        return None
+    labels = [line.strip() for line in read_text(file).splitlines()] if file else []
+    distinct = list(dict.fromkeys([label for label in labels if label] + _dates(dates)))
+    if not distinct:
+        raise InputError(f"{file} contains no label. Write one label per line.")
+    return distinct
+
+
+def _dates(dates: str | None) -> list[str]:
+    if dates is None:
+        return []
+    begin, dots, end = dates.partition("..")
+    return labels_between(begin, end if dots else begin)
 
 
 def _load_keys(names: tuple[str, ...], *, all_keys: bool) -> list[WatermarkKey]:
@@ -228,6 +335,20 @@ def _read_calibration(path: Path) -> Calibration:
     return Calibration.from_json(data)
 
 
+def _with_one_text(sources: Iterator[Source]) -> Iterator[Source]:
+    """Sources that were read already, one text and perhaps errors.
+
+    Raises:
+        InputError: there are several texts.
+    """
+    read: list[Source] = []
+    for source in sources:
+        if not source.error and any(not each.error for each in read):
+            raise InputError("--report needs a single text, and there are several. Name one.")
+        read.append(source)
+    return iter(read)
+
+
 def _show_errors(waiting: deque[Source], *, as_json: bool) -> set[int]:
     """Report unreadable sources at the front, and return their exit code if there are any."""
     codes = set()
@@ -242,10 +363,15 @@ def _show_errors(waiting: deque[Source], *, as_json: bool) -> set[int]:
 
 
 def _show(
-    verdict: Verdict, source: Source, *, as_json: bool, brief: bool, warning: str | None
+    verdict: Verdict,
+    source: Source,
+    *,
+    as_json: bool,
+    brief: bool,
+    further: Mapping[str, object],
 ) -> None:
     if as_json:
-        record = {"source": source.name, **verdict_to_dict(verdict), "warning": warning}
+        record = {"source": source.name, **further, **verdict_to_dict(verdict)}
         click.echo(json.dumps(record, allow_nan=False))
         return
     if source.name != "-":
@@ -253,87 +379,18 @@ def _show(
     width = shutil.get_terminal_size().columns
     click.echo(as_text(verdict, width=width, sentences=not brief))
     click.echo()
-    if warning:
-        where = "" if source.name == "-" else f"{printable(source.name)}: "
-        click.echo(f"Warning: {where}{warning}", err=True)
 
 
-_MOST_DAYS = 100_000
-
-
-def read_labels(file: Path | None, dates: str | None) -> list[str] | None:
-    """Read the labels to search, each once; None without a file and dates.
+def write_report(path: Path, text: str, verdict: Verdict, *, overwrite: bool) -> None:
+    """Write the report on a text, dated now, in this machine's time zone.
 
     Args:
-        file: one label per line.
-        dates: ``FROM..TO``, both included, each like 2026-01-31; every day is a label.
-
-    Raises:
-        InputError: there is no label, or a date is invalid.
+        path: the file.
+        text: the text as it was judged.
+        verdict: the verdict.
+        overwrite: whether the file may exist.
     """
-    if file is None and dates is None:
-        return None
-    labels = [line.strip() for line in read_text(file).splitlines()] if file else []
-    distinct = list(dict.fromkeys([label for label in labels if label] + _days(dates)))
-    if not distinct:
-        raise InputError(f"{file} contains no label. Write one label per line.")
-    return distinct
-
-
-def _days(dates: str | None) -> list[str]:
-    if dates is None:
-        return []
-    begin, dots, end = dates.partition("..")
-    try:
-        first, last = date.fromisoformat(begin), date.fromisoformat(end if dots else begin)
-    except ValueError:
-        raise InputError(
-            f"{dates!r} is not a range of dates. Write it like 2026-01-01..2026-03-31."
-        ) from None
-    count = (last - first).days + 1
-    if not 1 <= count <= _MOST_DAYS:
-        raise InputError(
-            f"{dates!r} is not a range of dates from 1 to {_MOST_DAYS:,} days. Change its ends."
-        )
-    return [(first + timedelta(days=day)).isoformat() for day in range(count)]
-
-
-def language_warning(text: str, *, encoder_name: str) -> str | None:
-    """The warning for a text in a language that the catalogue encoder does not read, if any."""
-    model = CATALOGUE.get(encoder_name)
-    card = model.card if model else None
-    if not isinstance(card, EncoderCard) or card.language != "en" or is_english(text) is not False:
-        return None
-    return (
-        f"the text does not look like English, the only language of the encoder {encoder_name}. "
-        "The p-value is valid, but the power is reduced."
-    )
-
-
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-_HEAD = 20_000  # characters that are examined
-_FEWEST = 60  # words; fewer are too few to decide
-_LEAST = 0.04  # share of common words; English prose has 0.15 to 0.35, other languages hardly any
-
-# Words that are common in English and in no other language in Latin script; so "a", "in", "of",
-# "was", "for", "had" and the like are omitted.
-_COMMON = frozenset(
-    _WORD.findall("""
-    the and to that it with he be by you are this have from not but they which she or were been
-    their has would there what will if can more when out up about them then its into could some
-    other than only your how any these such new now people also because through where after know
-    very even most made while
-    """)
-)
-
-
-def is_english(text: str) -> bool | None:
-    """Whether a text is English; None if it is too short to tell."""
-    words = _WORD.findall(text[:_HEAD].lower().replace("’", "'"))
-    letters = sum(map(str.isalpha, text[:_HEAD]))
-    plain = sum(character.isascii() for character in text[:_HEAD] if character.isalpha())
-    if letters >= 2 * _FEWEST and plain < letters / 2:  # another script, with or without spaces
-        return False
-    if len(words) < _FEWEST:
-        return None
-    return sum(word in _COMMON for word in words) >= _LEAST * len(words)
+    entries, _ = Keyring(environment_now().keyring).survey()
+    name = next((entry.name for entry in entries if entry.key.id == verdict.key_id), None)
+    report = DatedReport(text, verdict, datetime.now().astimezone(), key_name=name)
+    write_output(path, as_page(report), overwrite=overwrite)

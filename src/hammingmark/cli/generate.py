@@ -13,7 +13,12 @@ from typing import Any
 import click
 
 from hammingmark.assembly.keys import load_key, option_error, splitter_of
-from hammingmark.assembly.marking import PROCEDURES, default_backend, writer
+from hammingmark.assembly.marking import (
+    PROCEDURES,
+    default_backend,
+    require_tokenizer,
+    writer,
+)
 from hammingmark.cli.completion import key_names
 from hammingmark.cli.inputs import read_text
 from hammingmark.cli.options import keys_language_option, keys_splitter_option, seed_option
@@ -25,7 +30,7 @@ from hammingmark.keys.key import WatermarkKey
 from hammingmark.models.catalogue import DEFAULT_GENERATOR
 from hammingmark.prompts import CHAT, as_prompt
 from hammingmark.records import Generation, Prompt
-from hammingmark.report import counted
+from hammingmark.reports.text import counted
 from hammingmark.serialization import generation_to_dict
 
 
@@ -49,7 +54,11 @@ from hammingmark.serialization import generation_to_dict
     help="JSONL file of prompts, each with a field text or messages; prints JSON lines.",
 )
 @click.option(
-    "--max-tokens", type=int, default=200, show_default=True, help="Maximum number of tokens."
+    "--max-tokens",
+    type=int,
+    default=200,
+    show_default=True,
+    help="Maximum number of tokens.",
 )
 @click.option("--max-sentences", type=int, help="Maximum number of sentences.")
 @seed_option("the sampling of the language model")
@@ -81,7 +90,7 @@ from hammingmark.serialization import generation_to_dict
     type=click.Choice(list(PROCEDURES)),
     default="default",
     show_default=True,
-    help="Procedure of rejection sampling: ours, or exactly that of the paper.",
+    help="How candidates are drawn and chosen: our procedure, or exactly the paper's.",
 )
 @click.option(
     "--temperature", type=float, help="Sampling temperature; 1 is the model's own distribution."
@@ -98,7 +107,7 @@ from hammingmark.serialization import generation_to_dict
 @click.option(
     "--no-watermark",
     is_flag=True,
-    help="Generate text without the watermark; with --key, with the default model of that key.",
+    help="Generate text without the watermark. --key then only selects the language model.",
 )
 @keys_splitter_option
 @keys_language_option
@@ -145,6 +154,15 @@ def generate(
         _require_candidates(
             marking_key, budget=budget, stage_tokens=stage_tokens, procedure=procedure
         )
+    config = replace(  # refuses limits before anything is fetched
+        base,
+        max_tokens=max_tokens,
+        max_sentences=max_sentences,
+        budget=budget,
+        stage_tokens=base.stage_tokens if stage_tokens is None else stage_tokens,
+        text_sampling=replace(base.text_sampling, **sampling),
+        chat_sampling=replace(base.chat_sampling, **sampling),
+    )
     # To count sentences they must be found, even if the key marks tokens and has no splitter.
     splitter_key = marking_key if max_sentences is None or not _marks_tokens(marking_key) else None
     sentence_splitter = splitter_of(splitter_key, name=splitter, language=language)
@@ -152,20 +170,14 @@ def generate(
     encoder = None
     if isinstance(method_config, EMBEDDING):
         encoder = fetch_encoder(method_config.encoder.name)
+    if marking_key and backend:
+        require_tokenizer(marking_key, backend)
     text_writer = writer(
         marking_key,
         backend=fetch_backend(backend or default_backend(named_key), width=width, context=context),
         encoder=encoder,
         splitter=sentence_splitter,
-        config=replace(
-            base,
-            max_tokens=max_tokens,
-            max_sentences=max_sentences,
-            budget=budget,
-            stage_tokens=base.stage_tokens if stage_tokens is None else stage_tokens,
-            text_sampling=replace(base.text_sampling, **sampling),
-            chat_sampling=replace(base.chat_sampling, **sampling),
-        ),
+        config=config,
     )
     _warn_of_greedy_sampling(text_writer, requests)
     try:

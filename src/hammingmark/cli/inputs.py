@@ -7,12 +7,16 @@ import io
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import click
+
 from hammingmark.errors import InputError
+from hammingmark.reports.text import counted, printable
 
 _SIGNATURES = (
     (b"%PDF-", "a PDF document"),
@@ -52,6 +56,7 @@ _MOST_BROKEN = 0.3  # share of characters that are not UTF-8; beyond it a text i
 _WIDE = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 _HEAD = 1 << 16  # bytes that are examined
 
+_MOST_KINDS = 5  # of skipped files that are named
 _TEXT_SUFFIXES = {".txt", ".md", ".markdown", ".text", ".rst"}
 _LINES_SUFFIXES = {".jsonl", ".ndjson"}
 _MARKS = (
@@ -82,12 +87,19 @@ def _mark_of(content: bytes) -> str | None:
     return next((name for mark, name in _MARKS if content.startswith(mark)), None)
 
 
-def read_sources(paths: Sequence[str], *, field: str) -> Iterator[Source]:
+def read_sources(
+    paths: Sequence[str], *, field: str, names_skipped: bool = True
+) -> Iterator[Source]:
     """Read every text under the paths, in order; no path or ``-`` is standard input.
 
     A folder stands for its text, Markdown and JSONL files, sorted, at any depth. A JSONL file has
     one text per line, in ``field``. Anything that cannot be read or is not text becomes a source
     with an error, and reading continues.
+
+    Args:
+        paths: files and folders.
+        field: of the lines of a JSONL file.
+        names_skipped: whether standard error says which other files a folder has.
     """
     for name in paths or ["-"]:
         path = Path(name)
@@ -96,7 +108,7 @@ def read_sources(paths: Sequence[str], *, field: str) -> Iterator[Source]:
         elif name == "-":
             yield _read_standard_input()
         elif _is_folder(path):
-            yield from _read_folder(path, field=field)
+            yield from _read_folder(path, field=field, names_skipped=names_skipped)
         else:
             yield from _read_file(path, field=field)
 
@@ -139,22 +151,41 @@ def _read_standard_input() -> Source:
         return Source("-", error=f"Cannot read standard input: {error.strerror}.")
 
 
-def _read_folder(folder: Path, *, field: str) -> Iterator[Source]:
+def _read_folder(folder: Path, *, field: str, names_skipped: bool) -> Iterator[Source]:
     """The texts of a folder, sorted by path, and the folders that cannot be read."""
     errors: list[OSError] = []
-    suffixes = _TEXT_SUFFIXES | _LINES_SUFFIXES
-    files = sorted(
-        path
+    paths = sorted(
+        Path(parent, name)
         for parent, _, names in os.walk(folder, onerror=errors.append)
-        for path in (Path(parent, name) for name in names)
-        if path.suffix.lower() in suffixes and _may_be_file(path)
+        for name in names
     )
+    suffixes = _TEXT_SUFFIXES | _LINES_SUFFIXES
+    files = [path for path in paths if path.suffix.lower() in suffixes and _may_be_file(path)]
+    if names_skipped:
+        _name_skipped(folder, [path for path in paths if path.suffix.lower() not in suffixes])
     for error in errors:
         yield Source(str(error.filename), error=f"Cannot read {error.filename}: {error.strerror}.")
     if not files and not errors:
         yield Source(str(folder), error=f"{folder} contains no text, Markdown or JSONL file.")
     for path in files:
         yield from _read_file(path, field=field)
+
+
+def _name_skipped(folder: Path, paths: Iterable[Path]) -> None:
+    """Say how many files of a folder are not read, by suffix; hidden files go without saying."""
+    counts = Counter(
+        path.suffix.lower() or "no suffix"
+        for path in paths
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+    if counts:
+        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in counts.most_common(_MOST_KINDS))
+        more = ", …" if len(counts) > _MOST_KINDS else ""
+        click.echo(
+            f"Skipped {counted(counts.total(), 'file')} of {printable(str(folder))} that are not "
+            f"text, Markdown or JSONL: {printable(kinds)}{more}.",
+            err=True,
+        )
 
 
 def _may_be_file(path: Path) -> bool:

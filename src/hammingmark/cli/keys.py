@@ -31,7 +31,7 @@ from hammingmark.keys.config import EncoderId, SentenceConfig, TokenConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import _NAME, Entry, Keyring, save, to_json
 from hammingmark.models.catalogue import DEFAULT_ENCODER
-from hammingmark.report import on_one_line, printable
+from hammingmark.reports.text import on_one_line, printable
 from hammingmark.watermarks.bilinear.deviates import acceptance_for
 
 

@@ -47,7 +47,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
     except OSError as error:
         raise _cannot_write(path, error) from None
     if stat.S_ISDIR(mode):
-        raise InputError(f"{path} is a folder. Name a file in it with --out.")
+        raise InputError(f"{path} is a folder. Name a file in it.")
     if not overwrite:
         raise _exists(path)
     _check_folder(path, target.parent)
@@ -118,7 +118,7 @@ def _check_folder(path: Path, folder: Path) -> None:
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(
-            f"Cannot write {path}: no permission to write to {folder}. Name another --out."
+            f"Cannot write {path}: no permission to write to {folder}. Name another file."
         )
 
 
@@ -129,7 +129,7 @@ def _check_no_key(path: Path) -> None:
     except OSError as error:
         raise InputError(
             f"Cannot check whether {path} is a key file ({error.strerror}), and a lost key cannot "
-            "be recreated. Name another --out."
+            "be recreated. Name another file."
         ) from None
     try:
         record = json.loads(decode(content))
@@ -138,7 +138,7 @@ def _check_no_key(path: Path) -> None:
     if isinstance(record, dict) and record.get("format") == KEY_FORMAT:
         raise InputError(
             f"{path} is a key file and is never overwritten, because a lost key cannot be "
-            "recreated. Name another --out."
+            "recreated. Name another file."
         )
 
 
@@ -164,7 +164,7 @@ def _link(partial: Path, target: Path, content: bytes) -> None:
 
 
 def _exists(path: Path) -> InputError:
-    return InputError(f"{path} exists. Name another --out, or replace it with --overwrite.")
+    return InputError(f"{path} exists. Name another file, or replace it with --overwrite.")
 
 
 def _cannot_write(path: Path, error: OSError) -> InputError:

@@ -26,7 +26,7 @@ from hammingmark.cli.progress import counting, fetch_encoder
 from hammingmark.encoders.wrappers import SlicedEncoder
 from hammingmark.evaluation.profiles import check_libraries, fit_profile
 from hammingmark.models.catalogue import DEFAULT_ENCODER
-from hammingmark.report import counted
+from hammingmark.reports.text import counted
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

@@ -5,18 +5,28 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from hammingmark.assembly.environment import environment_now
+from hammingmark.assembly.backends import resolve_backend
+from hammingmark.assembly.encoders import resolve_encoder
+from hammingmark.assembly.environment import environment_now, model_store
 from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.marking import default_backend
 from hammingmark.cli.options import read_pairs
+from hammingmark.cli.progress import shown_progress
 from hammingmark.errors import InputError, KeyFileError
+from hammingmark.keys.config import EMBEDDING
 from hammingmark.keys.keyring import Keyring
 from hammingmark.registry import require_libraries
+
+if TYPE_CHECKING:
+    from hammingmark.server.config import ServerConfig
 
 _LIBRARIES = ("fastapi", "uvicorn", "prometheus_client")
 
@@ -59,7 +69,7 @@ def serve(
     HAMMINGMARK_SERVE_PORT), which override the file; --check prints every setting and its source.
     The first start creates a key.
     """
-    require_libraries(_LIBRARIES, part="The service", get="hammingmark[server]")
+    require_libraries(_LIBRARIES, part="The service", extra="server")
     from hammingmark.cli.serve import listening, url_of
     from hammingmark.server.authorization import ApiKeys
     from hammingmark.server.config import ServerConfig, describe, read_config
@@ -87,6 +97,8 @@ def serve(
         for row in rows:
             click.echo(f"{row.name:<{width}}  {row.value}  ({row.source})")
             click.echo(f"{'':<{width}}  {row.meaning}")
+        if not is_new:
+            _show_key(config, keyring)
         return
     if config.api_keys:
         ApiKeys(config.api_keys)  # refuses a bad file before a key is created
@@ -94,6 +106,8 @@ def serve(
         if is_new:
             _make_key(keyring, config.key)
         setup(config.log.level, format=config.log.format)
+        if sys.stderr.isatty():
+            _fetch_models(config, keyring)
         root = url_of(config.host, sockets)
         click.echo(f"Serving the page at {root}/ and OpenAI's interface at {root}/v1.", err=True)
         run(config, sockets)
@@ -116,6 +130,30 @@ def _is_new(keyring: Keyring, name: str, *, is_named: bool) -> bool:
     return False
 
 
+def _show_key(config: ServerConfig, keyring: Keyring) -> None:
+    """Print which key marks now, how many sentences it has marked, and what is searched."""
+    from hammingmark.server.marking.keys import MarkingKey
+    from hammingmark.server.marking.rotation import Rotation
+    from hammingmark.server.marking.sentence_record import MARKED, SentenceRecord
+    from hammingmark.server.marking.usage import ADVISED_SENTENCES
+
+    record = SentenceRecord(config.rotation.record or keyring.folder / MARKED)
+    rotation = Rotation(config.rotation, names=config.policy.labels, used=record.counts)
+    key = MarkingKey(config.key, keyring=keyring).current()
+    label = rotation.label_in_use(key)
+    by = f", by {key.derive(label).id} of the label {label} (UTC)" if label else ""
+    if config.rotation.every == "request":
+        by = ", by a derived key for each request"
+    searched = len(rotation.labels(key))
+    click.echo(f"{key.id} marks{by}. Detection searches it and {searched:,} keys derived from it.")
+    if config.rotation.every != "request":
+        marked = record.counts(key.id).get(label or "", 0)
+        click.echo(
+            f"{marked:,} sentences are recorded as marked by {label or key.id}; from "
+            f"{ADVISED_SENTENCES:,} on another key is advised."
+        )
+
+
 def _make_key(keyring: Keyring, name: str) -> None:
     entry = keyring.add(new_key(note="made by hammingmark serve"), name=name)
     click.echo(
@@ -123,6 +161,20 @@ def _make_key(keyring: Keyring, name: str) -> None:
         f"file is {entry.path}. Keep a copy: without the key the watermark cannot be detected.",
         err=True,
     )
+
+
+def _fetch_models(config: ServerConfig, keyring: Keyring) -> None:
+    """Download the models of the service with a bar, which could not be drawn among the logs.
+
+    Without a terminal the service logs what it downloads.
+    """
+    key = keyring.find(config.key).key
+    with shown_progress() as report:
+        store = model_store(progress=report)
+        if isinstance(key.config, EMBEDDING):
+            resolve_encoder(key.config.encoder.name).arguments(store)
+        if config.upstream.url is None:
+            resolve_backend(config.backend or default_backend(key)).arguments(store)
 
 
 _BACKLOG = 2048  # connections that wait to be accepted

@@ -11,18 +11,34 @@ from hammingmark.detection.search import KeySearch
 from hammingmark.detection.thresholds import decide_by_threshold
 from hammingmark.errors import InputError
 from hammingmark.protocols import ScoredText, SignificanceTest, Watermark
-from hammingmark.records import TOPICS, Evidence, Passage, TopicName, Verdict
-from hammingmark.report import counted
+from hammingmark.records import (
+    TOPICS,
+    DetectionWarning,
+    Evidence,
+    ExcludedKey,
+    Passage,
+    TopicName,
+    Verdict,
+)
+from hammingmark.reports.text import (
+    caveat_in_words,
+    counted,
+    format_p_value,
+    of_a_hundred,
+    times,
+)
 from hammingmark.stats.calibration import Calibration
 from hammingmark.stats.compare import Comparison, compare
+from hammingmark.stats.sums import SMALLEST
+from hammingmark.text.words import is_english
 
 REFERENCES = 4000
-SMALLEST_LEVEL = 1e-6
 _REFERENCE_FACTOR = 4  # times the fewest reference keys that can reach the level
 _STOP_AFTER = 100  # reference keys that reach a score before its test stops
 _STOP_SOON_AFTER = 20  # the same where many keys are searched, and so many more are drawn
 _MAX_REFERENCES = 40_000_000  # takes some minutes
-_MIN_POWER = 0.2  # below this, a text without evidence may still be marked
+_PROBABLE = 0.5  # the power from which a mark would probably be found
+_DEEP = 10.0  # the smallest p-value of which a likelihood ratio is estimated: the level over this
 
 
 def _do_nothing() -> None:
@@ -49,6 +65,9 @@ class Detector:
         threshold: a fixed threshold that decides instead of the p-value.
         among: the number of keys searched in all, if other detectors search the rest; the p-value
             is corrected for all of them. By default the number of its own keys.
+        excluded: keys that were named but are not searched.
+        english_encoder: the encoder, if it reads English only; a text in another language then
+            gets a warning.
         pause: called between slices of long work; an exception from it ends the work.
     """
 
@@ -61,13 +80,15 @@ class Detector:
     calibration: Calibration | None = None
     threshold: float | None = None
     among: int = 0
+    excluded: tuple[ExcludedKey, ...] = ()
+    english_encoder: str = ""
     pause: Callable[[], None] = _do_nothing
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
             raise InputError(f"The level must lie between 0 and 1, not {self.level}.")
-        if self.level < SMALLEST_LEVEL:
-            raise InputError("A level below 1e-6 needs too many reference keys.")
+        if self.level < SMALLEST:
+            raise InputError(f"No p-value below {SMALLEST:g} is computed. Raise the level.")
         statistics = self.search.first.statistics
         if not self.statistic:
             object.__setattr__(self, "statistic", statistics[0])
@@ -123,7 +144,7 @@ class Detector:
         """Judge the texts that a reader returned."""
         candidates = self.search.candidates(texts, statistic=self.statistic)
         for text, watermarks in zip(texts, candidates, strict=True):
-            yield self._judge(text, watermarks)
+            yield replace(self._judge(text, watermarks), warnings=self._warnings(text))
 
     def _judge(self, text: ReadText, watermarks: list[Watermark]) -> Verdict:
         scored = [self._score(watermark, text) for watermark in watermarks]
@@ -141,16 +162,21 @@ class Detector:
             )
             for test in tests
         ]
+        claiming = [
+            i for i, comparison in enumerate(comparisons) if self._reached(comparison.joint)
+        ]
         passages = sorted(
             (
                 (passage, i)
-                for i, watermark in enumerate(watermarks)
-                for passage in self._passages(watermark, comparisons[i], scored[i].evidence, text)
+                for i in claiming
+                for passage in self._passages(
+                    watermarks[i], comparisons[i], scored[i].evidence, text
+                )
             ),
             key=lambda entry: entry[0].p_value,
         )
-        best = min(range(len(scored)), key=lambda i: comparisons[i].p_value)
-        if passages and self.searched * comparisons[best].p_value > self.level:
+        best = min(range(len(scored)), key=lambda i: (i not in claiming, comparisons[i].p_value))
+        if passages and not self._reached(comparisons[best].p_value):
             best = passages[0][1]
         evidence, watermark = scored[best].evidence, watermarks[best]
         if evidence.unit == "token" and self.statistic != watermark.statistics[0]:
@@ -162,15 +188,19 @@ class Detector:
             key_id=watermark.key.id,
             label=watermark.key.label,
             method=watermark.key.config.method,
+            exact=not watermark.capabilities.keyless,
             null=tests[best].null.description,
         )
-        if watermark.capabilities.keyless:
-            remark = " The method has no secret: anyone can compute this."
-            verdict = replace(verdict, reason=verdict.reason + remark)
+        if caveat := caveat_in_words(verdict):
+            verdict = replace(verdict, reason=f"{verdict.reason} {caveat}")
         threshold = self.calibration or self.threshold
         return (
             verdict if threshold is None else decide_by_threshold(verdict, tests[best], threshold)
         )
+
+    def _reached(self, p_value: float) -> bool:
+        """Whether a p-value of one key reaches the level, corrected for all keys."""
+        return self.searched * p_value <= self.level
 
     def _max_references(self, tests: list[SignificanceTest]) -> int:
         """The maximum number of draws of the null distribution.
@@ -182,8 +212,9 @@ class Detector:
         limit = max(self.references, limit)
         if limit > _MAX_REFERENCES and not all(test.null.computed for test in tests):
             raise InputError(
-                f"Searching {self.searched:,} keys at the level {self.level:g} needs up to "
-                f"{limit:,} reference keys. Search fewer keys, or raise the level."
+                f"Searching {counted(self.searched, 'key')} at the level {self.level:g} takes up "
+                f"to {limit:,} reference keys, by which this p-value is counted. Search fewer "
+                "keys, or raise the level."
             )
         return limit
 
@@ -191,6 +222,8 @@ class Detector:
         capabilities = watermark.capabilities
         if text.samples is not None and capabilities.samples is not None:
             return capabilities.samples.read_sampled(text.values, text.samples)
+        if text.included is not None and capabilities.read_part is not None:
+            return capabilities.read_part(text.values, text.included)
         if text.edits is None:
             return watermark.read(text.values)
         assert capabilities.read_edited is not None
@@ -249,35 +282,89 @@ class Detector:
     ) -> Verdict:
         p_value = min(1.0, self.searched * comparison.p_value)
         attainable = min(1.0, self.searched * comparison.attainable)
-        watermarked: bool | None = p_value <= self.level
+        joint = min(1.0, self.searched * comparison.joint)
+        power = comparison.power(self.level / self.searched)
+        as_written = power.as_written
+        watermarked: bool | None = max(p_value, joint) <= self.level
+        likelihood_ratio = None
         if watermarked:
-            reason = f"p = {p_value:.2g} is at most the level {self.level:g}."
+            reason = f"p = {format_p_value(p_value)} is at most the level {self.level:g}."
+        elif p_value <= self.level:
+            reason = (
+                f"p = {format_p_value(p_value)}, but p = {format_p_value(joint)} for the whole "
+                f"text and its passages together, which is above the level {self.level:g}."
+            )
+        else:
+            reason = f"p = {format_p_value(p_value)} is above the level {self.level:g}."
+        if text.counted == 1 and self.reader.piece == "sentence":
+            watermarked, passages = None, ()
+            reason = f"One sentence is too little for a verdict. {reason}"
+        elif as_written is not None and as_written < _PROBABLE and (watermarked or passages):
+            smallest = min([p_value, *(passage.p_value for passage in passages)])
+            likelihood_ratio = self._likelihood_ratio(comparison, smallest)
+            watermarked, passages = None, ()
+            reason = (
+                f"p = {format_p_value(smallest)} is at most the level {self.level:g}, but the text "
+                f"is too short for a verdict. So small a p-value is {times(likelihood_ratio)} as "
+                "probable in a marked text like this one as in an unmarked one."
+            )
+        elif watermarked:
+            pass
         elif attainable > self.level:
             watermarked = None
             reason = f"{_too_little(evidence)} no mark gives p below {attainable:.2g}."
-        elif comparison.power is not None and comparison.power < _MIN_POWER:
+        elif as_written is None:
+            watermarked = None
+            reason = f"{reason} It is not known how many marked texts like this one would be found."
+        elif as_written < _PROBABLE:
             watermarked = None
             reason = (
-                f"Too short to tell: only about {comparison.power:.0%} of marked texts like this "
-                f"one would be found at the level {self.level:g}."
+                f"Too short to tell: only {of_a_hundred(as_written)} marked texts like this one "
+                f"would be found at the level {self.level:g}, even if left as they were written."
             )
-        else:
-            reason = f"p = {p_value:.2g} is above the level {self.level:g}."
         if passages and not watermarked:
             first = passages[0]
             where = f"{self.reader.piece}s {first.begin + 1} to {first.end}"
-            reason += f" But {where} are watermarked, p = {first.p_value:.2g}."
+            p = format_p_value(first.p_value)
+            reason += f" But a passage, about {where}, is watermarked, p = {p}."
         tail_estimate = comparison.tail_estimate
         if tail_estimate is not None:
             tail_estimate = min(1.0, self.searched * tail_estimate)
         return replace(
             self._verdict(watermarked, p_value, reason, evidence, text),
+            joint_p_value=joint,
             references=comparison.references,
             attainable=attainable,
-            power=comparison.power,
+            power=power.mean,
+            power_as_written=as_written,
+            power_reworded=power.reworded,
+            detectable_passage=power.passage,
+            likelihood_ratio=likelihood_ratio,
             tail_estimate=tail_estimate,
             passages=passages,
         )
+
+    def _likelihood_ratio(self, comparison: Comparison, p_value: float) -> float:
+        """How many times as probable so small a p-value is in marked text as in unmarked text.
+
+        By the power as written at this p-value, or at a less small one if hardly any marked text
+        would have it: the estimate is then too low rather than too high.
+        """
+        ratios = [
+            (comparison.power(level / self.searched).as_written or 0.0) / level
+            for level in (max(p_value, self.level / _DEEP), self.level)
+        ]
+        return max(1.0, *ratios)
+
+    def _warnings(self, text: ReadText) -> tuple[DetectionWarning, ...]:
+        separator = "" if self.reader.piece == "token" else " "
+        if not self.english_encoder or is_english(separator.join(text.pieces)) is not False:
+            return ()
+        message = (
+            "The text does not look like English, the only language of the encoder "
+            f"{self.english_encoder}. The p-value is valid, but the mark is harder to find."
+        )
+        return (DetectionWarning("language", message),)
 
     def _verdict(
         self,
@@ -297,6 +384,7 @@ class Detector:
             pieces=text.pieces,
             key_id=None,
             keys=self.searched,
+            excluded=self.excluded,
             edits=self.reader.edits,
         )
 
@@ -314,9 +402,9 @@ def require_several(texts: Iterable[str]) -> None:
 def _too_little(evidence: Evidence) -> str:
     """The beginning of the sentence that no key could reach the level."""
     units = counted(len(evidence.scores) - evidence.repeated, evidence.unit)
-    if evidence.unit != "token":
-        return f"Too short to tell: with {units} of this similarity"
     repeated = ""
     if evidence.repeated:
         repeated = f" ({evidence.repeated:,} more are repeated, not counted)"
+    if evidence.unit != "token":
+        return f"Too short to tell: with {units} of this similarity{repeated}"
     return f"Too little evidence to tell: with {units}{repeated}"

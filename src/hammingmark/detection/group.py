@@ -8,7 +8,7 @@ from itertools import islice
 
 from hammingmark.detection.detector import Detector, require_several
 from hammingmark.detection.reader import ReadText
-from hammingmark.records import Verdict
+from hammingmark.records import ExcludedKey, Verdict
 
 _BATCH_TEXTS = 64  # texts that one detector reads before the next one does
 
@@ -18,15 +18,17 @@ class DetectorGroup:
     """Judges texts under keys that no single detector can search.
 
     Each detector corrects for the keys of all (Bonferroni). So a text that is independent of them
-    is called watermarked with probability at most the level.
+    is called watermarked with probability at most the level, if all their tests are exact.
 
     Attributes:
         detectors: each searches keys of one kind; their levels are replaced.
         level: false-positive rate to keep, over all keys together.
+        excluded: keys that were named but are not searched.
     """
 
     detectors: tuple[Detector, ...]
     level: float
+    excluded: tuple[ExcludedKey, ...] = ()
 
     @property
     def keys(self) -> int:
@@ -47,7 +49,8 @@ class DetectorGroup:
         """
         require_several(texts)
         detectors = [
-            replace(detector, level=self.level, among=self.keys) for detector in self.detectors
+            replace(detector, level=self.level, among=self.keys, excluded=self.excluded)
+            for detector in self.detectors
         ]
         iterator = iter(texts)
         while batch := list(islice(iterator, _BATCH_TEXTS)):
@@ -68,12 +71,15 @@ class DetectorGroup:
 def rank(verdict: Verdict) -> tuple[int, float, float]:
     """Sort key that puts the most significant verdict first.
 
-    Watermarked texts come first, then watermarked passages, then verdicts that cannot tell: no
-    watermark was found only if every key can tell. Among equals, the smallest p-value comes first.
+    Watermarked texts come first, then watermarked passages, then weak evidence, then verdicts that
+    cannot tell: no watermark was found only if every key can tell. Among equals, the smallest
+    p-value comes first.
     """
     smallest = 2.0 if verdict.p_value is None else verdict.p_value
     if verdict.watermarked:
         return (0, 0.0, smallest)
     if verdict.passages:
         return (1, min(passage.p_value for passage in verdict.passages), smallest)
-    return (2 if verdict.watermarked is None else 3, 0.0, smallest)
+    if verdict.likelihood_ratio is not None:
+        return (2, 0.0, smallest)
+    return (3 if verdict.watermarked is None else 4, 0.0, smallest)

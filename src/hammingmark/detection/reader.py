@@ -15,6 +15,7 @@ from hammingmark.errors import InputError
 from hammingmark.protocols import ContextRule, Encoder, FloatArray, Splitter, Tokenizer
 from hammingmark.records import EditHypotheses
 from hammingmark.text.context_tokens import with_contexts
+from hammingmark.text.reasoning import without_reasoning
 from hammingmark.text.words import split_words
 
 _BATCH_SENTENCES = 4096
@@ -32,12 +33,19 @@ class ReadText:
         edits: the edit hypotheses, if the reader makes them.
         samples: for each sentence but the first, the embeddings (k, d) of sentences that the model
             drew in its place, if the reader draws them.
+        included: which sentences count, (n,), if not all do.
     """
 
     pieces: tuple[str, ...]
     values: NDArray[Any]
     edits: EditHypotheses | None = None
     samples: tuple[FloatArray, ...] | None = None
+    included: NDArray[np.bool_] | None = None
+
+    @property
+    def counted(self) -> int:
+        """The number of pieces that count."""
+        return len(self.pieces) if self.included is None else int(self.included.sum())
 
 
 class TextReader(Protocol):
@@ -195,7 +203,7 @@ class _TokensInContext:
 
 
 def require_texts(texts: Iterable[str]) -> Iterator[str]:
-    """The texts, checked one by one.
+    """The texts, checked one by one, without reasoning at their beginnings.
 
     Raises:
         InputError: a text is not a string.
@@ -203,7 +211,7 @@ def require_texts(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         if not isinstance(text, str):
             raise InputError(f"A text to judge must be a string, not a {type(text).__name__}.")
-        yield text
+        yield without_reasoning(text)
 
 
 def embed_texts(

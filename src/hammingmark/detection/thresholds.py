@@ -57,6 +57,9 @@ def decide_by_threshold(
 ) -> Verdict:
     """A verdict decided by a calibration or a fixed threshold.
 
+    A threshold is of the whole text: nothing is claimed of passages, which would be a second test,
+    nor of one sentence.
+
     Args:
         verdict: the verdict by the p-value.
         test: the test of the text under its key.
@@ -68,9 +71,16 @@ def decide_by_threshold(
         threshold = threshold.threshold(len(increments))
     is_above = value > threshold + _TIE
     relation = "above" if is_above else "not above"
+    name, evidence = verdict.statistic, verdict.evidence
+    if name not in evidence.means:  # which is a sum over the units
+        name = f"mean {name} per {evidence.unit}"
+    reason = f"{name} = {value:.3f} is {relation} the threshold {threshold:.3f}."
+    is_one_sentence = len(verdict.pieces) == 1 and evidence.unit != "token"
     return replace(
         verdict,
-        watermarked=is_above,
+        watermarked=None if is_one_sentence else is_above,
+        passages=(),
+        likelihood_ratio=None,
         threshold=threshold,
-        reason=f"{verdict.statistic} = {value:.3f} is {relation} the threshold {threshold:.3f}.",
+        reason=f"One sentence is too little for a verdict. {reason}" if is_one_sentence else reason,
     )

@@ -111,9 +111,7 @@ class SbertEncoder:
         return unit_rows(vectors)
 
     def _open(self) -> Any:
-        require_libraries(
-            self.libraries, part="This encoder", get="hammingmark[torch]", error=EncoderError
-        )
+        require_libraries(self.libraries, part="This encoder", extra="torch", error=EncoderError)
         from sentence_transformers import SentenceTransformer
 
         try:

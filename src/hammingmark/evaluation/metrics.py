@@ -37,7 +37,7 @@ def require_metrics() -> None:
     Raises:
         InputError: one is missing; the message names the extra that contains it.
     """
-    require_libraries(LIBRARIES, part="An evaluation", get="hammingmark[bench]", error=InputError)
+    require_libraries(LIBRARIES, part="An evaluation", extra="bench", error=InputError)
 
 
 def auroc(marked: npt.ArrayLike, unmarked: npt.ArrayLike) -> float:

@@ -32,9 +32,7 @@ def check_libraries() -> None:
     Raises:
         InputError: with what to install.
     """
-    require_libraries(
-        ["sklearn"], part="Fitting a profile", get="hammingmark[bench]", error=InputError
-    )
+    require_libraries(["sklearn"], part="Fitting a profile", extra="bench", error=InputError)
 
 
 def fit_profile(

@@ -11,7 +11,7 @@ from typing import Any
 
 from hammingmark.errors import InputError
 from hammingmark.evaluation.progress import Progress, silent
-from hammingmark.report import counted
+from hammingmark.reports.text import counted
 
 Row = dict[str, Any]
 Make = Callable[[int, Sequence[Row]], Iterable[Row]]

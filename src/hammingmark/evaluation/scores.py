@@ -128,6 +128,7 @@ def cost_figures(rows: Sequence[Row]) -> dict[str, float]:
         "tokens_per_sentence": total("emitted_tokens") / sentences,
         "acceptance": total("candidates_accepted") / tried if tried else 1.0,
         "fallback": total("fallbacks") / sentences,
+        "insisted": total("insisted") / sentences,
         "repeats": total("repeats") / sentences,
         "misfits": total("misfits") / sentences,
         "ms_per_token": 1e3 * wall / tokens,

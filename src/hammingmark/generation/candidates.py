@@ -5,11 +5,16 @@ A policy decides which candidates are drawn and which one is kept (`CandidatePol
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from hammingmark.generation.sentence_task import Draw, Path, SentenceTask
 from hammingmark.records import Candidate, Cost, Request
+
+MAX_FAILURES = 3
+"""How often the requests for one candidate may fail, while no other arrives, until the text ends.
+"""
 
 
 class CandidatePolicy(Protocol):
@@ -56,6 +61,9 @@ class CandidatePolicy(Protocol):
 class SentenceCandidates:
     """The candidates for one sentence, in flight and finished.
 
+    Another candidate is drawn in place of one whose request failed. If `MAX_FAILURES` requests in
+    its place fail and no candidate arrives between them, the model is gone and the text ends.
+
     Attributes:
         task: the sentence.
         follows: the draw of the sentence before, if this one was begun speculatively.
@@ -74,6 +82,8 @@ class SentenceCandidates:
         self._policy = policy
         self._in_flight: dict[int, Path] = {}
         self._draws: dict[Path, Draw] = {}
+        self._redrawn: Counter[Path] = Counter()
+        self._failures: Counter[Path] = Counter()  # since a candidate arrived
 
     @property
     def in_flight(self) -> int:
@@ -130,16 +140,25 @@ class SentenceCandidates:
                 return
             if path in in_flight or path in self._draws:
                 continue
-            request = self._policy.request(
-                path, number=next(numbers), seed=seed(self.task.place.step, *path)
-            )
+            draw_seed = seed(self.task.place.step, *path)
+            if redrawn := self._redrawn[path]:
+                draw_seed = seed(self.task.place.step, *path, redrawn)
+            request = self._policy.request(path, number=next(numbers), seed=draw_seed)
             self._in_flight[request.number] = path
             missing, limit = missing - 1, limit - 1
             yield request
 
-    def receive(self, candidate: Candidate) -> Draw:
-        """Read a finished candidate."""
+    def receive(self, candidate: Candidate) -> Draw | None:
+        """Read a finished candidate; None if another is drawn in its place."""
         path = self._in_flight.pop(candidate.number)
+        failure = candidate.failure
+        if failure is None or candidate.pieces or not failure.is_about_request:
+            self._failures.clear()
+        else:
+            self._failures[path] += 1
+            if self._failures[path] < MAX_FAILURES:
+                self._redrawn[path] += 1
+                return None
         draw = self._draws[path] = self._policy.read(path, candidate)
         return draw
 
@@ -170,7 +189,7 @@ def _cost_of_judged(draws: Sequence[Draw]) -> Cost:
     return Cost(
         candidates=len(results) - results.count("prefix"),
         drawn_tokens=sum(draw.tokens for draw in draws),
-        tried=passed + results.count("rejected"),
+        tried=passed + results.count("rejected") + results.count("insisted"),
         passed=passed,
         repeats=results.count("repeated"),
         misfits=results.count("misfit"),

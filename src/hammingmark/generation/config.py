@@ -14,6 +14,9 @@ TEXT_SAMPLING = Sampling()
 BUDGET = 16
 """B of the paper, candidates per sentence."""
 
+MOST_TOKENS = 1_000_000
+"""More than the context of any model."""
+
 SENTENCE_TOKENS = 22
 """Mean length of a sentence in tokens (docs/generation.md)."""
 
@@ -35,9 +38,14 @@ class GenerationConfig:
             best.
         first: whether the first sentence of a continued text is compared with the last sentence of
             the ``prompt``, or ``free``. Methods that judge the first sentence of a text ignore
-            this, and in a chat the first sentence is always free.
+            this.
+        answer_start: whether the first sentence of an answer in a chat is ``free``, so that the
+            rule never chooses what is answered, or ``judged`` by methods that judge the first
+            sentence of a text.
+        keeps_insisted: whether a refused sentence is kept when it comes again
+            (`generation.insistence`).
         most_repeated: a candidate is rejected if a larger share of its four-word sequences occurs
-            earlier in the text or the prompt; 1 never rejects.
+            earlier in the text, or in the prompt that it continues; 1 never rejects.
         stage_tokens: tokens per stage, where the method and the model support stages. A sentence
             is then drawn stage by stage, and its prefix is judged after each. 0 draws complete
             sentences.
@@ -46,7 +54,11 @@ class GenerationConfig:
             decides whether the string is complete.
         in_parts: whether a text without candidates, unmarked or with marked tokens, is drawn about
             one sentence at a time so that it can be streamed, if the model supports it.
+        call_tokens: maximum number of tokens of a text that ends with calls of tools; None for the
+            model's own limit.
         max_sentence_tokens: a candidate that exceeds this without ending is rejected.
+        min_sentence_tokens: where fewer tokens are left for the text, they are drawn once and kept
+            unjudged: so short a fragment is no sentence, and not worth a budget. 1 judges it.
         text_sampling: sampling for continuing a text.
         chat_sampling: sampling for answering a chat.
     """
@@ -56,19 +68,25 @@ class GenerationConfig:
     budget: int | None = None
     fallback: Literal["best", "last"] = "best"
     first: Literal["prompt", "free"] = "prompt"
+    answer_start: Literal["free", "judged"] = "free"
+    keeps_insisted: bool = True
     most_repeated: float = 0.3
     stage_tokens: int = 3
     stop: tuple[str, ...] = ()
     in_parts: bool = False
+    call_tokens: int | None = None
     max_sentence_tokens: int = 128
+    min_sentence_tokens: int = 4
     text_sampling: Sampling = TEXT_SAMPLING
     chat_sampling: Sampling = CHAT_SAMPLING
 
     def __post_init__(self) -> None:
-        for name in ("max_tokens", "budget", "max_sentence_tokens"):
+        for name in ("max_tokens", "budget", "max_sentence_tokens", "min_sentence_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} must be at least 1, not {value}.")
+        if self.max_tokens > MOST_TOKENS:
+            raise InputError(f"max_tokens must be at most {MOST_TOKENS:,}, not {self.max_tokens}.")
         if self.stage_tokens < 0:
             raise InputError(f"stage_tokens must be at least 0, not {self.stage_tokens}.")
         if self.max_sentences is not None and self.max_sentences < 1:
@@ -88,6 +106,11 @@ class GenerationConfig:
 
 
 PAPER = GenerationConfig(
-    fallback="last", most_repeated=1.0, stage_tokens=0, chat_sampling=TEXT_SAMPLING
+    fallback="last",
+    keeps_insisted=False,
+    most_repeated=1.0,
+    stage_tokens=0,
+    min_sentence_tokens=1,
+    chat_sampling=TEXT_SAMPLING,
 )
 """The paper's settings: B = 16 complete candidates, the last as fallback, repetition allowed."""

@@ -17,14 +17,16 @@ from queue import Empty, SimpleQueue
 from hammingmark.errors import BackendError, Failure
 from hammingmark.generation.generate import Writer, begin_text
 from hammingmark.generation.loop import GenerationLoop, ReleasedStep
+from hammingmark.generation.pace import Pace
 from hammingmark.generation.state import GenerationState
 from hammingmark.protocols import Backend, Session
-from hammingmark.records import Generation, GenerationStep, Prompt
+from hammingmark.records import Generation, GenerationStep, Prompt, ReasoningPart
 
 _LOG = logging.getLogger(__name__)
 
-GenerationEvent = GenerationStep | Generation
-"""What a caller receives: each step once it is final, then the whole text.
+GenerationEvent = ReasoningPart | GenerationStep | Generation
+"""What a caller receives: parts of the reasoning before an answer as they arrive, each step once it
+is final, then the whole text.
 
 If a text fails, steps that may contain the beginning of a stop string are only part of the whole
 text, because a text that resumes it may complete the string.
@@ -55,6 +57,7 @@ class GenerationHandle:
         self.state = state
         self.receive = receive
         self.client = client
+        self.is_begun = False  # whether it has its first sentence
 
     def cancel(self) -> None:
         """Cancel the text and its candidates; the caller receives what was written."""
@@ -64,20 +67,26 @@ class GenerationHandle:
 class Engine:
     """Generates texts of many callers; thread-safe.
 
-    As many texts run at once as the backend draws candidates. The others wait: clients take turns,
-    and the texts of one client run in order of arrival.
+    As many texts run at once as the backend draws candidates. The others wait: clients, and the
+    texts of each, take turns by the work done for them, first sentences before others
+    (`scheduler`).
+
+    Attributes:
+        pace: how fast it draws.
 
     Args:
         backend: proposes candidates.
     """
 
     def __init__(self, backend: Backend) -> None:
+        self.pace = Pace(backend.parallel, draws_apart=backend.width == 1)
         self._backend = backend
         self._inbox: SimpleQueue[_Command] = SimpleQueue()
         self._commands: deque[_Command] = deque()
         self._session: Session | None = None
         self._loop: GenerationLoop | None = None
         self._handles: dict[GenerationState, GenerationHandle] = {}
+        self._begun = 0
         self._closed = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="hammingmark-engine", daemon=True)
@@ -87,6 +96,11 @@ class Engine:
     def unfinished(self) -> int:
         """The number of texts that run or wait."""
         return len(self._handles)
+
+    @property
+    def begun(self) -> int:
+        """The number of them that have their first sentences."""
+        return self._begun
 
     @property
     def active(self) -> int:
@@ -110,8 +124,8 @@ class Engine:
             writer: its components and settings, with the backend of this engine.
             prompt: the prompt.
             seed: determines every draw, together with the number.
-            receive: called with each step and then with the whole text, in the engine's thread; it
-                must not block.
+            receive: called with each step and then with the whole text, in the engine's thread, and
+                with parts of the reasoning in a thread of the backend; it must not block.
             number: of the text, among several for one prompt.
             client: whose text it is; many texts of one client do not delay those of another.
             resumes: a failed text that this one continues; the prompt ends with that text.
@@ -121,7 +135,9 @@ class Engine:
         """
         if writer.backend is not self._backend:
             raise ValueError("The writer has another backend than the engine.")
-        state = begin_text(writer, prompt, number=number, seed=seed, resumes=resumes)
+        state = begin_text(
+            writer, prompt, number=number, seed=seed, resumes=resumes, on_reasoning=receive
+        )
         handle = GenerationHandle(self, state, receive, client)
         self._send("add", handle)
         return handle
@@ -179,9 +195,11 @@ class Engine:
         if not self._inbox.empty():
             return True  # a caller could not wake the session while it was being opened
         if self._loop is not None and self._session is not None and self._loop.is_waiting:
-            began = time.perf_counter()
+            texts, began = self._loop.drawing, time.perf_counter()
             candidates = self._session.wait()
             self._deliver(self._loop.receive(candidates, time.perf_counter() - began))
+            tokens = sum(candidate.tokens for candidate in candidates)
+            self.pace.record(tokens, time.perf_counter() - began, texts=texts)
         return True
 
     def _collect_commands(self, *, wait: bool) -> None:
@@ -196,19 +214,31 @@ class Engine:
         """The loop over the open session; opens one if there is none."""
         if self._loop is None:
             self._session = self._backend.open()
-            self._loop = GenerationLoop(self._backend, self._session)
+            self._loop = GenerationLoop(self._backend, self._session, takes_turns=True)
         return self._loop
 
     def _deliver(self, steps: Iterable[ReleasedStep]) -> None:
         """Deliver steps, and the texts that have ended."""
         for state, step in steps:
             if handle := self._handles.get(state):
+                if not handle.is_begun and state.is_begun:
+                    self._begin(handle)
                 self._notify(handle, step)
         for state in [state for state in self._handles if state.ended]:
             self._finish(state)
 
+    def _begin(self, handle: GenerationHandle) -> None:
+        handle.is_begun = True
+        self._begun += 1
+        self.pace.record_first(handle.state.drawn_tokens)
+
     def _finish(self, state: GenerationState, failure: Failure | None = None) -> None:
         handle = self._handles.pop(state)
+        is_complete = failure is None and state.ended != "error"
+        if is_complete and not handle.is_begun:
+            self._begin(handle)
+        self._begun -= handle.is_begun
+        self.pace.record_whole(state.drawn_tokens, is_complete=is_complete)
         state.close()
         self._notify(handle, state.generation(failure))
 

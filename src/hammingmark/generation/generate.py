@@ -12,7 +12,7 @@ from hammingmark.errors import BackendError, Failure, InputError
 from hammingmark.generation.candidates import CandidatePolicy
 from hammingmark.generation.config import PAPER, GenerationConfig
 from hammingmark.generation.loop import GenerationLoop
-from hammingmark.generation.sentence_task import SentenceTask
+from hammingmark.generation.sentence_task import SentenceTask, is_unconstrained
 from hammingmark.generation.stages import StagedSentences
 from hammingmark.generation.state import GenerationState
 from hammingmark.generation.stopping import Stages
@@ -21,7 +21,7 @@ from hammingmark.generation.unjudged import TextInParts, UnjudgedText
 from hammingmark.generation.whole_sentences import WholeSentences
 from hammingmark.prompts import PromptInput, as_prompt
 from hammingmark.protocols import Backend, Capabilities, Encoder, Splitter, Watermark
-from hammingmark.records import Generation, GenerationStep, Prompt
+from hammingmark.records import Generation, GenerationStep, Prompt, ReasoningPart
 
 __all__ = ["PAPER", "GenerationConfig", "Run", "Writer"]
 
@@ -153,7 +153,13 @@ class Run:
 
 
 def begin_text(
-    writer: Writer, prompt: Prompt, *, number: int, seed: int, resumes: Generation | None = None
+    writer: Writer,
+    prompt: Prompt,
+    *,
+    number: int,
+    seed: int,
+    resumes: Generation | None = None,
+    on_reasoning: Callable[[ReasoningPart], None] | None = None,
 ) -> GenerationState:
     """The initial state of a text.
 
@@ -163,6 +169,7 @@ def begin_text(
         number: of the prompt among those of one call.
         seed: determines every draw, together with the number.
         resumes: a failed text that this one continues; the prompt ends with that text.
+        on_reasoning: called with each part of the reasoning before an answer, in another thread.
     """
     capabilities = writer.watermark.capabilities if writer.watermark else Capabilities()
     watermark = capabilities.sentences
@@ -180,8 +187,9 @@ def begin_text(
         previous = None if sentence is None else writer.encoder.encode([sentence])[0]
     in_parts = writer.config.in_parts and watermark is None and _continues(writer, prompt)
     text_type = TextInParts if in_parts or capabilities.context else AcceptedText
+    text = text_type(prompt, writer.splitter, resumes=resumes.text if resumes else "")
     return GenerationState(
-        text_type(prompt, writer.splitter, resumes=resumes.text if resumes else ""),
+        text.with_reasoning(resumes.reasoning) if resumes else text,
         previous,
         policy=_policy(writer, capabilities, prompt),
         logits=capabilities.tokens,
@@ -189,7 +197,9 @@ def begin_text(
         number=number,
         seed=seed,
         encoder=writer.encoder,
+        is_judged=watermark is not None,
         resumes=resumes,
+        on_reasoning=on_reasoning,
     )
 
 
@@ -199,10 +209,15 @@ def _policy(
     """The candidate policy of the sentences."""
     if capabilities.sentences is None:
         return partial(UnjudgedText, context=capabilities.context)
+    watermark = capabilities.sentences
     stages = _stages(writer, capabilities, prompt)
-    if stages is None:
-        return partial(WholeSentences, watermark=capabilities.sentences)
-    return partial(StagedSentences, watermark=capabilities.sentences, stages=stages)
+
+    def policy(task: SentenceTask) -> CandidatePolicy:
+        if stages is None or is_unconstrained(task, watermark):
+            return WholeSentences(task, watermark=watermark)
+        return StagedSentences(task, watermark=watermark, stages=stages)
+
+    return policy
 
 
 def _stages(writer: Writer, capabilities: Capabilities, prompt: Prompt) -> Stages | None:
@@ -211,6 +226,8 @@ def _stages(writer: Writer, capabilities: Capabilities, prompt: Prompt) -> Stage
     if watermark is None or capabilities.staging_threshold is None:
         return None
     if not config.stage_tokens or config.sampling(prompt).is_greedy:
+        return None
+    if config.sampling(prompt).offers_tools:  # calls come with complete sentences
         return None
     if watermark.pool != 1 or not watermark.judges_beginnings or not _continues(writer, prompt):
         return None

@@ -21,7 +21,7 @@ from hammingmark.generation.scheduler import FairScheduler
 from hammingmark.generation.sentence_task import Draw
 from hammingmark.generation.state import Cancel, GenerationState
 from hammingmark.protocols import Backend, Session
-from hammingmark.records import Candidate, GenerationStep, Request
+from hammingmark.records import Candidate, GenerationStep, ModelUsage, Request
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,13 +42,17 @@ class GenerationLoop:
     Args:
         backend: proposes candidates.
         session: a session of it.
+        takes_turns: whether texts that run make room for texts that wait (`scheduler`). Otherwise
+            each runs to its end, which takes less time for all together.
     """
 
-    def __init__(self, backend: Backend, session: Session) -> None:
+    def __init__(self, backend: Backend, session: Session, *, takes_turns: bool = False) -> None:
         self._backend = backend
         self._session = session
         # At most as many running texts as the backend draws candidates, so that it can cache each.
-        self._scheduler: FairScheduler[GenerationState] = FairScheduler(backend.parallel)
+        self._scheduler: FairScheduler[GenerationState] = FairScheduler(
+            backend.parallel, takes_turns=takes_turns, draws_apart=backend.width == 1
+        )
         self._numbers = count()
         self._requests: dict[int, tuple[GenerationState, SentenceCandidates, Request]] = {}
         self._cancelled: dict[int, GenerationState] = {}
@@ -64,6 +68,11 @@ class GenerationLoop:
     def unfinished(self) -> int:
         """The number of texts that have not ended."""
         return len(self._scheduler)
+
+    @property
+    def drawing(self) -> int:
+        """The number of texts that are drawn at once."""
+        return len(self._scheduler.drawing)
 
     @property
     def acceptance(self) -> float:
@@ -111,16 +120,18 @@ class GenerationLoop:
             state.add_cost(model_seconds=seconds / len(running))
         for candidate in candidates:
             if candidate.number in self._cancelled:
-                tokens = len(candidate.pieces)
-                self._cancelled.pop(candidate.number).add_cost(spare=1, spare_tokens=tokens)
+                state = self._cancelled.pop(candidate.number)
+                state.add_cost(spare=1, spare_tokens=candidate.tokens)
+                self._charge(state, candidate)
             if candidate.number not in self._requests:
                 continue
             state, sentence, request = self._requests.pop(candidate.number)
+            self._charge(state, candidate)
             changed[state] = None
             if not request.written and candidate.read_tokens is not None:
                 state.prompt_tokens = candidate.read_tokens
             draw = sentence.receive(candidate)
-            if draw.pending:
+            if draw is not None and draw.pending:
                 pending.setdefault(id(state.encoder), []).append((state, draw))
         for batch in pending.values():
             _embed(batch)
@@ -133,19 +144,17 @@ class GenerationLoop:
             changed: the texts with new candidates; the others need not be checked.
         """
         for state in changed:
-            sentences = 0
             for cost in state.advance(self._canceller(state)):
-                sentences += 1
                 self._tried += cost.tried
                 self._passed += cost.passed
                 for step in state.release():
                     yield state, step
             if state.ended:
                 self._scheduler.remove(state)
-            elif sentences:
-                self._scheduler.end_sentences(state, sentences)
-        # Requests in flight of a text that has lost its slot are finished.
-        running = self._scheduler.running
+            elif state.is_begun:
+                self._scheduler.begin(state)
+        # Requests in flight of a text that has lost its slot, or pauses, are finished.
+        running = self._scheduler.drawing
         with_changes = set(changed)
         for state in running:
             if state not in with_changes and state.has_requests:
@@ -155,6 +164,15 @@ class GenerationLoop:
             for sentence, request in state.requests(width, self._numbers, self.acceptance):
                 self._requests[request.number] = (state, sentence, request)
                 self._session.submit(request)
+
+    def _charge(self, state: GenerationState, candidate: Candidate) -> None:
+        """Count the work that was done for a text."""
+        state.drawn_tokens += candidate.tokens
+        if state in self._scheduler:
+            self._scheduler.charge(state, candidate.tokens)
+        if not self._backend.capabilities.charges:  # it does not count what its model does
+            read = candidate.read_tokens or 0
+            state.charge(ModelUsage(1, read_tokens=read, written_tokens=candidate.tokens))
 
     def _canceller(self, state: GenerationState) -> Cancel:
         def cancel(numbers: Sequence[int]) -> None:

@@ -17,13 +17,17 @@ from hammingmark.generation.config import BUDGET, GenerationConfig
 from hammingmark.generation.stop_strings import cut_at, ending_at
 from hammingmark.generation.text import AcceptedText, Addition
 from hammingmark.protocols import LogitsProcessor, SentenceWatermark
-from hammingmark.records import Candidate, Request
+from hammingmark.records import Candidate, Reasoning, ReasoningPart, Request, ToolCalls
 
 Path = tuple[int, ...]
 """Identifies a draw of a sentence: its number, or one number per stage."""
 
-Result = Literal["prefix", "misfit", "repeated", "rejected", "accepted", "kept"]
-"""The outcome of a draw; ``prefix`` is an unfinished sentence, ``kept`` is kept without judging."""
+Result = Literal["prefix", "misfit", "repeated", "rejected", "accepted", "kept", "insisted"]
+"""The outcome of a draw.
+
+``prefix`` is an unfinished sentence. ``kept`` is kept without judging, ``insisted`` although the
+rule refuses it, because the model insists on it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,9 @@ class Draw:
         failure: why the model could not continue, if that ends the text.
         overlap: the number of characters before it that begin a stop string; the text ends before
             them.
+        calls: the calls of tools with which it ends the text.
+        reasoning: what the model thought before it.
+        truncated: whether the model reached the limit of tokens.
         pending: the text to embed before it can be judged; empty once that is done.
         is_repeated: whether it repeats too much of the text.
         embedding: of its sentence, or of the context after it, (d,).
@@ -67,6 +74,9 @@ class Draw:
     is_empty: bool = False
     failure: Failure | None = None
     overlap: int = 0
+    calls: ToolCalls | None = None
+    reasoning: Reasoning | None = None
+    truncated: bool = False
     pending: str = ""
     is_repeated: bool = False
     embedding: NDArray[np.float32] | None = None
@@ -86,6 +96,7 @@ class SentenceTask:
         place: its position in the text.
         logits: modifies the logits of each step.
         config: generation settings.
+        on_reasoning: called with each part of the reasoning before an answer.
     """
 
     text: AcceptedText
@@ -93,6 +104,19 @@ class SentenceTask:
     place: Place
     logits: LogitsProcessor | None
     config: GenerationConfig
+    on_reasoning: Callable[[ReasoningPart], None] | None = None
+
+    @property
+    def begins_answer(self) -> bool:
+        """Whether it is the first sentence of an answer in a chat."""
+        messages = self.text.prompt.messages
+        return bool(messages) and messages[-1].role != "assistant" and not self.place.sentences
+
+    @property
+    def may_reason(self) -> bool:
+        """Whether the model may think before it writes: at the beginning of an answer."""
+        text = self.text
+        return self.begins_answer and not text.full_text and text.reasoning is None
 
     @property
     def tokens_left(self) -> int:
@@ -103,6 +127,12 @@ class SentenceTask:
     def max_tokens(self) -> int:
         """The maximum number of tokens of the sentence."""
         return min(self.tokens_left, self.config.max_sentence_tokens)
+
+    @property
+    def call_tokens(self) -> int | None:
+        """The maximum number of tokens of a candidate that calls tools; None if it has none."""
+        limit = self.config.call_tokens
+        return None if limit is None else max(1, limit - self.place.tokens)
 
     def request(
         self,
@@ -141,6 +171,10 @@ class SentenceTask:
             sampling=self.config.sampling(self.text.prompt),
             logits=self.logits,
             condition=condition,
+            call_tokens=self.call_tokens,
+            reasoning=self.text.reasoning,
+            reasoning_tokens=self.tokens_left if self.may_reason else None,
+            on_reasoning=self.on_reasoning if self.may_reason else None,
         )
 
     def cut(self, candidate: Candidate, head: tuple[str, ...] = ()) -> tuple[Candidate, int]:
@@ -171,7 +205,16 @@ class SentenceTask:
             at_limit: whether it reached the limit of the text.
         """
         addition = self.text.read(candidate, truncated=at_limit)
-        draw = Draw(path, tokens, addition, not candidate.text.strip(), overlap=overlap)
+        draw = Draw(
+            path,
+            tokens,
+            addition,
+            not candidate.text.strip(),
+            overlap=overlap,
+            calls=candidate.calls if addition is None or addition.ends else None,
+            reasoning=candidate.reasoning,
+            truncated=candidate.truncated,
+        )
         if addition is None:
             draw.failure = candidate.failure
         elif addition.sentence:
@@ -190,16 +233,21 @@ class Screening:
     Attributes:
         repeated: the draws that repeat the text.
         empty: the first draw in which the model wrote nothing.
+
+    Args:
+        may_call: whether a draw without text may be kept for its calls of tools. Calls after a
+            sentence come with that sentence: what followed it has decided that the text continues.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_call: bool = False) -> None:
         self.repeated: list[Draw] = []
         self.empty: Draw | None = None
+        self._may_call = may_call
         self._expects_sentence = False
 
     def copy(self) -> Screening:
         """An independent copy."""
-        other = Screening()
+        other = Screening(may_call=self._may_call)
         other.repeated, other.empty = list(self.repeated), self.empty
         other._expects_sentence = self._expects_sentence
         return other
@@ -212,8 +260,12 @@ class Screening:
         fill up with what carries no mark.
         """
         addition = draw.addition
+        if draw.reasoning:
+            return "kept"  # with its sentence: the model thinks once
         if addition is None and draw.failure:
             # Another try would only favour sentences short enough for the remaining space.
+            return "kept"
+        if addition is None and draw.calls and self._may_call:
             return "kept"
         if addition is None or (not addition.sentence and self._expects_sentence):
             self.empty = self.empty or (draw if draw.is_empty else None)
@@ -232,7 +284,7 @@ class SentenceRule:
 
     Attributes:
         pool: the number of draws that are compared at once.
-        is_unconstrained: whether any sentence is accepted, because none precedes it.
+        is_unconstrained: whether any sentence is kept (see `is_unconstrained`).
         budget: maximum number of candidates; 1 for greedy sampling, where all would be the same.
 
     Args:
@@ -242,7 +294,7 @@ class SentenceRule:
 
     def __init__(self, watermark: SentenceWatermark, task: SentenceTask) -> None:
         self.pool = watermark.pool
-        self.is_unconstrained = task.previous is None and not watermark.judges_beginnings
+        self.is_unconstrained = is_unconstrained(task, watermark)
         budget = task.config.budget or watermark.capabilities.trials or BUDGET
         self.budget = 1 if task.config.sampling(task.text.prompt).is_greedy else budget
         self._previous = task.previous
@@ -257,3 +309,12 @@ class SentenceRule:
                 draw.score = score
                 draw.accepted = choice.accepted and index == choice.index
         return next((draw for draw in draws if draw.accepted), None)
+
+
+def is_unconstrained(task: SentenceTask, watermark: SentenceWatermark) -> bool:
+    """Whether any sentence is kept: none precedes it, it begins an answer, or it has no room."""
+    if task.begins_answer and task.config.answer_start == "free":
+        return True
+    if task.tokens_left < task.config.min_sentence_tokens:
+        return True
+    return task.previous is None and not watermark.judges_beginnings

@@ -3,23 +3,29 @@
 A sentence is drawn a few words at a time. Each prefix is embedded and scored like a sentence, and
 `generation.stopping` gives the expected cost of an accepted sentence from it. The next draw always
 continues the prefix with the lowest expected cost. The rule for complete sentences is unchanged.
+
+Where two of the first three draws from a prefix are the same, the model insists on them: nothing
+else is drawn from that prefix, and what else was drawn from it is dropped. A sentence on which it
+insists to its end is kept.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from hammingmark.generation.config import SENTENCE_TOKENS
+from hammingmark.generation.insistence import Insistence
 from hammingmark.generation.sentence_task import Draw, Path, Screening, SentenceRule, SentenceTask
 from hammingmark.generation.stopping import Stages
 from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Candidate, Request
 
 _MAX_PARALLEL = 8  # draws in flight from one prefix
+_EARLY_DRAWS = 3  # from a prefix, two of which show by being the same that the model insists
 _WIDTH_ALONE = 8  # width from which a text counts as having the model to itself
 _REPETITION_PENALTY = 100.0  # of the score; ranks a sentence that repeats the text below all others
 
@@ -37,8 +43,10 @@ class _Prefix:
         stage: the last stage of `Stages` that it has reached.
         score: the score of the prefix.
         draws: the number of draws from it.
+        drawn: the path of the first draw from it with each text.
         must_continue: whether to draw from it next: it satisfies the rule if it is complete, or it
-            cannot be judged yet.
+            cannot be judged yet, or the model insists on it.
+        is_insisted: whether the model insists on it, and it is kept if it is complete.
         expected_cost: expected tokens until a sentence is accepted from here.
     """
 
@@ -50,7 +58,9 @@ class _Prefix:
     stage: int = 0
     score: float = 0.0
     draws: int = 0
+    drawn: dict[str, Path] = field(default_factory=dict)
     must_continue: bool = False
+    is_insisted: bool = False
     expected_cost: float = 0.0
 
 
@@ -69,10 +79,13 @@ class StagedSentences:
         self._task = task
         self._rule = SentenceRule(watermark, task)
         self._screening = Screening()
+        self._insistence = Insistence(is_kept=task.config.keeps_insisted)
         self._stages = stages
         self._is_over = task.text.stop_condition()
-        # Maximum number of draws: the tokens that the budget of complete sentences would take.
-        self._limit = max(1, self.budget * SENTENCE_TOKENS // stages.tokens)
+        # Maximum number of draws: the tokens that the budget of complete sentences would take, or
+        # of fragments where the text ends before.
+        tokens = min(SENTENCE_TOKENS, task.tokens_left)
+        self._limit = max(1, self.budget * tokens // stages.tokens)
         self._current = _Prefix()
         self._prefixes: dict[Path, _Prefix] = {(): self._current}  # all finished ones
         self._open = [self._current]  # those to draw from
@@ -163,6 +176,7 @@ class StagedSentences:
     def decide(self, draws: Mapping[Path, Draw]) -> Draw | None:
         """The complete sentence that is accepted, or the fallback when the budget is spent."""
         choice: Draw | None = None
+        task = self._task
         while choice is None:
             prefix = self._next()
             if prefix is None:
@@ -176,7 +190,9 @@ class StagedSentences:
             if draw.path in self._prefixes:
                 self._judge_prefix(prefix, draw)
             else:
-                choice = self._judge(draw)
+                choice = self._judge(prefix, draw)
+            if choice is None and task.config.keeps_insisted:
+                choice = self._keep_insisted(prefix, draw)
             self._estimate(prefix)
         return choice
 
@@ -186,7 +202,7 @@ class StagedSentences:
         When the budget is spent, the best sentence so far is drawn to its end, or else the latest
         prefix. None if nothing is left to draw.
         """
-        if len(self._judged) < self._limit:
+        if self._open and len(self._judged) < self._limit:
             return min(self._open, key=lambda prefix: prefix.expected_cost)
         if len(self._judged) >= 2 * self._limit:
             return None
@@ -199,7 +215,7 @@ class StagedSentences:
         if best_complete is not None and best_complete[0] > best:
             self._complete.remove(best_complete)
             self._final = best_complete[1]
-        elif self._rejected or repeated:
+        elif self._rejected or repeated or not self._open:
             return None
         else:
             self._final = self._open[-1]
@@ -220,21 +236,67 @@ class StagedSentences:
         self._texts.add(text)
         if prefix.is_complete and (draw.is_repeated or not prefix.must_continue):
             draw.result = "repeated" if draw.is_repeated else "rejected"
+            if not draw.is_repeated and self._insistence.comes_again(draw, prefix.sentence):
+                self._insist_on(prefix)
+                return
             penalty = _REPETITION_PENALTY * draw.is_repeated
             self._complete.append((prefix.score - penalty, prefix))
             return
         self._estimate(prefix)
         self._open.append(prefix)
 
-    def _judge(self, draw: Draw) -> Draw | None:
+    def _judge(self, parent: _Prefix, draw: Draw) -> Draw | None:
         """Judge a draw that has ended; returns it if it is kept."""
         draw.result = self._screening.screen(draw)
         if draw.result is None:
             is_accepted = self._rule.judge([draw]) is not None
             draw.result = "accepted" if is_accepted else "rejected"
         if draw.result == "rejected":
-            self._rejected.append((draw.score or 0.0, draw.path, draw))
-        return draw if draw.result in ("kept", "accepted") else None
+            assert draw.addition is not None
+            is_insisted = parent.is_complete and parent.is_insisted
+            if is_insisted or self._insistence.comes_again(draw, draw.addition.sentence):
+                draw.result = "insisted"
+            else:
+                self._rejected.append((draw.score or 0.0, draw.path, draw))
+        return draw if draw.result in ("kept", "accepted", "insisted") else None
+
+    def _keep_insisted(self, parent: _Prefix, draw: Draw) -> Draw | None:
+        """Drop all other draws from a prefix if the model insists on one; returns it if it is kept.
+
+        It is kept if it is complete, and nothing is left to draw from.
+        """
+        if draw.result == "misfit" or draw.is_repeated:
+            return None
+        child = self._prefixes.get(draw.path)
+        if child is not None:
+            text = "".join(child.pieces).strip()
+        else:
+            assert draw.addition is not None
+            text = draw.addition.raw.strip()
+        first = parent.drawn.setdefault(text, draw.path)
+        if first == draw.path or parent.draws > _EARLY_DRAWS:
+            return None
+        self._open = [
+            prefix
+            for prefix in self._open
+            if _begins_with(prefix.path, first) or not _begins_with(prefix.path, parent.path)
+        ]
+        if self._open:
+            return None
+        if first in self._prefixes:
+            self._insist_on(self._prefixes[first])
+            return None
+        insisted = next((rejected for _, path, rejected in self._rejected if path == first), None)
+        if insisted is not None:
+            insisted.result = "insisted"
+        return insisted
+
+    def _insist_on(self, prefix: _Prefix) -> None:
+        """Draw from a prefix next, and keep its sentence if it turns out to be complete."""
+        prefix.is_insisted = prefix.must_continue = True
+        self._complete = [entry for entry in self._complete if entry[1] is not prefix]
+        self._open.append(prefix)
+        self._estimate(prefix)
 
     def _fall_back(self) -> Draw:
         """The draw to keep, or to end the text with, when the budget is spent.
@@ -279,3 +341,7 @@ def _without_trailing_space(pieces: tuple[str, ...]) -> tuple[str, ...]:
     while trimmed and not trimmed[-1].strip():
         trimmed.pop()
     return (*trimmed[:-1], trimmed[-1].rstrip()) if trimmed else ()
+
+
+def _begins_with(path: Path, beginning: Path) -> bool:
+    return path[: len(beginning)] == beginning

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,15 @@ from hammingmark.generation.sentence_task import Draw, Path, Place, SentenceTask
 from hammingmark.generation.stop_strings import cut_generation, settled_length
 from hammingmark.generation.text import AcceptedText
 from hammingmark.protocols import Encoder, LogitsProcessor
-from hammingmark.records import Cost, Generation, GenerationStep, Request
+from hammingmark.records import (
+    Cost,
+    Generation,
+    GenerationStep,
+    ModelUsage,
+    ReasoningPart,
+    Request,
+    ToolCalls,
+)
 
 _MAX_DEPTH = 6  # sentences begun speculatively
 _COST_NAMES = tuple(field.name for field in fields(Cost))
@@ -37,7 +46,9 @@ class GenerationState:
         number: of the prompt.
         seed: determines every draw, together with its position.
         encoder: embeds what is judged.
+        is_judged: whether a rule judges its sentences.
         resumes: a failed text that this one continues; its prompt ends with that text.
+        on_reasoning: called with each part of the reasoning before an answer, in another thread.
     """
 
     def __init__(
@@ -51,12 +62,16 @@ class GenerationState:
         number: int,
         seed: int,
         encoder: Encoder | None,
+        is_judged: bool = False,
         resumes: Generation | None = None,
+        on_reasoning: Callable[[ReasoningPart], None] | None = None,
     ) -> None:
         self.encoder = encoder
         self.ended: str | None = None
         self.prompt_tokens: int | None = None
+        self.drawn_tokens = 0  # of all candidates, needed or not
         self._failure: Failure | None = None
+        self._calls: ToolCalls | None = None
         self._overlap = 0  # characters at the end of the text that begin a stop string
         self._policy = policy
         self._logits = logits
@@ -65,12 +80,24 @@ class GenerationState:
         self._seed = seed
         self._text = text
         self._resumes = resumes
+        self._is_judged = is_judged
+        self._on_reasoning = on_reasoning
         self._steps = list(resumes.steps) if resumes else []
         self._released = len(self._final_steps())  # the number of steps released
         self._cost = asdict(resumes.cost if resumes else Cost())
+        self._usage = ModelUsage()
+        self._usage_lock = threading.Lock()
         self._began: float | None = None
         # The current sentence, then those begun speculatively after it.
         self._sentences = [self._candidates(text, previous, Place())]
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a caller who must not show unmarked text can show its beginning.
+
+        It has its first accepted sentence or, if nothing is judged, its first step.
+        """
+        return any(step.accepted or not self._is_judged for step in self._steps)
 
     @property
     def has_requests(self) -> bool:
@@ -93,6 +120,7 @@ class GenerationState:
             self._append(draw, cost)
             following, self.ended = self._following(candidates, draw)
             self._failure, self._overlap = draw.failure, draw.overlap
+            self._calls = draw.calls if self.ended == "calls" else None
             if self.ended == "error" and not self._failure:
                 self._failure = Failure(
                     "no_candidate",
@@ -166,7 +194,19 @@ class GenerationState:
                 limit, numbers, self._draw_seed, acceptance=acceptance, width=width
             ):
                 limit -= 1
-                yield candidates, request
+                yield candidates, replace(request, charge=self.charge)
+
+    def charge(self, usage: ModelUsage) -> None:
+        """Count what the model read and wrote; may be called from any thread."""
+        with self._usage_lock:
+            self._usage += usage
+
+    @property
+    def cost(self) -> Cost:
+        """The cost so far; may be asked for from any thread."""
+        with self._usage_lock:
+            usage = asdict(self._usage)
+        return Cost(**self._cost | {name: self._cost[name] + usage[name] for name in usage})
 
     def add_cost(self, **amounts: float) -> None:
         """Add to fields of the cost."""
@@ -204,10 +244,12 @@ class GenerationState:
             text=self._text.full_text,
             sentences=(*(before.sentences if before else ()), *self._text.sentences),
             steps=tuple(self._steps),
-            cost=Cost(**self._cost),
+            cost=self.cost,
             stopped=self.ended or "error",
             failure=self._failure if self.ended else failure,
             prompt_tokens=before.prompt_tokens if before else self.prompt_tokens,
+            calls=self._calls,
+            reasoning=self._text.reasoning,
         )
         if not self._overlap:
             return generation
@@ -222,7 +264,9 @@ class GenerationState:
         *,
         follows: Path | None = None,
     ) -> SentenceCandidates:
-        task = SentenceTask(text, previous, place, self._logits, self._config)
+        task = SentenceTask(
+            text, previous, place, self._logits, self._config, on_reasoning=self._on_reasoning
+        )
         return SentenceCandidates(task, self._policy(task), follows=follows)
 
     def _following(
@@ -230,20 +274,25 @@ class GenerationState:
     ) -> tuple[SentenceCandidates, str | None]:
         """The candidates of the sentence after a draw, and why the text ends there, if it does."""
         addition, task = draw.addition, candidates.task
+        text = task.text
+        if draw.reasoning:
+            text = text.with_reasoning(draw.reasoning)
         if addition is None:
-            return candidates, "end" if draw.is_empty and not draw.failure else "error"
+            return self._candidates(text, task.previous, task.place), _end_without_text(draw)
         place = Place(
             step=task.place.step + 1,
             sentences=task.place.sentences + sum(unit.carries for unit in addition.units),
-            tokens=task.place.tokens + addition.tokens,
+            tokens=task.place.tokens + addition.tokens + _reasoning_tokens(draw),
         )
         previous = task.previous if draw.embedding is None else draw.embedding
-        text = task.text.with_addition(addition)
+        text = text.with_addition(addition)
         following = self._candidates(text, previous, place, follows=draw.path)
         limit = self._config.max_sentences
         ended = None
         if draw.failure:
             ended = "error"
+        elif draw.calls:
+            ended = "calls"
         elif addition.ends or not (addition.tokens or addition.units):
             ended = "end"
         elif addition.truncated or following.task.tokens_left <= 0:
@@ -272,10 +321,14 @@ class GenerationState:
             candidates=cost.candidates,
             tokens=0 if addition is None else addition.tokens,
             drawn_tokens=cost.drawn_tokens,
+            insisted=draw.result == "insisted",
         )
+        reasoning_tokens = _reasoning_tokens(draw)
         self.add_cost(
-            tokens=step.tokens,
-            fallbacks=int(step.accepted is False),
+            tokens=step.tokens + reasoning_tokens + (draw.calls.tokens if draw.calls else 0),
+            reasoning_tokens=reasoning_tokens,
+            fallbacks=int(step.is_fallback),
+            insisted=int(step.insisted),
             constrained=int(step.accepted is not None),
         )
         if step.text:
@@ -305,3 +358,16 @@ class GenerationState:
         """The seed of a draw, which depends only on its position."""
         state = np.random.SeedSequence([self._seed, self._number, step, *path]).generate_state(1)
         return int(state[0]) & 0x7FFFFFFF
+
+
+def _end_without_text(draw: Draw) -> str:
+    """Why a text ends with a draw that adds nothing to it."""
+    if draw.calls:
+        return "calls"
+    if draw.reasoning and draw.truncated:
+        return "tokens"
+    return "end" if draw.is_empty and not draw.failure else "error"
+
+
+def _reasoning_tokens(draw: Draw) -> int:
+    return draw.reasoning.tokens if draw.reasoning else 0

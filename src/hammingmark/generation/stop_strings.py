@@ -91,7 +91,14 @@ def cut_at(
             break
         pieces.append(piece[:left])
         left -= len(piece)
-    cut = replace(candidate, pieces=tuple(pieces), finished=True, truncated=False, failure=None)
+    cut = replace(
+        candidate,
+        pieces=tuple(pieces),
+        finished=True,
+        truncated=False,
+        failure=None,
+        calls=None,
+    )
     return cut, max(0, -offset)
 
 
@@ -122,13 +129,20 @@ def cut_generation(
         if rest != step.text or sentence != step.sentence:
             tokens = math.ceil(step.tokens * len(rest) / len(step.text))
             step = replace(
-                step, text=rest, sentence=sentence, accepted=None, score=None, tokens=tokens
+                step,
+                text=rest,
+                sentence=sentence,
+                accepted=None,
+                score=None,
+                tokens=tokens,
+                insisted=False,
             )
         steps.append(step)
     cost = replace(
         generation.cost,
         tokens=sum(step.tokens for step in steps),
-        fallbacks=sum(step.accepted is False for step in steps),
+        fallbacks=sum(step.is_fallback for step in steps),
+        insisted=sum(step.insisted for step in steps),
         constrained=sum(step.accepted is not None for step in steps),
     )
     return replace(generation, text=text, sentences=sentences, steps=tuple(steps), cost=cost)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hammingmark.protocols import Splitter
-from hammingmark.records import Candidate, Prompt, Unit
+from hammingmark.records import Candidate, Prompt, Reasoning, Unit
+from hammingmark.text.folding import added_length
 
 # A sentence is seen to end when the next word begins; checking later would miss that moment.
 _MAY_END = re.compile(r"(?:[^\w\s,]\s+\S{1,15}|\n\s*\S{0,15}|[。！？।؟]\s*\S{0,3})$")
@@ -59,6 +60,7 @@ class AcceptedText:
         self.written = ""
         self._resumes = resumes
         self.lead = ""  # white space between the prompt and the text
+        self.reasoning: Reasoning | None = None  # what the model thought before it
         self._sentences: tuple[str, ...] = ()
         self._splitter = splitter
         # The same candidate is split for several checks.
@@ -66,7 +68,7 @@ class AcceptedText:
         self._recent = ""  # a suffix of `written` that splits alone as it does in the whole
         self._units: tuple[Unit, ...] = ()  # of `_recent`
         self._boundaries: tuple[tuple[int, int], ...] = ()  # characters and units before additions
-        self._ngrams: set[tuple[str, ...]] = _four_grams(_prompt_text(prompt))
+        self._ngrams: set[tuple[str, ...]] = _four_grams(_begun_text(prompt))
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -200,7 +202,10 @@ class AcceptedText:
         return Addition(text, units, "", len(candidate.pieces), ends, truncated=not ends)
 
     def repeated_share(self, sentence: str) -> float:
-        """The share of a sentence's four-word sequences that the text or its prompt contains."""
+        """The share of a sentence's four-word sequences that the text contains, from its prompt on.
+
+        The messages that an answer follows are not part of it.
+        """
         ngrams = _four_grams(sentence)
         return len(ngrams & self._ngrams) / len(ngrams) if ngrams else 0.0
 
@@ -214,6 +219,12 @@ class AcceptedText:
         boundary = (len(self._recent), len(self._units))  # where the addition begins
         text._boundaries = (*self._boundaries, boundary)[-3:]
         text._trim()
+        return text
+
+    def with_reasoning(self, reasoning: Reasoning | None) -> AcceptedText:
+        """A copy of the text with what the model thought before it."""
+        text = copy(self)
+        text.reasoning = reasoning
         return text
 
     def _append(self, raw: str) -> str:
@@ -255,7 +266,8 @@ class AcceptedText:
     def _shortest_prefix(self, text: str, units: tuple[Unit, ...]) -> str | None:
         """The shortest prefix of a candidate that adds exactly these units."""
         target = self._units + units
-        shortest = sum(len(unit.text) for unit in units)  # normalising never makes a text longer
+        # Normalising makes no text longer, except that it spells out ligatures.
+        shortest = sum(len(unit.text) for unit in units) - added_length(text)
         for match in re.finditer(r"(?<=\S)\s+|(?<=\W)(?=\S)", text):
             if match.start() < shortest:
                 continue
@@ -305,8 +317,11 @@ def count_tokens(candidate: Candidate, length: int) -> int:
     return count
 
 
-def _prompt_text(prompt: Prompt) -> str:
-    return "\n".join([prompt.text, *(message.content for message in prompt.messages)])
+def _begun_text(prompt: Prompt) -> str:
+    """The text that is continued; an answer may quote the conversation before it."""
+    if prompt.messages and prompt.messages[-1].role == "assistant":
+        return prompt.messages[-1].content
+    return prompt.text
 
 
 def _four_grams(text: str) -> set[tuple[str, ...]]:

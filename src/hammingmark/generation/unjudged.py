@@ -60,14 +60,24 @@ class UnjudgedText:
 
     def read(self, path: Path, candidate: Candidate) -> Draw:
         """Read a candidate; the context after it is to be embedded if it is a new one."""
-        tokens = len(candidate.pieces)
+        tokens = candidate.tokens
         candidate, overlap = self._task.cut(candidate)
         addition = self._task.text.read_all(
             candidate, max_sentences=self._task.config.max_sentences
         )
         context = self._new_context(addition)
         failure = candidate.failure
-        return Draw(path, tokens, addition, failure=failure, overlap=overlap, pending=context)
+        return Draw(
+            path,
+            tokens,
+            addition,
+            failure=failure,
+            overlap=overlap,
+            calls=candidate.calls,
+            reasoning=candidate.reasoning,
+            truncated=candidate.truncated,
+            pending=context,
+        )
 
     def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
         """Always None: the only draw is kept."""

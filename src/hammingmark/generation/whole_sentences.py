@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from hammingmark.generation.insistence import Insistence
 from hammingmark.generation.sentence_task import Draw, Path, Screening, SentenceRule, SentenceTask
 from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Candidate, Request
@@ -25,7 +26,8 @@ class WholeSentences:
     def __init__(self, task: SentenceTask, *, watermark: SentenceWatermark) -> None:
         self._task = task
         self._rule = SentenceRule(watermark, task)
-        self._screening = Screening()
+        self._screening = Screening(may_call=not task.text.written)
+        self._insistence = Insistence(is_kept=task.config.keeps_insisted and self._rule.pool == 1)
         self._stop_condition = task.text.stop_condition()
         self._next = 0  # the first draw that has not been judged
         self._pool: list[Draw] = []
@@ -43,7 +45,8 @@ class WholeSentences:
         The greater the width, the less a spare candidate costs compared with a second round. So all
         are rejected once in ``width`` sentences.
         """
-        if self._rule.is_unconstrained:
+        # A model that thinks before it answers does so once, in the first draw.
+        if self._rule.is_unconstrained or (self._task.may_reason and not self._next):
             return 1
         log_rejected = math.log1p(-min(0.99, max(0.01, acceptance)))
         return self._rule.pool * max(1, math.ceil(-math.log(width) / log_rejected))
@@ -63,9 +66,10 @@ class WholeSentences:
 
     def read(self, path: Path, candidate: Candidate) -> Draw:
         """Read a sentence."""
-        task, tokens = self._task, len(candidate.pieces)
+        task, tokens = self._task, candidate.tokens
         candidate, overlap = task.cut(candidate)
-        at_limit = candidate.truncated and task.tokens_left <= task.config.max_sentence_tokens
+        is_last = task.tokens_left <= task.config.max_sentence_tokens
+        at_limit = candidate.truncated and (is_last or candidate.reasoning is not None)
         return task.read(path, candidate, tokens=tokens, overlap=overlap, at_limit=at_limit)
 
     def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
@@ -113,6 +117,11 @@ class WholeSentences:
         for draw in self._pool:
             draw.result = "accepted" if draw.accepted else "rejected"
         if choice is None:
+            (*_, last) = self._pool
+            assert last.addition is not None
+            if self._insistence.comes_again(last, last.addition.sentence):
+                last.result = "insisted"
+                choice = last
             self._rejected += self._pool
         self._pool = []
         return choice

@@ -27,6 +27,7 @@ from hammingmark.http.connection import (
     status_kind,
 )
 from hammingmark.http.event_loop import EventLoopThread, LoopClosed
+from hammingmark.http.quotations import without_quotations
 
 T = TypeVar("T")
 
@@ -157,6 +158,7 @@ class Endpoint:
         *,
         method: str = "POST",
         is_final: Callable[[ErrorObject], bool] = lambda error: False,
+        on_send: Callable[[], None] = lambda: None,
     ) -> T:
         """Send JSON and read the response as it arrives; a coroutine of `loop`.
 
@@ -170,12 +172,14 @@ class Endpoint:
             method: of HTTP.
             is_final: whether an error of the server makes a retry pointless although the status
                 would allow one.
+            on_send: called before each attempt.
 
         Raises:
             Refused: the server refuses this body.
             InferenceError: of the type given to the constructor, when all attempts have failed.
         """
         for attempt in range(self._retries + 1):
+            on_send()
             try:
                 return await self._try(method, path, body, read)
             except _AttemptFailed as failed:
@@ -240,9 +244,9 @@ class Endpoint:
         except Interrupted as interrupted:
             error = self._quoted(interrupted.error) if interrupted.error else None
             if error is not None and error.status is not None:
-                raise self._status_failure(error.status, error) from None
+                raise self._status_failure(error.status, error, body) from None
             summary = f"The response of {self._server} could not be read: {interrupted.reason}."
-            detail = error.message if error else ""
+            detail = without_quotations(error.message, body) if error else ""
             raise _AttemptFailed(self._failure("unavailable", summary, detail=detail)) from None
         except LOST as lost:
             kind = lost_kind(lost)
@@ -250,21 +254,26 @@ class Endpoint:
             summary = f"The connection to {self._server} {verb} ({type(lost).__name__})."
             raise _AttemptFailed(self._failure(kind, summary, advice=_UNREACHED)) from None
         error = self._quoted(ErrorObject.read(content), default=response.reason_phrase)
-        raise self._status_failure(response.status_code, error, wait=retry_after(response))
+        raise self._status_failure(response.status_code, error, body, wait=retry_after(response))
 
     def _quoted(self, error: ErrorObject, *, default: str = "") -> ErrorObject:
         """The error with a short message: a long one often quotes the request with its fields."""
         return replace(error, message=self.quote(error.message) or default)
 
     def _status_failure(
-        self, status: int, error: ErrorObject, *, wait: float | None = None
+        self,
+        status: int,
+        error: ErrorObject,
+        body: Mapping[str, Any] | None,
+        *,
+        wait: float | None = None,
     ) -> _AttemptFailed:
         failure = self._failure(
             status_kind(status),
             f"{self._server} returned the status {status}.",
             status=status,
             retry_after=wait,
-            detail=error.message,
+            detail=without_quotations(error.message, body),
             advice=_ADVICE.get(status, ""),
         )
         return _AttemptFailed(failure, error)

@@ -9,6 +9,7 @@ import ssl
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
@@ -80,7 +81,7 @@ class ApiRoot:
         return str(self.url(path).copy_with(query=None))
 
     def open_client(self, *, timeout: float) -> httpx.AsyncClient:
-        """An HTTP client with the credentials.
+        """An HTTP client with the credentials; it keeps no cookies.
 
         Args:
             timeout: seconds without data from the server.
@@ -90,6 +91,8 @@ class ApiRoot:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=_IDLE_CONNECTIONS),
             headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
             auth=self._login,
+            # One client serves many users; a cookie that one of them is given is not another's.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         )
 
     def quote(self, text: str) -> str:

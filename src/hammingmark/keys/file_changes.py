@@ -18,8 +18,17 @@ def state_of(*paths: Path) -> FileState | None:
     Take it before reading them. They need not be read again while the state is equal and not None.
     """
     states = tuple(map(_state, paths))
-    latest = max((timestamp for state in states for timestamp in state[-2:]), default=0)
-    return states if time.time_ns() - latest > _TICK else None
+    now = time.time_ns()
+    return states if all(_is_settled(state, now) for state in states) else None
+
+
+def _is_settled(state: tuple[int, ...], now: int) -> bool:
+    """Whether the next change of a file alters its state."""
+    if not state:
+        return True
+    modified, changed = state[-2:]
+    # Tools set the time of modification to any time, in the future too; the clock sets the other.
+    return now - changed > _TICK and abs(now - modified) > _TICK
 
 
 def _state(path: Path) -> tuple[int, ...]:

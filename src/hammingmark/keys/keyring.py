@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hammingmark import registry
-from hammingmark.errors import HammingMarkError, InputError, KeyFileError, UnknownName
+from hammingmark.errors import HammingMarkError, InputError, KeyFileError, UnknownName, did_you_mean
 from hammingmark.keys import config as method_config
 from hammingmark.keys.key import SCHEME, Secret, WatermarkKey
 from hammingmark.keys.matrix_text import is_array_text
@@ -134,7 +134,7 @@ def load(path: Path) -> WatermarkKey:
 def _read(path: Path) -> tuple[dict[str, Any], str]:
     """The fields of a key file with its secret hidden, or an error message. Does not raise."""
     try:
-        content = read_private(path, largest=_LARGEST_FILE, kind="the key")
+        content = read_private(path, largest=_LARGEST_FILE, kind="the key", is_kind=_may_be_key)
         data = json.loads(content, object_hook=_safe_fields)
     except InputError as error:
         return {}, str(error)
@@ -143,6 +143,11 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
     if not isinstance(data, dict):
         return {}, f"{path} is not a key file: it is not a JSON object."
     return data, ""
+
+
+def _may_be_key(content: bytes) -> bool:
+    """Whether this may be a key file, even a damaged one."""
+    return b"secret" in content or FORMAT.encode() in content
 
 
 def _safe_fields(data: dict[str, Any]) -> dict[str, Any]:
@@ -270,7 +275,8 @@ class Keyring:
         named = self.folder / f"{reference}.json"
         if _NAME.fullmatch(reference) and _is_file(named):
             return Entry(reference, named, load(named))
-        matches = [entry for entry in self.entries() if entry.key.id.startswith(reference)]
+        entries = self.entries()
+        matches = [entry for entry in entries if entry.key.id.startswith(reference)]
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -278,9 +284,10 @@ class Keyring:
                 f"{reference!r} matches {len(matches)} keys: "
                 f"{', '.join(entry.key.id for entry in matches)}. Give more digits of the id."
             )
+        hint = did_you_mean(reference, [entry.name for entry in entries])
         raise KeyFileError(
-            f"No key {reference!r} in {self.folder}. List keys with `hammingmark keys list`, or "
-            f"make one with `hammingmark keys new --name {reference}`."
+            f"No key {reference!r} in {self.folder}.{hint} List keys with `hammingmark keys list`, "
+            f"or make one with `hammingmark keys new --name {reference}`."
         )
 
     def rotate(self, reference: str, *, name: str | None = None) -> tuple[Entry, Entry]:

@@ -18,6 +18,7 @@ def read_private(
     *,
     largest: int,
     kind: str = "",
+    is_kind: Callable[[bytes], bool] = lambda content: True,
     error: type[HammingMarkError] = InputError,
 ) -> bytes:
     """The content of a file of mode 0600 or stricter.
@@ -26,6 +27,8 @@ def read_private(
         path: the file.
         largest: the largest size, in bytes.
         kind: what the file is, for messages, such as ``the key``.
+        is_kind: whether this may be the content of such a file; the mode of another file is not
+            what is wrong with it.
         error: the class of the error. When it is raised no variable has the content, because a
             traceback may show variables.
 
@@ -41,16 +44,18 @@ def read_private(
             if not stat.S_ISREG(status.st_mode):
                 raise error(f"{path} is not a file.")
             mode = stat.S_IMODE(status.st_mode)
-            if os.name == "posix" and mode & 0o077:
-                raise error(
-                    f"Other users can read {path} (mode {mode:04o}). Fix it with: chmod 600 {path}"
-                )
             content = file.read(largest + 1)
     except OSError as failure:
         raise error(f"Cannot read {_named(kind, path)}: {failure.strerror}.") from None
     if len(content) > largest:
         del content
         raise error(f"{path} is larger than {largest:,} bytes. Choose another file.")
+    if os.name == "posix" and mode & 0o077:
+        looks_right = is_kind(content)
+        del content
+        if not looks_right:
+            raise error(f"Cannot read {_named(kind, path)}: it is another kind of file.")
+        raise error(f"Other users can read {path} (mode {mode:04o}). Fix it with: chmod 600 {path}")
     return content
 
 

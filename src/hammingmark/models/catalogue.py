@@ -290,7 +290,9 @@ _MODELS = (
         licence="Apache-2.0",
         description="SmolLM2-135M-Instruct Q4_1; the default generator",
         files=_files("smollm2", _smollm2),
-        card=GeneratorCard(file="SmolLM2-135M-Instruct.Q4_1.gguf", context=8192, chat=True),
+        card=GeneratorCard(
+            file="SmolLM2-135M-Instruct.Q4_1.gguf", context=8192, chat=True, tokenizer="smollm2"
+        ),
     ),
     Model(
         name="qwen-coder",
@@ -299,7 +301,10 @@ _MODELS = (
         description="Qwen2.5-Coder-1.5B-Instruct Q4_K_M; larger and slower",
         files=_files("qwen-coder", _qwen_coder),
         card=GeneratorCard(
-            file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf", context=32768, chat=True
+            file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+            context=32768,
+            chat=True,
+            tokenizer="qwen2",
         ),
     ),
     Model(

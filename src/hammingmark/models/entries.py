@@ -68,11 +68,13 @@ class GeneratorCard:
         file: the GGUF file in the model's folder.
         context: tokens of context for which it was trained.
         chat: whether it has a chat template.
+        tokenizer: the name of its tokenizer, which other models may share.
     """
 
     file: str
     context: int
     chat: bool
+    tokenizer: str
 
 
 @dataclass(frozen=True, slots=True)

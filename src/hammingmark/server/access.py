@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import Request
@@ -14,6 +14,9 @@ from hammingmark.server.authorization import bearer_token
 from hammingmark.server.clients import Client
 from hammingmark.server.config import ServerConfig
 from hammingmark.server.service import Service
+
+ABOUT = "/v1/watermark/about"
+"""The path that says who runs the service, which anybody may ask."""
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "The request is invalid; the error says why."},
@@ -32,8 +35,16 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 """The error responses, for the OpenAPI schema."""
 
-_SCOPES = (("/v1/watermark/", "detect"), ("/v1/", "generate"), ("/metrics", "admin"))
-"""The scope that a path needs, by its beginning."""
+_FORWARDING = ("forwarded", "x-forwarded-for", "x-real-ip")
+"""The headers by which proxies tell the address of a client."""
+
+_SCOPES = (
+    (ABOUT, None),
+    ("/v1/watermark/", "detect"),
+    ("/v1/", "generate"),
+    ("/metrics", "admin"),
+)
+"""The scope that a path needs, by its beginning; None if it needs no API key."""
 
 
 def service_of(request: Request) -> Service:
@@ -70,6 +81,24 @@ def client_with_scope(scope: str) -> Callable[[Request], Awaitable[Client]]:
         return client
 
     return client
+
+
+def check_forwarding(config: ServerConfig, headers: Mapping[str, str]) -> None:
+    """Refuse a request that a proxy forwards to a service that only this machine should use.
+
+    Such a service trusts its clients; through a proxy on the same machine anybody could be one.
+
+    Raises:
+        APIError: the request was forwarded.
+    """
+    if config.is_private and any(name in headers for name in _FORWARDING):
+        raise APIError(
+            403,
+            "This service trusts everybody who reaches it, since its settings let only this "
+            "machine do so, but a proxy forwarded this request. Set trusted_proxies, api_keys or "
+            "open.",
+            code="forwarded",
+        )
 
 
 def check_host(config: ServerConfig, host: str | None) -> None:

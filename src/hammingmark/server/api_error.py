@@ -38,7 +38,11 @@ _ERRORS: tuple[tuple[type[HammingMarkError], int, str, str], ...] = (
 )
 """Errors whose messages name files and addresses, and the messages for clients instead."""
 
-_ADDRESS = re.compile(r"https?://[^\s,;]+")  # in messages of other servers
+_ADDRESS = re.compile(r"https?://[^\s,;]+")
+CANNOT_CONTINUE = "upstream_restarts"
+"""The code of an error for an answer that cannot be marked because the upstream begins it anew."""
+
+_UNAUTHORIZED = "The upstream rejected this service's API key."
 _REQUEST_KINDS: Mapping[FailureKind, str | None] = {
     "invalid_request": None,
     "prompt_refused": None,
@@ -47,6 +51,19 @@ _REQUEST_KINDS: Mapping[FailureKind, str | None] = {
     "context_overflow": "context_length_exceeded",
 }
 """Failures that the client can avoid by another request, and OpenAI's code."""
+
+_NOT_LOGGED = frozenset({"internal", "prompt_refused"})
+"""Failures of models in this process, whose details may quote the prompt."""
+
+_SEE_LOG = "The log of the service has details under the id in X-Request-Id."
+_HINTS: Mapping[FailureKind, str] = {
+    "invalid_request": f"It does not accept the request. {_SEE_LOG}",
+    "not_found": f"It may not offer this model. {_SEE_LOG}",
+    "rate_limited": "Try again later.",
+    "timeout": "Try again later.",
+    "unavailable": f"Try again later. {_SEE_LOG}",
+}
+"""What a client is told of an upstream's failure, whose own message is only logged."""
 
 
 class APIError(Exception):
@@ -94,30 +111,40 @@ class APIError(Exception):
 
     @classmethod
     def from_failure(cls, failure: Failure) -> APIError:
-        """The API error for the failure of a model."""
-        if not failure.is_about_text:
-            # Not the detail: it may quote the prompt, and prompts are not logged.
+        """The API error for the failure of a model, which is logged."""
+        detail = "" if failure.kind in _NOT_LOGGED else failure.detail
+        if detail or not failure.is_about_text:
             name = "EncoderError" if failure.origin == "encoder" else "BackendError"
-            _log(name, " ".join(filter(None, (failure.summary, failure.advice))))
+            level = logging.INFO if failure.is_about_text else logging.ERROR
+            _log(name, replace(failure, detail=detail).message, level=level)
         message = client_message(failure)
         if failure.origin == "encoder":
             return cls(503, message, kind="watermark_error")
+        if failure.kind == "cannot_continue":
+            return cls.cannot_continue()
         if failure.kind == "rate_limited":
             wait = failure.retry_after
             return cls(429, message, kind="rate_limit_error", retry_after=wait)
         if failure.kind == "not_found":
             return cls(404, message, code="model_not_found", param="model")
         if failure.kind in _REQUEST_KINDS:
-            return cls(400, message, code=_REQUEST_KINDS[failure.kind])
-        if failure.kind == "unauthorized":  # the client's own API key is valid
-            return cls.upstream_unauthorized()
+            param = failure.param or None
+            return cls(400, message, code=_REQUEST_KINDS[failure.kind], param=param)
         return cls(502, message, kind="upstream_error")
 
     @classmethod
     def upstream_unauthorized(cls) -> APIError:
         """The upstream rejected the credentials of this service."""
-        message = "The upstream rejected the API key of this service."
-        return cls(502, message, kind="upstream_error")
+        return cls(502, _UNAUTHORIZED, kind="upstream_error")
+
+    @classmethod
+    def cannot_continue(cls) -> APIError:
+        """The upstream begins a new answer at every request, and the policy is to refuse."""
+        message = (
+            "The upstream begins a new answer instead of continuing an unfinished one, so answers "
+            "to chats cannot be marked. The log of the service says what its operator can do."
+        )
+        return cls(503, message, kind="watermark_error", code=CANNOT_CONTINUE)
 
     @classmethod
     def internal(cls) -> APIError:
@@ -150,19 +177,22 @@ class APIError(Exception):
 def client_message(failure: Failure) -> str:
     """The message of a failure for the client.
 
-    It includes the message of a model's server, without addresses, since often nothing else says
-    what is wrong. It excludes messages of libraries and the advice, which names hosts and options.
+    It excludes what an upstream says, which may name hosts, accounts and keys, messages of
+    libraries, and the advice. Only why the model in this process refuses a prompt is included.
     """
     if failure.origin == "encoder":
         return (
             "The encoder failed, so nothing can be marked. Try again later; "
             "the log of the service has details."
         )
-    detail = "" if failure.kind == "internal" else _ADDRESS.sub("[address]", failure.detail)
-    return replace(failure, advice="", detail=detail).message
+    if failure.kind == "unauthorized":  # the client's own API key is valid
+        return _UNAUTHORIZED
+    detail = failure.detail if failure.kind == "prompt_refused" else ""
+    hint = _HINTS.get(failure.kind, "") if failure.detail and not detail else ""
+    return replace(failure, detail=_ADDRESS.sub("[address]", detail), advice=hint).message
 
 
-def _log(error: str, reason: str) -> None:
+def _log(error: str, reason: str, *, level: int = logging.ERROR) -> None:
     # Libraries quote URLs with signatures and logins.
     reason = without_secrets(reason)
-    log_event(_LOG, "not answered", level=logging.ERROR, error=error, reason=reason)
+    log_event(_LOG, "not answered", level=level, error=error, reason=reason)

@@ -156,9 +156,11 @@ class ApiKeys:
             try:
                 keys = read_api_keys(self._path)
             except _InvalidContentError as error:
+                self._state = state
                 self._report(str(error))
             except InputError as error:
-                self._is_shut, self._keys = True, ()
+                # It is read again even if it looks unchanged: it may come back as it was.
+                self._is_shut, self._keys, self._state = True, (), None
                 self._report(str(error))
             else:
                 changed = keys != self._keys
@@ -171,7 +173,6 @@ class ApiKeys:
                     self._on_reload(len(keys))
 
     def _report(self, problem: str) -> None:
-        self._state = None  # so that the file is read again even if it looks unchanged
         if problem != self._problem:
             self._problem = problem
             self._on_problem(problem)

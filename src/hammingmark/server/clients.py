@@ -32,6 +32,11 @@ class Client:
         return f"address {client_network(self.address)}"
 
     @property
+    def is_operator(self) -> bool:
+        """Whether its API key is the operator's."""
+        return self.api_key is not None and self.api_key.allows("admin")
+
+    @property
     def api_key_name(self) -> str | None:
         """The name of its API key, for the audit log."""
         return self.api_key.name if self.api_key else None
@@ -66,7 +71,7 @@ class Authenticator:
         """
         api_key = self._find(token, scope) if self._api_keys is not None else None
         client = Client(request_id, address, api_key)
-        wait = self._limiter.take(client.name, per_minute=api_key.rate if api_key else None)
+        wait = self._limiter.take(client.name, rate=api_key.rate if api_key else None)
         if wait > 0:
             raise APIError(
                 429,

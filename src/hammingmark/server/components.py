@@ -8,6 +8,7 @@ from hammingmark.encoders.wrappers import TimedEncoder
 from hammingmark.errors import HammingMarkError, ModelError
 from hammingmark.keys.config import TokenizerId
 from hammingmark.lazy import SingleFlightCache
+from hammingmark.models.store import ModelStore
 from hammingmark.protocols import Encoder, Tokenizer
 
 _CAPACITY = 16  # of each
@@ -18,10 +19,18 @@ class ComponentCache:
 
     Args:
         encoder: the encoder of all keys; by default each key's own.
+        store: where models are kept.
         encoder_timeout: seconds before an encoding counts as failed.
     """
 
-    def __init__(self, encoder: Encoder | None = None, *, encoder_timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        encoder: Encoder | None = None,
+        *,
+        store: ModelStore | None = None,
+        encoder_timeout: float = 30.0,
+    ) -> None:
+        self._store = store
         self._encoder_timeout = encoder_timeout
         self._encoder = self._timed(encoder) if encoder else None
         self._encoders: SingleFlightCache[Encoder] = SingleFlightCache(_CAPACITY)
@@ -33,7 +42,9 @@ class ComponentCache:
         Raises:
             HammingMarkError: it cannot be loaded.
         """
-        return self._encoder or self._encoders.get(name, lambda: self._timed(load_encoder(name)))
+        return self._encoder or self._encoders.get(
+            name, lambda: self._timed(load_encoder(name, store=self._store))
+        )
 
     def _timed(self, encoder: Encoder) -> Encoder:
         return TimedEncoder(encoder, self._encoder_timeout)

@@ -131,7 +131,7 @@ def read_config(
         name = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"])
         name = next(known for known in _fields() if name == known or name.startswith(f"{known}."))
         raise _invalid(name, values[name]) from None
-    for name in ("api_keys", "audit.file"):
+    for name in ("api_keys", "audit.file", "rotation.record"):
         _check_folder(name, values.get(name))
     return config
 
@@ -195,7 +195,10 @@ def _from_file(path: Path) -> dict[str, _SourcedValue]:
                 f"{name} from {path} is a value; it must be a table: [{name}], with settings "
                 "below it."
             )
-    return _typed(values, folder=path.absolute().parent)
+    typed = _typed(values, folder=path.absolute().parent)
+    for name, setting in typed.items():
+        _refuse_other_type(name, setting)
+    return typed
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, _SourcedValue]:
@@ -253,6 +256,16 @@ def _typed(values: Mapping[str, _SourcedValue], *, folder: Path) -> dict[str, _S
 def _refuse_boolean(name: str, setting: _SourcedValue) -> None:
     """Refuse booleans for numbers, which pydantic would accept."""
     if isinstance(setting.value, bool) and bool not in _types(_fields()[name]):
+        raise _invalid(name, setting)
+
+
+def _refuse_other_type(name: str, setting: _SourcedValue) -> None:
+    """Refuse texts for numbers, and what is not true or false: a file has types of its own."""
+    types = set(_types(_fields()[name])) - {NoneType}
+    is_number = types <= {bool, int, float}
+    if (is_number and isinstance(setting.value, str)) or (
+        types == {bool} and not isinstance(setting.value, bool)
+    ):
         raise _invalid(name, setting)
 
 

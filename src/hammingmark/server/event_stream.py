@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 
 import anyio
@@ -69,12 +69,25 @@ class EventStream(StreamingResponse):
         # The headers tell proxies not to buffer events.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **headers}
         super().__init__(with_keep_alive(events), headers=headers, media_type="text/event-stream")
+        self._events = events
         self._stack = AsyncExitStack()
         self._limit = limit
 
     def closing(self, stack: AsyncExitStack) -> EventStream:
         """This stream, which takes over the exit stack and closes it at its end."""
         self._stack = stack.pop_all()
+        return self
+
+    def translated(
+        self, translate: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
+    ) -> EventStream:
+        """This stream with other events; call it before it is sent.
+
+        Args:
+            translate: makes those events of these.
+        """
+        self._events = translate(self._events)
+        self.body_iterator = with_keep_alive(self._events)
         return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

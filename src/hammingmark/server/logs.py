@@ -27,7 +27,7 @@ else:  # not generic at run time in Python 3.10
 _OURS = "hammingmark"
 _SERVER = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 _FIELDS = "fields"
-_Format = Literal["json", "text"]
+Format = Literal["auto", "json", "text"]
 
 
 def log_event(
@@ -44,7 +44,7 @@ def log_event(
     logger.log(level, "%s", event, extra={_FIELDS: fields}, stacklevel=2)
 
 
-def setup(level: str, *, format: _Format, stream: TextIO | None = None) -> None:
+def setup(level: str, *, format: Format, stream: TextIO | None = None) -> None:
     """Send all logs of this process, those of uvicorn too, to one stream; may be called again.
 
     Uvicorn must run with ``log_config=None``, or it sets up its own logs.
@@ -52,15 +52,17 @@ def setup(level: str, *, format: _Format, stream: TextIO | None = None) -> None:
     Args:
         level: ``debug``, ``info``, ``warning`` or ``error``; of other libraries, only warnings
             and errors are logged.
-        format: ``json`` or ``text``.
+        format: ``json``, ``text``, or ``auto``: text on a terminal, JSON elsewhere.
         stream: the stream; standard error by default.
     """
     lowest = logging.getLevelName(level.upper())
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
         root.removeHandler(handler)
-    handler = _Handler(sys.stderr if stream is None else stream)
-    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    stream = sys.stderr if stream is None else stream
+    is_text = stream.isatty() if format == "auto" else format == "text"
+    handler = _Handler(stream)
+    handler.setFormatter(TextFormatter() if is_text else JsonFormatter())
     root.addHandler(handler)
     root.setLevel(max(lowest, logging.WARNING))
     logging.getLogger(_OURS).setLevel(lowest)
@@ -85,13 +87,17 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A record as a readable line: time, level, event, then ``name=value``."""
+    """A record as a readable line: local time, level, event, then ``name=value``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its newline; the traceback of an exception follows on further lines."""
         row = _row_of(record)
-        time, level, event = row.pop("time"), row.pop("level"), row.pop("event")
+        level, event, request = row.pop("level"), row.pop("event"), row.pop("request_id")
         traceback = row.pop("traceback", [])
+        for name in ("time", "logger"):
+            del row[name]
+        row["request_id"] = request
+        time = datetime.fromtimestamp(record.created).isoformat(" ", timespec="seconds")
         fields = [f"{name}={_quoted(value)}" for name, value in row.items() if value is not None]
         line = " ".join([time, f"{level:<7}", _printable(event), *fields])
         return "\n".join([line, *(f"    {_printable(frame)}" for frame in traceback)])

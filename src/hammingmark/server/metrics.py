@@ -6,7 +6,7 @@ values are counted as ``other``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -18,6 +18,8 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from hammingmark._version import __version__
 from hammingmark.records import Cost
@@ -26,6 +28,7 @@ from hammingmark.serialization import cost_to_dict
 ENDPOINTS = (
     "/v1/chat/completions",
     "/v1/completions",
+    "/v1/responses",
     "/v1/models",
     "/v1/watermark/detect",
     "/v1/watermark/keys",
@@ -43,8 +46,10 @@ STATUSES = ("marked", "partly", "unmarked", "refused")
 REASONS = (
     "complete",  # every sentence that can carry the mark was subject to the rule
     "fallbacks",  # no candidate was accepted for some sentences
+    "insisted",  # the model insists on every sentence
     "short",  # too few sentences to show a mark
     "unmarkable",  # code, tables, tool calls
+    "restarting",  # the upstream begins a new answer instead of continuing an unfinished one
     "switched_off",  # the request turned the watermark off, as the policy allows
     "failure",  # marking failed, and the policy delivers unmarked text
     "cut_short",  # the client disconnected, the time was up, or the model or audit log failed
@@ -60,8 +65,15 @@ _COSTS = {
     "rate.",
     "constrained_sentences": "Sentences that were subject to the rule.",
     "fallbacks": "Sentences for which no candidate of the budget was accepted.",
-    "drawn_tokens": "Tokens drawn, in all candidates.",
+    "insisted": "Sentences that the rule refuses, kept because the model insists on them.",
+    "drawn_tokens": "Tokens drawn, in all candidates judged.",
     "emitted_tokens": "Tokens emitted.",
+    "written_tokens": "Tokens that the model wrote, also those that were discarded.",
+    "read_tokens": "Tokens of the prompts of all requests to the model.",
+    "cached_tokens": "Those of them that were in its cache, as far as the upstream reports them.",
+    "model_requests": "Requests to the model, also those that failed or were refused.",
+    "estimated_requests": "Requests to the model whose tokens are counted from the text that "
+    "arrived.",
 }
 """The counted fields of the cost of answers, by the names of `cost_to_dict`."""
 
@@ -113,6 +125,8 @@ class Metrics:
         self.detection_seconds = self._histogram(
             "detection_seconds", "Seconds of detection per request.", _DETECTION_SECONDS
         )
+        self._marked = _MarkedSentences()
+        self._registry.register(self._marked)
         for outcome in ("read", "failed"):  # a rate needs a zero to start from
             self._reloads.labels(outcome)
 
@@ -144,6 +158,14 @@ class Metrics:
         """Count a reload of the keyring or of the file of API keys."""
         self._reloads.labels("read" if succeeded else "failed").inc()
 
+    def show_marked_sentences(self, totals: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """Show how many sentences keys have marked.
+
+        Args:
+            totals: gives the numbers, by the id and the label of the key.
+        """
+        self._marked.totals = totals
+
     def render(self) -> tuple[bytes, str]:
         """All metrics in Prometheus's format, and the content type."""
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
@@ -158,6 +180,24 @@ class Metrics:
         return Histogram(
             f"hammingmark_{name}", description, buckets=buckets, registry=self._registry
         )
+
+
+class _MarkedSentences(Collector):
+    """The sentences that keys have marked, also before this process started."""
+
+    def __init__(self) -> None:
+        self.totals: Callable[[], Mapping[tuple[str, str], int]] = dict
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(
+            "hammingmark_marked_sentences",
+            "Sentences that a key has marked, also before the start and in other processes, as far "
+            "as is recorded.",
+            labels=("key_id", "label"),
+        )
+        for labels, total in self.totals().items():
+            family.add_metric(labels, total)
+        yield family
 
 
 def _known(name: str, names: Collection[str]) -> str:

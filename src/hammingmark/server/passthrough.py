@@ -10,12 +10,13 @@ from typing import Any
 from hammingmark.http.sse import Event, EventTooLong, format_event, read_events
 from hammingmark.server.api_error import APIError
 from hammingmark.server.plain_json import check_json
+from hammingmark.server.upstream_errors import UpstreamErrors
 
 _HEAD_FIELDS = ("id", "object", "created", "model")
 
 
 async def annotate_events(
-    chunks: AsyncIterator[bytes], watermark: Mapping[str, Any]
+    chunks: AsyncIterator[bytes], watermark: Mapping[str, Any], errors: UpstreamErrors
 ) -> AsyncIterator[bytes]:
     """The events of a stream, with the field ``watermark`` in those that end an answer.
 
@@ -25,24 +26,63 @@ async def annotate_events(
     Args:
         chunks: the body of the stream.
         watermark: the field.
+        errors: replaces the upstream's errors.
 
     Raises:
         APIError: an event is incomplete, or the stream is interrupted.
     """
-    annotator = _EventAnnotator(watermark)
-    try:
-        async for event in read_events(chunks):
-            if not event.complete:
-                if not _lacks_only_end(event):
-                    raise response_interrupted()
-                event = Event(event.raw + b"\n\n")
-            for content in annotator.annotate(event):
-                yield content
-    except EventTooLong:
-        raise response_too_large() from None
+    annotator = _EventAnnotator(watermark, errors)
+    async for event in _complete_events(chunks):
+        for content in annotator.annotate(event):
+            yield content
     if not annotator.is_annotated:
         yield annotator.watermark_event()
         raise response_interrupted()
+
+
+async def replace_errors(
+    chunks: AsyncIterator[bytes], errors: UpstreamErrors
+) -> AsyncIterator[bytes]:
+    """The events of a stream as they are, but for the upstream's errors.
+
+    Args:
+        chunks: the body of the stream.
+        errors: replaces the errors.
+
+    Raises:
+        APIError: an event is incomplete.
+    """
+    async for event in _complete_events(chunks):
+        error = error_in(event.data or b"", errors)
+        yield event.raw if error is None else format_event(error.content)
+
+
+def error_in(content: bytes, errors: UpstreamErrors) -> APIError | None:
+    """The upstream's error in the place of an answer, which may be anything; None without one."""
+    if b"error" not in content:
+        return None
+    try:
+        return errors.of_answer(json.loads(content))
+    except (ValueError, RecursionError):
+        return None
+
+
+async def _complete_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[Event]:
+    """The events of a stream; the last one may lack the blank line.
+
+    Raises:
+        APIError: an event is incomplete, or too long.
+    """
+    try:
+        async for event in read_events(chunks):
+            if event.complete:
+                yield event
+            elif _lacks_only_end(event):
+                yield Event(event.raw + b"\n\n")
+            else:
+                raise response_interrupted()
+    except EventTooLong:
+        raise response_too_large() from None
 
 
 class _EventAnnotator:
@@ -52,7 +92,8 @@ class _EventAnnotator:
         is_annotated: whether an event with the field has been sent.
     """
 
-    def __init__(self, watermark: Mapping[str, Any]) -> None:
+    def __init__(self, watermark: Mapping[str, Any], errors: UpstreamErrors) -> None:
+        self._errors = errors
         self.is_annotated = False
         self._watermark = dict(watermark)
         self._last: dict[str, Any] = {}
@@ -68,6 +109,8 @@ class _EventAnnotator:
             check_json(data)
             if not isinstance(data, dict):
                 return [event.raw]
+            if (error := self._errors.of_answer(data)) is not None:
+                return [format_event(error.content)]
             self._last = content = without_watermark(data)
             if _ends_answer(content):
                 self.is_annotated = True

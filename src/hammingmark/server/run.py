@@ -7,14 +7,14 @@ import socket
 
 import uvicorn
 
-from hammingmark.server.app import create_app
+from hammingmark.server.app import EXTRA_REQUESTS, create_app
 from hammingmark.server.config import ServerConfig
-from hammingmark.server.connections import limited_protocol
+from hammingmark.server.connections import WaitingConnections, limited_protocol
 from hammingmark.server.service import Service
 
 _CLOSE_GRACE = 10  # seconds for connections to close after their answers have ended
 _POLL = 0.1  # seconds between two checks for a second signal
-_EXTRA_CONNECTIONS = 512  # beyond the capacity of the queue
+_MAX_NEW = 64  # connections of one client without a complete head
 
 
 class Server(uvicorn.Server):
@@ -27,18 +27,20 @@ class Server(uvicorn.Server):
     def __init__(self, service: Service) -> None:
         limits = service.config.limits
         proxies = list(service.config.trusted_proxies)
+        waiting = WaitingConnections(
+            limits.queue + EXTRA_REQUESTS, per_client=_MAX_NEW, exempt=proxies
+        )
         settings = uvicorn.Config(
             create_app(service),
             host=service.config.host,
             port=service.config.port,
-            http=limited_protocol(head=limits.body_timeout, stall=limits.request_timeout),
+            http=limited_protocol(waiting, head=limits.head_timeout, stall=limits.request_timeout),
             ws="none",  # no websockets, which would have no limits
             log_config=None,
             access_log=False,  # the application logs requests
             server_header=False,
             proxy_headers=bool(proxies),  # otherwise clients could claim any address
             forwarded_allow_ips=proxies,
-            limit_concurrency=limits.queue + _EXTRA_CONNECTIONS,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=_CLOSE_GRACE,
         )

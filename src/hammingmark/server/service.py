@@ -8,11 +8,13 @@ import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from functools import partial
 from typing import TypeVar
 from weakref import WeakSet
 
 from hammingmark.assembly.backends import load_backend
-from hammingmark.assembly.environment import Environment, environment_now
+from hammingmark.assembly.environment import Environment, environment_now, model_store
 from hammingmark.assembly.marking import default_backend
 from hammingmark.backends.openai import OpenAIBackend
 from hammingmark.errors import HammingMarkError
@@ -20,22 +22,28 @@ from hammingmark.generation.config import GenerationConfig
 from hammingmark.generation.engine import Engine
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Keyring
+from hammingmark.models.store import Progress
 from hammingmark.protocols import Backend, Encoder
 from hammingmark.records import Verdict
-from hammingmark.server.admission import Admission
+from hammingmark.server.admission import Admission, WaitLimit
 from hammingmark.server.api_error import APIError
 from hammingmark.server.audit import AuditLog
 from hammingmark.server.authorization import ApiKeys
 from hammingmark.server.clients import Authenticator, Client
 from hammingmark.server.components import ComponentCache
 from hammingmark.server.config import ServerConfig
+from hammingmark.server.detection.policy import DetectionPolicy
 from hammingmark.server.detection.queue import Checkpoint, DetectionQueue
 from hammingmark.server.detection.service import DetectionService
 from hammingmark.server.logs import log_event
 from hammingmark.server.marking.completion_stream import CompletionStream
+from hammingmark.server.marking.continuation import ContinuationCheck
 from hammingmark.server.marking.keys import MarkingKey, WriterCache
 from hammingmark.server.marking.planning import GenerationPlan, Planner
 from hammingmark.server.marking.recording import Recorder
+from hammingmark.server.marking.rotation import Rotation, utc_now
+from hammingmark.server.marking.sentence_record import MARKED, SentenceRecord
+from hammingmark.server.marking.usage import KeyUsage
 from hammingmark.server.metrics import Metrics
 from hammingmark.server.settings import without_secrets
 from hammingmark.server.upstream import Exchange, Upstream
@@ -58,6 +66,7 @@ class Service:
         environment: the folders of keys and models; by default this user's.
         backend: the language model; by default the one that the settings name.
         encoder: the encoder of all keys; by default each key's own.
+        now: gives the current time, with its zone.
 
     Raises:
         HammingMarkError: a setting refers to something that does not exist.
@@ -70,14 +79,32 @@ class Service:
         environment: Environment | None = None,
         backend: Backend | None = None,
         encoder: Encoder | None = None,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.config = config
         self.metrics = Metrics()
-        keyring = Keyring((environment or environment_now()).keyring)
+        environment = environment or environment_now()
+        self._store = model_store(environment, progress=_log_download)
+        keyring = Keyring(environment.keyring)
         self.key = MarkingKey(config.key, keyring=keyring, on_reload=self._log_key_reload)
-        components = ComponentCache(encoder, encoder_timeout=config.limits.encoder_timeout)
+        record = SentenceRecord(
+            config.rotation.record or keyring.folder / MARKED, on_problem=self._log_record_problem
+        )
+        self.usage = KeyUsage(config.rotation, record)
+        self.rotation = Rotation(
+            config.rotation, names=config.policy.labels, used=record.counts, now=now
+        )
+        key = self.key.current()
+        self.usage.begin(key, self.rotation.label_in_use(key))
+        self._components = ComponentCache(
+            encoder, store=self._store, encoder_timeout=config.limits.encoder_timeout
+        )
         self.detection = DetectionService(
-            keyring, components, marking_keys=self.key.used, on_problem=self._log_key_problem
+            keyring,
+            self._components,
+            marking_keys=self.key.used,
+            labels=self.rotation.labels,
+            on_problem=self._log_key_problem,
         )
         self.api_keys = self._open_api_keys()
         self.clients = Authenticator(
@@ -85,22 +112,36 @@ class Service:
         )
         self.upstream = self._open_upstream()
         self.backend = backend or self._load_backend()
-        self.planner = Planner(config, key=self.key, backend=self.backend, upstream=self.upstream)
+        self.planner = Planner(
+            config,
+            key=self.key,
+            rotation=self.rotation,
+            backend=self.backend,
+            upstream=self.upstream,
+        )
+        self.continuation = ContinuationCheck(self.backend)
         self.audit = self._open_audit_log()
         self.admission = Admission(capacity=config.limits.queue, parallel=self.backend.parallel)
         self._engine = Engine(self.backend)
-        self._writers = WriterCache(self.backend, components)
+        self.wait_limit = WaitLimit(
+            self._engine,
+            first=config.limits.first_sentence_wait,
+            whole=config.limits.request_timeout,
+        )
+        self._writers = WriterCache(self.backend, self._components)
         self._detections = DetectionQueue(
             parallel=max(1, (os.cpu_count() or 1) // 2), capacity=config.limits.detections
         )
         # A thread of their own: answers must not wait for detection requests.
         self._answer_detection = ThreadPoolExecutor(1, "hammingmark-detect-answers")
+        self.detection_policy = DetectionPolicy(config)
         self._running: WeakSet[CompletionStream | Exchange] = WeakSet()
         self._not_ready = "The models are being loaded."
         self._is_stopping = False
         self._request_ended = asyncio.Event()
         self.metrics.queue_length.set_function(lambda: len(self.admission))
         self.metrics.active_texts.set_function(lambda: self._engine.active)
+        self.metrics.show_marked_sentences(lambda: self.usage.totals)
 
     # Start and shutdown
 
@@ -119,7 +160,8 @@ class Service:
                 self._not_ready = ""
             except APIError as error:  # of the upstream, whose address clients must not learn
                 self._not_ready = error.message
-                reason = f"{without_secrets(self.config.upstream.url or '')}: {error.message}"
+                where = without_secrets(self.config.upstream.url or "")
+                reason = f"{where}: {error.message} If upstream.model is set, it is not asked."
             except HammingMarkError as error:  # its message names files and addresses
                 self._not_ready, reason = _NOT_LOADED, str(error)
             except Exception:  # of a model library; its message may contain anything
@@ -129,7 +171,9 @@ class Service:
                 log_event(_LOG, "not ready", level=logging.ERROR, reason=reason)
             if self._not_ready:
                 await asyncio.sleep(_LOAD_RETRY)
-        log_event(_LOG, "ready", model=self.config.model_name, key_id=self.key.current().id)
+        key = self.key.current()
+        label = self.rotation.label_in_use(key)
+        log_event(_LOG, "ready", model=self.config.model_name, key_id=key.id, label=label)
 
     def _load(self) -> None:
         self._writers.writer(self.key.current(), config=GenerationConfig())
@@ -157,6 +201,7 @@ class Service:
         await asyncio.to_thread(self._answer_detection.shutdown, cancel_futures=True)
         if self.upstream is not None:
             await self.upstream.close()
+        await asyncio.to_thread(self.usage.close)
         if self.audit is not None:
             await asyncio.to_thread(self.audit.close)
         log_event(_LOG, "stopped")
@@ -203,6 +248,7 @@ class Service:
             engine=self._engine,
             writers=self._writers,
             detect=self._detect_answer,
+            disclose=partial(self.detection_policy.disclosed_p_value, client),
             recorder=recorder,
             timeout=self.config.limits.request_timeout,
             first_timeout=self.config.limits.first_sentence_timeout,
@@ -282,7 +328,8 @@ class Service:
         config = self.config
         if config.upstream.url is None:
             name = config.backend or default_backend(self.key.current())
-            return load_backend(name, parallel=config.parallel or _EMBEDDED_PARALLEL)
+            parallel = config.parallel or _EMBEDDED_PARALLEL
+            return load_backend(name, store=self._store, parallel=parallel)
         return OpenAIBackend(
             config.upstream.url,
             config.upstream.model or "default",  # each request names its own
@@ -291,6 +338,7 @@ class Service:
             timeout=config.upstream.timeout,
             retries=config.upstream.retries,
             keeps_sampling=True,
+            continues=config.upstream.continues,
         )
 
     @property
@@ -307,11 +355,33 @@ class Service:
         self.metrics.count_key_reload(succeeded=False)
         log_event(_LOG, "key file unusable", level=logging.ERROR, reason=problem)
 
+    def _log_record_problem(self, problem: str | None) -> None:
+        if problem:
+            # Without numbers nothing depends on the counts but a warning.
+            is_grave = self.config.rotation.sentences is not None
+            level = logging.ERROR if is_grave else logging.WARNING
+            log_event(_LOG, "sentences not recorded", level=level, reason=problem)
+        else:
+            log_event(_LOG, "sentences recorded again")
+
     def _log_audit_problem(self, problem: str | None) -> None:
         if problem:
             log_event(_LOG, "audit log unusable", level=logging.ERROR, reason=problem)
         else:
             log_event(_LOG, "audit log usable again")
+
+
+def _log_download(event: Progress) -> None:
+    """Log what happens while a model is downloaded, without a line for each part."""
+    name, megabytes = event.model.name, round(event.total / 1e6, 1)
+    if event.stage == "started":
+        log_event(_LOG, "downloading a model", model=name, megabytes=megabytes)
+    elif event.stage == "done":
+        log_event(_LOG, "downloaded a model", model=name, megabytes=megabytes)
+    elif event.stage == "waiting":
+        log_event(_LOG, "waiting for another process to download a model", model=name)
+    elif event.stage == "notice":
+        log_event(_LOG, "downloading a model", model=name, reason=event.notice)
 
 
 def _stopping_error() -> APIError:

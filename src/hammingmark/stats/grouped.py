@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from hammingmark.keys.key import Secret
 from hammingmark.protocols import ComputedNull
+from hammingmark.records import Power
+from hammingmark.stats.joint import BOTH
 from hammingmark.stats.passages import scan_along
 from hammingmark.stats.references import SequentialTest
 from hammingmark.stats.sums import SMALLEST
@@ -141,7 +143,18 @@ class GroupedNull:
         tail = self._tail(masses, float(increments[window].sum()), units=len(increments[window]))
         return min(test.p_value, units * (units + 1) / 2 * tail)
 
-    def power(self, level: float) -> float | None:
+    def joint_p_value(self, increments: DoubleArray) -> float | None:
+        """None: the joint distribution is not computed."""
+        return None
+
+    def power(self, level: float) -> Power:
+        """How often marked texts as written reach a level.
+
+        How much of the mark rewording leaves is not known.
+        """
+        return Power(self._share(level), self._share(level / BOTH))
+
+    def _share(self, level: float) -> float | None:
         """The probability that marked text reaches a level, with a normal approximation of sums.
 
         Given a text, the probability that a key marked it is proportional to its likelihood ratio,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import count
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from hammingmark.keys.key import Secret
 from hammingmark.protocols import ComputedNull
+from hammingmark.records import Power
+from hammingmark.stats.joint import BOTH
 from hammingmark.stats.sums import SMALLEST, Increments
 
 DoubleArray = NDArray[np.float64]
@@ -35,6 +38,7 @@ class LatticeNull:
         description: how the distribution is known.
         ratios: the distribution of the log-likelihood ratio of a unit, marked against unmarked, to
             estimate the power of the test; None if it is not known.
+        gain: what a marked unit adds on average to the sum of a window; None if it is not known.
     """
 
     draws = 0
@@ -48,6 +52,7 @@ class LatticeNull:
         secret: Secret,
         description: str,
         ratios: Increments | None = None,
+        gain: float | None = None,
     ) -> None:
         self._secret = secret
         self.counted = counted
@@ -56,6 +61,7 @@ class LatticeNull:
         self._increments = increments
         self._centre = centre
         self._ratios = ratios
+        self._gain = gain
 
     @cached_property
     def centre(self) -> DoubleArray:
@@ -94,7 +100,18 @@ class LatticeNull:
         )
         return max(SMALLEST, min(bound, exact))
 
-    def power(self, level: float) -> float | None:
+    def joint_p_value(self, increments: DoubleArray) -> float | None:
+        """None: the joint distribution is not computed."""
+        return None
+
+    def power(self, level: float) -> Power:
+        """How often marked texts as written reach a level.
+
+        How much of the mark rewording leaves is not known.
+        """
+        return Power(self._share(level), self._share(level / BOTH), passage=self._passage(level))
+
+    def _share(self, level: float) -> float | None:
         """The probability that a marked text reaches a level by the likelihood-ratio test."""
         if self._ratios is None:
             return None
@@ -114,6 +131,14 @@ class LatticeNull:
             uniforms = self._secret.uniforms("null", len(counted) * _BLOCK, index=index)
             increments = self._increments.quantiles(uniforms.reshape(-1, _BLOCK))
             yield np.where(counted, increments, 0.0)
+
+    def _passage(self, level: float) -> int | None:
+        """The least length at which the expected sum of a passage reaches a level."""
+        if self._gain is None or self._gain <= 0.0:
+            return None
+        gain, lengths = self._gain, range(1, self._units)
+        place = bisect_left(lengths, True, key=lambda n: self._bound(n * gain) <= level / BOTH)
+        return lengths[place] if place < len(lengths) else None
 
     @cached_property
     def _farthest(self) -> float:

@@ -7,6 +7,7 @@ serves methods and users that can use none of them.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 
 from hammingmark.keys.key import Secret
 from hammingmark.protocols import ComputedNull
+from hammingmark.records import Power
+from hammingmark.stats.counted_power import FREE
+from hammingmark.stats.joint import BOTH
 from hammingmark.stats.lattice_null import LatticeNull
 from hammingmark.stats.sums import SMALLEST, Increments
 
@@ -80,11 +84,12 @@ class BinomialNull(LatticeNull):
             centre=float(centre),
             secret=secret,
             description="exact binomial",
+            gain=None if marked is None else marked - float(centre),
         )
         self._natural = probability
         self._marked = marked
 
-    def power(self, level: float) -> float | None:
+    def _share(self, level: float) -> float | None:
         """The probability that this many units of marked text reach a level."""
         if self._marked is None:
             return None
@@ -141,9 +146,20 @@ class NormalApproximation:
         tail = max(self._normal_tail(counts), self._bound(counts))
         return min(1.0, max(SMALLEST, self._units * (self._units + 1) / 2 * tail))
 
-    def power(self, level: float) -> float | None:
-        """None, because counts are not likelihood ratios."""
+    def joint_p_value(self, increments: NDArray[np.float64]) -> float | None:
+        """None: the joint distribution is not computed."""
         return None
+
+    def power(self, level: float) -> Power:
+        """How often a text as written reaches a level, if all but a few of its counts are 1."""
+        votes = _votes(1.0 - FREE * (1.0 - self._expected), 1)
+        places = np.arange(self._units)
+        least = bisect_left(
+            range(self._units + 1),
+            True,
+            key=lambda count: self.p_value((places < count).astype(float)) <= level / BOTH,
+        )
+        return Power(as_written=votes.survival(self._units, least))
 
     def blocks(self) -> Iterator[Iterator[NDArray[np.float64]]]:
         """Votes that are valid with probability γ, with random numbers from the secret."""

@@ -119,6 +119,26 @@ def tail_estimate(scores: NDArray[np.float64], score: float, *, share: float = 0
     return min(max(estimate, (len(scores) + 1.0) ** -2), p_value(scores, score))
 
 
+def critical_score(scores: NDArray[np.float64], *, level: float) -> float:
+    """The score above which the p-value is at most a level, from those of reference keys (K,).
+
+    Where scores have few values, it lies between two of them. If too few reference keys were drawn
+    to show the level, it is extrapolated along the tail of `tail_estimate`.
+    """
+    smallest = min(1.0, _FEWEST_ABOVE / (len(scores) + 1))
+    beyond = 0.0
+    if level < smallest - 1e-9 and len(scores) > 2 * _FEWEST_ABOVE:
+        _, scale, _ = _tail(scores, share=0.025)
+        beyond = scale * float(np.log(smallest / level))
+    allowed = int(max(level, smallest) * (len(scores) + 1) + 1e-9) - 1
+    ordered = np.sort(scores)
+    if allowed >= len(scores):
+        return float(ordered[0]) - 1.0
+    critical = ordered[-allowed - 1]
+    higher = ordered[np.searchsorted(ordered, critical, side="right") :]
+    return float(critical + (higher[0] if len(higher) else critical)) / 2.0 + beyond
+
+
 def power(scores: NDArray[np.float64], *, level: float) -> float:
     """An estimate of the power: the probability that a marked text like this one reaches the level.
 

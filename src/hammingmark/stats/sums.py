@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -62,6 +62,12 @@ class Increments:
         values = self.step * np.arange(self._first, self._last + 1)
         mean = float(self._mass @ values)
         return mean, float(self._mass @ (values - mean) ** 2)
+
+    @cached_property
+    def marked_mean(self) -> float:
+        """The mean of a log-likelihood ratio in marked text."""
+        marked, _ = self._tilted(self.step)
+        return float(marked @ np.arange(self._first, self._last + 1)) * self.step
 
     def quantiles(self, shares: DoubleArray) -> DoubleArray:
         """The quantiles of an increment at these probabilities, any shape to the same."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hammingmark.protocols import Backend, BackendCapabilities, Session, Tokenizer
-from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
+from hammingmark.records import Candidate, Message, ModelUsage, Prompt, Request, Sampling
 from hammingmark.testing.members import missing
 
 TEXT = Prompt("The lighthouse had been dark for a year. Nobody in the village knew why.")
@@ -161,6 +161,26 @@ def check_more_candidates_than_it_draws_at_once_all_come_back(backend: Backend) 
     numbers = range(3, 5 + min(backend.parallel, 16))
     candidates = draw(backend, *(ask(n, seed=n, max_tokens=3) for n in numbers))
     assert sorted(candidates) == list(numbers), f"{list(numbers)} came back as {sorted(candidates)}"
+
+
+def check_it_charges_for_what_it_reads_and_writes(backend: Backend) -> None:
+    """If it declares that it charges, for every token of prompts and candidates; otherwise never.
+
+    A request for several candidates reads their prompt once.
+    """
+    charged: list[ModelUsage] = []
+    requests = [replace(ask(n, seed=n), charge=charged.append) for n in range(3)]
+    written = sum(candidate.tokens for candidate in draw(backend, *requests).values())
+    if not backend.capabilities.charges:
+        assert not charged, f"it does not declare that it charges, and charged {charged}"
+        return
+    usage = sum(charged, ModelUsage())
+    assert 1 <= usage.requests <= 3, f"it charged for {usage.requests} requests"
+    assert usage.read_tokens >= usage.requests, f"it charged for {usage.read_tokens} tokens read"
+    assert usage.cached_tokens <= usage.read_tokens, "it charged for more cached than read tokens"
+    assert usage.written_tokens >= written, (
+        f"it charged for {usage.written_tokens} of {written} tokens"
+    )
 
 
 def check_one_of_several_is_cancelled(backend: Backend) -> None:

@@ -115,7 +115,7 @@ def check_it_has_what_its_capabilities_declare(method: type[Any], config: Method
         "it declares a context without a ContextConfig, or the reverse"
     )
     if capabilities.sentences is None:
-        for name in ("trials", "staging_threshold", "at", "read_edited", "samples"):
+        for name in ("trials", "staging_threshold", "at", "read_edited", "read_part", "samples"):
             assert getattr(capabilities, name) is None, f"{name!r} is for marks in sentences"
     elif capabilities.trials is not None:
         assert capabilities.trials >= capabilities.sentences.pool, (
@@ -244,7 +244,7 @@ def check_p_values_under_wrong_keys_are_not_smaller_than_uniform(
     if under(method, config, np.random.default_rng(11)).capabilities.keyless:
         return
     shortest, longest = (2, 9) if isinstance(config, SentenceConfig) else (6, 30)
-    p_values_by_test: dict[str, list[tuple[float, float]]] = {}
+    p_values_by_test: dict[str, list[tuple[float, float, float]]] = {}
     for _ in range(keys):
         watermark = under(method, config, rng)
         for _ in range(texts):
@@ -253,12 +253,15 @@ def check_p_values_under_wrong_keys_are_not_smaller_than_uniform(
             for name, test in every_test(watermark, scored):
                 p_values_by_test.setdefault(name, []).append(_p_values(test, references))
     for name, values in p_values_by_test.items():
-        p_values, halved = np.array(values).T
+        p_values, joint, halved = np.array(values).T
         for level in LEVELS:
             slack = 4 * np.sqrt(level * (1 - level) / len(values))
             share = float((p_values <= level).mean())
             assert share <= level + slack, f"{name}: {share:.3f} of p-values below {level}"
+            share = float((joint <= level).mean())
+            assert share <= level + slack, f"{name}: {share:.3f} of joint p-values below {level}"
         assert (p_values <= 0.5).mean() > 0.1, f"{name}: p-values are never small"
+        assert (joint <= 0.8).mean() > 0.1, f"{name}: joint p-values are never small"
         mean, slack = float(halved.mean()), 4 * np.sqrt(1 / 12 / len(values))
         assert mean <= 0.5 + slack, f"{name}: p-values have a mean of {mean:.3f}, too large"
         assert mean >= 0.5 - slack, f"{name}: p-values have a mean of {mean:.3f}, too small"
@@ -468,6 +471,36 @@ def check_sentences_that_were_edited(method: type[Any], config: MethodConfig) ->
     assert p <= 0.002, f"an unedited marked text has p = {p}"
 
 
+def check_sentences_of_which_some_count(method: type[Any], config: MethodConfig) -> None:
+    """Sentences that do not count change nothing, and all of them are the whole text."""
+    rng = np.random.default_rng(19)
+    watermark = under(method, config, rng)
+    read_part = watermark.capabilities.read_part
+    if read_part is None:
+        return
+    n = 30
+    text = marked(watermark, n, rng)
+    whole, all_of_it = watermark.read(text), read_part(text, np.ones(n, np.bool_))
+    assert all_of_it.evidence == whole.evidence, "all sentences are not the whole text"
+    included = np.arange(n) % 3 > 0
+    part = read_part(text, included)
+    units = included[n - len(part.evidence.scores) :]
+    assert [unit.counted for unit in part.evidence.scores] == units.tolist(), (
+        "its evidence counts others"
+    )
+    for statistic in watermark.statistics:
+        test = part.test(statistic)
+        for name in ("increments", "best", "centre"):
+            assert not getattr(test, name)[~units].any(), f"{name} of others are not 0"
+        drawn = np.concatenate(list(next(iter(test.null.blocks()))))
+        assert not drawn[~units].any(), "increments of others are not 0 under the null"
+        assert test.increments[units].any(), "no increment counts"
+    for statistic in watermark.statistics:
+        nothing = read_part(text, np.zeros(n, np.bool_)).test(statistic)
+        p = compare(nothing, limit=REFERENCES).p_value
+        assert p > 1.0 - 1e-9, f"where nothing counts, p = {p}"
+
+
 def check_the_key_of_a_text_is_ranked_first(method: type[Any], config: MethodConfig) -> None:
     """The key of a text ranks first among other keys, and ``like`` equals a new method."""
     rng = np.random.default_rng(18)
@@ -512,12 +545,13 @@ def check_tokens_have_the_context_of_the_text_before(
             assert changes(continuation) is differs, "it does not say when the context changes"
 
 
-def _p_values(test: SignificanceTest, references: int) -> tuple[float, float]:
-    """The p-value, and the p-value if half of the ties count."""
-    p = compare(test, limit=references).p_value
+def _p_values(test: SignificanceTest, references: int) -> tuple[float, float, float]:
+    """The p-value, the joint one, and the p-value if half of the ties count."""
+    comparison = compare(test, limit=references)
+    p = comparison.p_value
     # Above every tie, which rounding may move by half of this.
     higher = TextTest(test.increments + 2e-6, test.best, test.centre, test.null)
-    return p, (p + compare(higher, limit=references).p_value) / 2
+    return p, comparison.joint, (p + compare(higher, limit=references).p_value) / 2
 
 
 def _error_message(action: Callable[[], object], error_type: type[Exception]) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from hammingmark.text.folding import fold, stands_alone
+
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x85\u2028]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -25,7 +27,7 @@ _OTHER_SPACES = "\t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 # All runs of spaces except a single plain space, as nearly all are.
 _SPACES = re.compile(f"[{_OTHER_SPACES}][ {_OTHER_SPACES}]*| [ {_OTHER_SPACES}]+")
 _SPACE_AT_EDGE = re.compile("(?:^ | $)", re.MULTILINE)
-_SINGLE_QUOTES = re.compile("[\u2018-\u201b]")
+_SINGLE_QUOTES = re.compile("[\u2018-\u201b\uff07]")
 _DOUBLE_QUOTES = re.compile("[\u201c-\u201f]")
 
 # Python sorts a run of combining marks in quadratic time. Unicode's stream-safe format allows
@@ -54,9 +56,21 @@ def clean(text: str) -> str:
     r"""Normalise the characters of a text whose only line end is ``\n``.
 
     The text is in the form NFC, without invisible characters. A run of any spaces becomes one
-    space, and is removed at both ends of a line; curly quotes become straight. The number of lines
-    stays the same, and ``clean(clean(text)) == clean(text)``.
+    space, and is removed at both ends of a line; curly quotes become straight, and look-alikes
+    among Latin letters become these letters. The number of lines stays the same, and
+    ``clean(clean(text)) == clean(text)``.
     """
+    text = _respell(text)
+    return text if text.isascii() else unicodedata.normalize("NFC", fold(text))
+
+
+def cleans_alone(text: str) -> bool:
+    """Whether `clean` makes the same of a text whatever lines or words stand before it."""
+    return text.isascii() or stands_alone(_respell(text))
+
+
+def _respell(text: str) -> str:
+    """The text before its look-alikes are folded."""
     if not text.isascii():
         text = _shorten_marks(_INVISIBLE.sub("", text))
         text = _shorten_marks(unicodedata.normalize("NFC", text))

@@ -57,9 +57,7 @@ class PunktSplitter:
     extra: ClassVar[str] = "punkt"
 
     def __post_init__(self) -> None:
-        require_libraries(
-            self.libraries, part="This splitter", get="hammingmark[punkt]", error=InputError
-        )
+        require_libraries(self.libraries, part="This splitter", extra="punkt", error=InputError)
         if self.language not in LANGUAGES:
             raise InputError(
                 f"Punkt has no model for language {self.language!r}. "

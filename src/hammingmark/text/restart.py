@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hammingmark.text.characters import clean, even_line_ends
+from hammingmark.text.characters import clean, cleans_alone, even_line_ends
 from hammingmark.text.cutting import Cut, Forgets, begins_anew, starts
 from hammingmark.text.structure import SPECIAL, Block, Kind, blocks
 
@@ -23,9 +23,12 @@ def restarts_with(cut: Cut, text: str, place: int, *, forgets: Forgets) -> bool:
         forgets: whether ``cut`` is independent of the text before an offset.
     """
     before = list(blocks(text[:place]))
-    after = clean(even_line_ends(text[place:]))
+    rest = even_line_ends(text[place:])
+    after = clean(rest)
     if not before or before[-1].kind is Kind.CODE:
         return not before
+    if not cleans_alone(rest):
+        return False
     if _BLANK_LINE.match(after):
         return True
     # Numbered items, quotes, and lines that may become a table or code decide how later lines are

@@ -18,6 +18,7 @@ from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.keys.matrix_text import array_from_text, array_to_text, short_hash
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
+from hammingmark.stats.counted_power import FREE
 from hammingmark.watermarks._shared.choices import first_accepted, free_choice
 from hammingmark.watermarks._shared.counts import CountedText, random_masks
 from hammingmark.watermarks._shared.hashing import project_in_order
@@ -194,6 +195,7 @@ class KSemStamp:
             counts={"share": votes.astype(np.float64)},
             expected=self.config.valid / self.config.K,
             draws=partial(self.reference_votes, clusters),
+            free=FREE,
         )
 
     def reference_votes(

@@ -16,6 +16,7 @@ from hammingmark.keys.config import EncoderId, SentenceConfig
 from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
+from hammingmark.stats.counted_power import FREE
 from hammingmark.stats.references import coordinates
 from hammingmark.watermarks._shared.choices import first_accepted
 from hammingmark.watermarks._shared.counts import CountedText, random_masks
@@ -106,6 +107,7 @@ class RandomCode:
             counts={"share": votes.astype(np.float64)},
             expected=self.config.codes / 2**self.config.m,
             draws=partial(self.reference_votes, values),
+            free=FREE,
             context_units=0,
         )
 

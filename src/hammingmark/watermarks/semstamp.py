@@ -16,6 +16,7 @@ from hammingmark.keys.config import EncoderId, SentenceConfig
 from hammingmark.keys.key import ReferenceKeys, WatermarkKey
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
+from hammingmark.stats.counted_power import FREE
 from hammingmark.stats.references import coordinates
 from hammingmark.watermarks._shared.choices import first_accepted, free_choice
 from hammingmark.watermarks._shared.counts import CountedText, random_masks
@@ -159,6 +160,7 @@ class SemStamp:
             {"share": votes.astype(np.float64)},
             self.config.valid / 2**self.config.d,
             draws=partial(self.reference_votes, values),
+            free=FREE,
         )
 
     def _project(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:

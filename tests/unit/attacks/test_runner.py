@@ -103,6 +103,12 @@ def test_a_lost_sentence_is_compared_with_the_nearest() -> None:
     assert record.similarity == pytest.approx((1.0 + 1.0 + 0.8) / 3)
 
 
+def test_words_are_lost_only_if_there_are_fewer() -> None:
+    assert account(f"{ONE} {TWO}", ONE).words_lost == pytest.approx(0.5)
+    assert account(ONE, f"{TWO} {ONE}").words_lost == 0.0
+    assert account(ONE, TWO).words_lost == 0.0
+
+
 def test_a_sentence_is_matched_once() -> None:
     record = account(f"{ONE} {ONE}", ONE)
     assert record.sentences_touched == 0.5
@@ -112,9 +118,11 @@ def test_a_sentence_is_matched_once() -> None:
 def test_empty_outcomes_and_empty_texts() -> None:
     gone = account(f"{ONE} {TWO}", "")
     assert (gone.similarity, gone.sentences_touched, gone.words_changed) == (0.0, 1.0, 1.0)
+    assert gone.words_lost == 1.0
     assert gone.kept is False
     empty = account("", ONE)
     assert (empty.similarity, empty.kept, empty.sentences_touched) == (None, None, 0.0)
+    assert empty.words_lost == 0.0
 
 
 def test_without_a_judge_nothing_is_decided() -> None:

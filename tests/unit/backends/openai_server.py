@@ -12,7 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SO_LINGER, SOL_SOCKET
 from typing import Any
 
+from hammingmark.backends.continuation import QUESTIONS
+
 KEY = "sk-very-secret-7391"
+PROMPT_TOKENS = 9  # that the server reports
 Step = Callable[["Handler", dict[str, Any]], None]
 
 
@@ -31,6 +34,9 @@ class Server(ThreadingHTTPServer):
         keys: the ``Authorization`` of each.
         left: set when a client has disconnected in the middle of a response.
         pause: seconds between two tokens.
+        continues: whether it continues the assistant's message, and says so when it is asked;
+            otherwise it treats these questions like other requests.
+        questions: what it was asked about that.
     """
 
     daemon_threads = True
@@ -43,8 +49,11 @@ class Server(ThreadingHTTPServer):
         self.seen: list[tuple[str, dict[str, Any]]] = []
         self.keys: list[str | None] = []
         self.models: Any = {"data": [{"id": "tiny"}]}
+        self.models_status = 200
         self.left = threading.Event()
         self.pause = 0.0
+        self.continues = True
+        self.questions: list[dict[str, Any]] = []
         self.lock = threading.Lock()
 
     @property
@@ -64,11 +73,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.seen.append((self.path, {}))
-        self.plain(self.server.models)
+        self.plain(self.server.models, status=self.server.models_status)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         server = self.server
+        if answer := answer_to_question(body):
+            server.questions.append(body)
+            if server.continues:
+                saying({"choices": [{"delta": {"content": answer}}]}, "[DONE]")(self, body)
+                return
         with server.lock:
             server.seen.append((self.path, body))
             server.keys.append(self.headers.get("Authorization"))
@@ -120,6 +134,13 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
+def answer_to_question(body: dict[str, Any]) -> str:
+    """The right answer to the question whether a server continues; empty for other requests."""
+    (*_, last) = body.get("messages") or [{}]
+    rests = {q.begun: f" {q.follows}{q.rest}" for q in QUESTIONS}
+    return rests.get(last["content"], "") if last.get("role") == "assistant" else ""
+
+
 def honest(handler: Handler, body: dict[str, Any], *, count: int | None = None) -> None:
     """Stream every choice, one token of each in turn."""
     handler.begin()
@@ -134,7 +155,9 @@ def honest(handler: Handler, body: dict[str, Any], *, count: int | None = None) 
             time.sleep(handler.server.pause)
         for index in range(count):
             handler.piece(index, "", reason)
-        handler.event({"choices": [], "usage": {"completion_tokens": 5}})
+        written = sum(map(len, stories))
+        usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": written}
+        handler.event({"choices": [], "usage": usage})
         handler.event("[DONE]")
 
 

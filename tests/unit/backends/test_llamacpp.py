@@ -88,7 +88,7 @@ def test_a_prompt_that_is_refused_is_a_candidate(
 
 
 def test_a_text_that_fills_the_context_keeps_what_it_has() -> None:
-    piece = {"text": " It", "reason": "length", "drawn": 1, "read": 511}
+    piece = {"text": " It", "reason": "length", "drawn": 1, "read": 511, "cached": 0}
     candidate = drawn(Process(Lane([piece])))
     assert (candidate.text, candidate.truncated) == (" It", True)
     assert candidate.failure is not None
@@ -105,7 +105,7 @@ def test_a_process_that_has_ended_is_an_error() -> None:
 
 def test_an_error_of_our_own_quotes_nothing_to_others() -> None:
     """llama.cpp's message may quote the prompt."""
-    piece = {"reason": None, "drawn": 1, "read": 1}  # without a text
+    piece = {"reason": None, "drawn": 1, "read": 1, "cached": 0}  # without a text
     with pytest.raises(BackendError) as caught:
         drawn(Process(Lane([piece])))
     failure = caught.value.failure

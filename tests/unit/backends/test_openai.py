@@ -56,7 +56,10 @@ def test_a_text_goes_to_completions(server: Server, make: Maker) -> None:
                 "temperature": 0.7,
                 "top_p": 0.9,
                 "min_p": 0.0,
+                "top_k": -1,
                 "stream": True,
+                "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+                "timings_per_token": True,
                 "typical_p": 1.0,
             },
         )
@@ -148,7 +151,7 @@ FLAGS = {"continue_final_message", "add_generation_prompt"}
         (refusing("min_p"), {"min_p"}),
         (
             refusing("top_k", "continue_final_message", message="Bad Request"),
-            FLAGS | {"top_k", "min_p"},
+            FLAGS | {"top_k", "min_p", "stream_options", "timings_per_token"},
         ),
         (refusing("add_generation_prompt", code=422), FLAGS),
         (refusing("seed", message="extra fields not permitted: {}"), {"seed"}),

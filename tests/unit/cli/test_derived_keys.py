@@ -73,4 +73,5 @@ def test_labels_are_read_once_each_in_their_order(tmp_path: Path) -> None:
     assert read_labels(file, None) == ["b", "a"]
     assert read_labels(None, "2026-02-27..2026-03-01") == ["2026-02-27", "2026-02-28", "2026-03-01"]
     assert read_labels(None, "2026-02-27") == ["2026-02-27"]
+    assert read_labels(file, "2026-W09..2026-W10") == ["b", "a", "2026-W09", "2026-W10"]
     assert read_labels(None, None) is None

@@ -65,6 +65,20 @@ def test_a_folder_gives_its_texts_sorted_at_any_depth(tmp_path: Path) -> None:
     assert [each.text for each in sources] == ["a.md", "b.txt", "line", "deep/er/c.TXT"]
 
 
+def test_a_folder_says_what_of_it_is_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.txt", "b.pdf", "in/c.PDF", "d.png", "Makefile", ".hidden", ".git/e.pdf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("Here.")
+    assert [source.text for source in read(tmp_path)] == ["Here."]
+    warning = capsys.readouterr().err
+    assert all(kind in warning for kind in (str(tmp_path), "4", ".pdf (2)", ".png (1)"))
+    assert "hidden" not in warning
+    assert read(tmp_path / "b.pdf")  # named, it is read
+    assert capsys.readouterr().err == ""
+
+
 def test_an_empty_folder_is_an_error_of_its_own(tmp_path: Path) -> None:
     [sources] = read(tmp_path)
     assert sources.error is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.unit.server.harness import key_of
 from hammingmark.cli.serve import listening, url_of
 from hammingmark.errors import InputError
 from hammingmark.keys.keyring import Keyring
+from hammingmark.server.marking.sentence_record import SentenceRecord
 
 
 def test_who_comes_early_waits() -> None:
@@ -68,3 +70,25 @@ def test_a_key_that_is_misspelt_is_not_made(tmp_path: Path) -> None:
         assert "No key 'bolg'" in done.stderr.decode()
     assert [file.name for file in (tmp_path / "keys").glob("*.json")] == ["blog.json"]
     assert run_here("serve", "--check", folder=tmp_path, variables=ring).returncode == 0
+
+
+@pytest.mark.parametrize("every", ["never", "month", "request"])
+def test_the_check_says_which_key_marks(tmp_path: Path, every: str) -> None:
+    ring = {"HAMMINGMARK_KEYRING": str(tmp_path / "keys")}
+    settings = ("serve", "--check", "--set", f"rotation.every={every}", "--audit-log", "audit")
+    before = run_here(*settings, folder=tmp_path, variables=ring)
+    assert before.returncode == 0
+    assert b"hm-" not in before.stdout  # the key is made at the first start
+    Keyring(tmp_path / "keys").add(key_of(), name="default")
+    record = SentenceRecord(tmp_path / "keys" / "marked")
+    record.add(key_of().id, "", 1204)
+    record.write()
+    lines = run_here(*settings, folder=tmp_path, variables=ring).stdout.decode().splitlines()
+    (said,) = [line for line in lines if line.startswith(f"{key_of().id} marks")]
+    label = re.search(r" of the label (\S+) \(UTC\)", said)
+    assert (label is None) == (every != "month")
+    if label:
+        assert key_of().derive(label[1]).id in said
+    assert ("for each request" in said) == (every == "request")
+    assert (lines[-1] == said) == (every == "request")
+    assert lines[-1].startswith("1,204 sentences") == (every == "never")

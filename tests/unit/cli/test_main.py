@@ -227,16 +227,17 @@ def test_a_foreign_text_is_warned_of(
     german = "Der Hund lief über die Straße und sah die Katze. Sie saß auf dem Dach und schlief. "
     (tmp_path / "de.txt").write_text(german * 5)
     (tmp_path / "en.txt").write_text("The dog ran over the road and it saw the cat. " * 9)
-    code, _, err = run("detect", "de.txt", "en.txt", "-k", "a")
+    code, out, _ = run("detect", "de.txt", "en.txt", "-k", "a")
+    german_report, english_report = out.split("en.txt")
     assert code == 0
-    assert "Warning: de.txt: " in err
-    assert "en.txt" not in err
+    assert "\n  warning " in german_report
+    assert "\n  warning " not in english_report
     rows = [
         json.loads(line)
         for line in run("detect", "de.txt", "en.txt", "-k", "a", "--json")[1].splitlines()
     ]
-    assert "English" in rows[0]["warning"]
-    assert rows[1]["warning"] is None
+    assert [warning["kind"] for warning in rows[0]["warnings"]] == ["language"]
+    assert rows[1]["warnings"] == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -106,7 +106,7 @@ def test_a_file_that_cannot_be_read_may_be_a_key(
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_is_refused(tmp_path: Path, overwrite: bool) -> None:
-    with raises_naming(InputError, tmp_path, "folder", "--out"):
+    with raises_naming(InputError, tmp_path, "folder"):
         check_output(tmp_path, overwrite=overwrite)
     with raises_naming(InputError, tmp_path / "no" / "c.json"):
         check_output(tmp_path / "no" / "c.json", overwrite=overwrite)

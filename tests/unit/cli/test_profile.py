@@ -75,7 +75,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(
         assert said in err
         assert err.count("\n") == 1
     monkeypatch.setattr(libraries, "find_spec", lambda name: None)
-    assert "pip install 'hammingmark[bench]'" in run(*FIT, "q")[2]
+    assert "'scikit-learn>=" in run(*FIT, "q")[2]
     assert fetched == []
     assert (tmp_path / "p").read_text() == "mine"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hammingmark.cli.progress import counting
-from hammingmark.report import counted
+from hammingmark.reports.text import counted
 
 
 def test_where_there_is_no_terminal_a_line_comes_from_time_to_time(

@@ -114,6 +114,30 @@ def test_parameters_out_of_their_range_are_refused_before_the_tokenizer(
     assert fetched == ["minilm-mark"]
 
 
+def test_a_model_with_another_tokenizer_is_refused_before_it_is_fetched(
+    run: Run, fetched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = f"transformers:{DEFAULT_GENERATOR}"
+    named = FakeTokenizer(name=own)
+    monkeypatch.setattr("hammingmark.assembly.keys.load_tokenizer", lambda spec: named)
+    assert run("keys", "new", "--method", "kgw", "--name", "tied")[0] == 0
+    for backend in ("transformers:qwen-coder", "qwen-coder"):
+        code, _, err = run("generate", "-k", "tied", "--prompt", "a", "--backend", backend)
+        assert code == 1
+        assert backend in err
+        assert own in err
+    assert fetched == []
+
+
+def test_a_text_longer_than_any_context_is_refused_before_any_work(
+    run: Run, fetched: list[str]
+) -> None:
+    arguments = ("generate", "-k", "plain", "--prompt", "a", "--max-tokens", "100000000")
+    code, _, err = run(*arguments)
+    assert (code, fetched) == (1, [])
+    assert "max_tokens" in err
+
+
 def test_what_a_method_has_can_be_chosen(run: Run, fetched: list[str]) -> None:
     arguments = ("keys", "new", *SIR, "--encoder", "minilm", "--backend", "transformers:my.gguf")
     code, _, err = run(*arguments)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.errors import raises_naming
 
+from hammingmark.assembly.detection import detector
+from hammingmark.assembly.keys import new_key
 from hammingmark.detection.detector import Detector
 from hammingmark.detection.reader import ReadText, TokenReader
 from hammingmark.detection.search import EveryKey
@@ -18,7 +21,7 @@ from hammingmark.keys.config import TokenizerId
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.records import Verdict
 from hammingmark.stats.calibration import Calibration
-from hammingmark.testing.fakes import FakeTokenizer
+from hammingmark.testing.fakes import FakeEncoder, FakeSplitter, FakeTokenizer
 from hammingmark.watermarks.hamming.statistics import STATISTICS
 from hammingmark.watermarks.kgw import KGW, KGWConfig
 
@@ -132,6 +135,14 @@ def test_a_fixed_threshold_decides_instead_of_the_p_value(make: SimpleNamespace)
     assert "is above the threshold" in lower.reason
     assert "not above" in equal.reason
     assert lower.p_value == equal.p_value
+
+
+def test_a_threshold_is_of_the_mean_where_the_statistic_is_a_sum(make: SimpleNamespace) -> None:
+    mark = make.watermark(4)
+    text = make.text(make.plain(12, seed=4))
+    verdict = make.detector(mark, statistic="likelihood", threshold=0.0).judge(text)
+    mean = verdict.evidence.sums["likelihood"] / len(verdict.evidence.scores)
+    assert f"mean likelihood per transition = {mean:.3f}" in verdict.reason
 
 
 def test_a_calibration_keeps_its_rate_and_finds_the_mark(make: SimpleNamespace) -> None:
@@ -335,6 +346,47 @@ def test_a_calibration_and_a_threshold_contradict(make: SimpleNamespace) -> None
         make.detector(calibration=calibration, threshold=0.0)
 
 
+def test_a_level_goes_as_deep_as_the_null_distribution_allows(make: SimpleNamespace) -> None:
+    """Where it is computed, to any depth; where keys are counted, to what they can show."""
+    key = new_key(FakeEncoder(), method="bilinear")
+    deep = detector([key], encoder=FakeEncoder(), splitter=FakeSplitter(), level=1e-9)
+    verdict = deep.judge(make.text(make.plain(60, seed=3)))
+    assert verdict.level == 1e-9
+    assert verdict.power_as_written is not None
+    assert (verdict.watermarked is False) is (verdict.power_as_written >= 0.5)
+    with raises_naming(InputError, "1e-09", "4,000,000,000"):
+        make.detector(level=1e-9).judge(make.text(make.plain(6, seed=3)))
+    with raises_naming(InputError, "1e-300"):
+        make.detector(level=1e-305)
+
+
+def test_what_reaches_the_level_in_a_short_text_is_weak_evidence(make: SimpleNamespace) -> None:
+    """The p-value of a text is what it was; only what is made of it depends on the power."""
+    key = new_key(FakeEncoder(), method="bilinear")
+    verdicts = []
+    for seed in range(300):
+        own = replace(key, secret=Secret(seed.to_bytes(32, "big")))
+        judging = detector([own], encoder=FakeEncoder(), splitter=FakeSplitter(), level=0.02)
+        verdicts.append(judging.judge(make.text(make.plain(2, seed=seed))))
+    reached = [each for each in verdicts if _joint(each) <= 0.02]
+    weak = [each for each in reached if (each.power_as_written or 0.0) < 0.5]
+    assert weak
+    for verdict in weak:
+        assert (verdict.watermarked, verdict.passages) == (None, ())
+        assert verdict.likelihood_ratio is not None
+        assert 1.0 <= verdict.likelihood_ratio <= 1.5 / 0.21**2, "of two sentences at most"
+        assert "too short for a verdict" in verdict.reason
+    for verdict in verdicts:
+        assert (verdict.likelihood_ratio is not None) is (verdict in weak)
+        assert verdict.watermarked is not True or (verdict.power_as_written or 0.0) >= 0.5
+
+
+def _joint(verdict: Verdict) -> float:
+    """The p-value of all that a verdict claims."""
+    assert verdict.joint_p_value is not None
+    return verdict.joint_p_value
+
+
 def test_few_reference_keys_still_allow_the_level_asked_for(make: SimpleNamespace) -> None:
     mark = make.watermark(30)
     verdict = make.detector(mark, references=1, level=0.001).judge(
@@ -361,7 +413,7 @@ def joined(sentences: list[str]) -> list[str]:
 
 def test_joined_sentences_are_found_again_by_who_allows_for_edits(make: SimpleNamespace) -> None:
     mark = make.watermark(1)
-    text = make.text(joined(make.marked(mark, 16, seed=2)))
+    text = make.text(joined(make.marked(mark, 20, seed=2)))
     plain = make.detector(mark).judge(text)
     edited = make.detector(mark, edits=True).judge(text)
     assert plain.watermarked is not True

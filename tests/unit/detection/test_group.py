@@ -12,8 +12,10 @@ import pytest
 from numpy.typing import NDArray
 from tests.errors import raises_naming
 
+import hammingmark
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.keys import new_key
+from hammingmark.detection.detector import Detector
 from hammingmark.detection.group import DetectorGroup, rank
 from hammingmark.errors import InputError
 from hammingmark.generation.generate import GenerationConfig, Writer
@@ -94,6 +96,48 @@ def test_what_cannot_be_searched_is_left_out() -> None:
         detector([key(4, "semstamp")], edits=True, encoders=lambda name: ENCODER)
 
 
+def test_several_methods_take_no_splitter_of_one(splitter: Splitter) -> None:
+    keys = [key(1, "bilinear"), key(2, "hamming")]
+    with raises_naming(InputError, "splitter"):
+        detector(keys, encoders=lambda name: ENCODER, splitter=splitter)
+    with raises_naming(InputError, "splitter"):
+        hammingmark.detect("It rained.", key=keys, language="en")
+
+
+def test_a_verdict_says_how_many_keys_were_not_searched(splitter: Splitter) -> None:
+    keys = [key(1, "pmark-online"), key(2, "bilinear"), key(3, "hamming")]
+    verdict = every(*keys).judge(paragraph(Random(5)))
+    assert "corrected for 2 keys, 1 key not searched" in str(verdict)
+
+
+@pytest.mark.parametrize("exact", ["bilinear", "hamming"])
+def test_keyless_keys_never_join_exact_ones(exact: str) -> None:
+    """A text that satisfies a keyless rule would be called watermarked, whoever wrote it."""
+    keyless = key(1, "continuous", gamma=0.001, threshold=-0.99)
+    others = [key(2, exact), keyless, key(3, "simmark", gamma=0.1)]
+    human = paragraph(Random(5))
+    alone = detector(keyless, encoder=ENCODER).judge(human)
+    assert alone.watermarked
+    judge = detector(others, encoders=lambda name: ENCODER)
+    verdict = judge.judge(human)
+    assert (verdict.keys, verdict.method, verdict.watermarked) == (1, exact, False)
+    assert {each.key_id for each in verdict.excluded} == {each.id for each in others[1:]}
+    assert {each.reason for each in verdict.excluded} == {"keyless"}
+    assert judge.excluded == verdict.excluded
+
+
+def test_keyless_keys_may_be_searched_among_themselves() -> None:
+    keys = [key(1, "continuous", gamma=0.1), key(3, "simmark", gamma=0.1)]
+    assert (every(*keys).keys, every(*keys).excluded) == (2, ())
+
+
+def test_a_published_rule_never_joins_a_secret_one_of_its_method() -> None:
+    keys = [key(1, "semstamp"), key(2, "semstamp", constants="published")]
+    judge = detector(keys, encoder=ENCODER)
+    assert judge.keys == 1
+    assert [each.key_id for each in judge.excluded] == [keys[1].id]
+
+
 def test_a_text_with_nothing_to_judge_has_no_p_value() -> None:
     verdict = every(key(1, "hamming"), key(2, "random-code")).judge("Well.")
     assert verdict.watermarked is None
@@ -120,6 +164,7 @@ def test_what_is_found_comes_first_then_passages_then_who_cannot_tell() -> None:
         verdict(0.002, True, 0.0001),
         verdict(0.6, False, 0.001),
         verdict(0.5, None, 0.002),
+        replace(verdict(0.008, None), likelihood_ratio=5.0),
         verdict(0.2, None),
         verdict(None, None),
         verdict(0.1, False),
@@ -141,9 +186,10 @@ def test_one_key_that_cannot_tell_is_enough_not_to_deny() -> None:
 def test_all_that_is_said_is_corrected_for_all_keys(splitter: Splitter) -> None:
     """As if every key had been tried by one detector."""
     text = " ".join(paragraph(Random(number)) for number in range(3))
-    others = [key(2, "bilinear"), key(3, "bilinear"), key(4, "simmark", gamma=0.1)]
-    alone = detector(others[2], encoder=ENCODER).judge(text)
-    own = replace(every(*others).detectors[1], among=7)
+    keyless = key(4, "simmark", gamma=0.1)
+    alone = detector(keyless, encoder=ENCODER).judge(text)
+    own = replace(detector(keyless, encoder=ENCODER), among=7)
+    assert isinstance(own, Detector)
     assert own.keys == 1
     told = own.judge(text)
     assert told.keys == own.searched == 7

@@ -20,7 +20,8 @@ def made(point: str, number: int = 0, **options: str) -> WatermarkKey:
 
 
 def test_the_number_determines_the_key() -> None:
-    assert made("hamming") == made("hamming")
+    first, second = made("hamming"), made("hamming")
+    assert (first.id, first.config) == (second.id, second.config)
     assert len({made("hamming").id, made("hamming", 1).id, made("hamming", name="b").id}) == 3
 
 

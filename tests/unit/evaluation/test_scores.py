@@ -61,13 +61,14 @@ def test_costs_are_per_sentence_and_token() -> None:
     cost = {
         "candidates": 6, "emitted_tokens": 20, "drawn_tokens": 50, "fallbacks": 1,
         "candidates_tried": 4, "candidates_accepted": 3, "repeats": 0, "misfits": 0,
-        "spare_tokens": 10, "seconds": 2.0, "encoder_seconds": 0.5,
+        "insisted": 1, "spare_tokens": 10, "seconds": 2.0, "encoder_seconds": 0.5,
     }  # fmt: skip
     found = cost_figures([{"sentences": 2, "cost": cost}, {"sentences": 2, "cost": cost}])
     assert found["candidates"] == 3.0
     assert found["drawn_over_emitted"] == 2.5
     assert found["acceptance"] == 0.75
     assert found["fallback"] == 0.5
+    assert found["insisted"] == 0.5
     assert found["ms_per_token"] == 100.0
     assert found["encoder_share"] == 0.25
     assert cost_figures([{"sentences": 2, "cost": cost, "seconds": 1.0}])["ms_per_token"] == 50.0

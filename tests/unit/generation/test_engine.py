@@ -179,23 +179,62 @@ def test_a_client_with_many_long_texts_keeps_nobody_waiting(
     assert not any(each.startswith("end of long") for each in before)
 
 
-def test_texts_of_one_client_are_written_to_their_end(
+def test_texts_of_one_client_have_their_first_sentences_before_later_ones(
     splitter: Splitter, engines: list[Engine]
 ) -> None:
-    """Where nobody else waits: a model that goes back and forth reads every prompt again."""
-    backend = GatedBackend(parallel=1)
+    """They may be of many people behind one address; and each is what it would be alone."""
+    backend = GatedBackend(parallel=2)
     writer = make_writer(splitter, backend, max_sentences=12, max_tokens=10_000)
+    engine = begin(engines, writer)
+    accepted: list[int] = []
+    callers = [Caller() for _ in PROMPTS]
+
+    def submit(number: int) -> None:
+        def receive(event: GenerationEvent) -> None:
+            if isinstance(event, GenerationStep) and event.accepted:
+                accepted.append(number)
+            callers[number](event)
+
+        engine.submit(writer, PROMPTS[number], seed=number, receive=receive, client="one")
+
+    for number in range(len(PROMPTS)):
+        submit(number)
+    while engine.unfinished < len(PROMPTS):
+        pass
+    backend.gate.set()
+    for number, caller in enumerate(callers):
+        alone = make_writer(splitter, FakeBackend(), max_sentences=12, max_tokens=10_000)
+        assert caller.result().text == alone.write(PROMPTS[number], seed=number).text
+    begun = max(accepted.index(number) for number in range(len(PROMPTS)))
+    # A request in flight may end another sentence of a text that has its first one.
+    assert max(accepted[:begun].count(number) for number in range(len(PROMPTS))) <= 2
+
+
+def test_a_run_writes_its_texts_to_their_ends(splitter: Splitter) -> None:
+    """Nobody waits for each of them: a model that goes back and forth reads every prompt again."""
+    backend = FakeBackend(parallel=1)
+    writer = make_writer(splitter, backend, max_sentences=12, max_tokens=10_000)
+    writer.write_many(PROMPTS[:3], seed=1)
+    prompts = [request.prompt for request in backend.drawn]
+    assert prompts == sorted(prompts, key=PROMPTS.index)
+
+
+def test_an_engine_knows_its_pace(splitter: Splitter, engines: list[Engine]) -> None:
+    backend = GatedBackend(parallel=2)
+    writer = make_writer(splitter, backend, max_sentences=2)
     engine = begin(engines, writer)
     callers = [Caller() for _ in range(3)]
     for number, caller in enumerate(callers):
-        engine.submit(writer, PROMPTS[number], seed=number, receive=caller, client="one")
-    while engine.unfinished < 3:
-        pass
+        engine.submit(writer, PROMPTS[number], seed=number, receive=caller)
+    assert engine.begun == 0
     backend.gate.set()
-    for caller in callers:
-        caller.result()
-    prompts = [request.prompt for request in backend.drawn]
-    assert prompts == sorted(prompts, key=PROMPTS.index)
+    costs = [caller.result().cost for caller in callers]
+    while engine.unfinished:
+        pass
+    assert engine.begun == 0
+    drawn = [cost.drawn_tokens + cost.spare_tokens for cost in costs]
+    assert min(drawn) <= engine.pace.whole_tokens <= max(drawn)
+    assert 0 < engine.pace.first_tokens <= engine.pace.whole_tokens
 
 
 def test_a_cancelled_text_leaves_its_place_to_others(

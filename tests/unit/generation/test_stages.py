@@ -97,7 +97,7 @@ def check(
 ) -> None:
     """Detection reads what was accepted, with the same scores.
 
-    A sentence that was cut after it was judged has no score any more.
+    A sentence that was cut after it was judged has no score any more, a remainder has none yet.
     """
     assert tuple(splitter.split(generation.text).carrying) == generation.sentences
     assert "".join(step.text for step in generation.steps) == generation.text
@@ -305,7 +305,33 @@ def test_no_more_tokens_are_written_than_asked_for(splitter: Splitter, limit: in
         assert generation.stopped == "tokens"
         assert generation.cost.tokens <= limit
         assert len(generation.text.replace(".", " .").split()) <= limit
-        check(splitter, writer, generation)
+        check(splitter, writer, generation, is_cut=True)  # a short remainder is not judged
+
+
+@pytest.mark.parametrize("left", [4, 5, 9])
+def test_a_fragment_has_the_budget_of_its_length(splitter: Splitter, left: int) -> None:
+    drawn = []
+    for seed in range(3):
+        writer = make_writer(
+            splitter, WordByWord(), acceptance=0.02, max_tokens=left, budget=8, stage_tokens=3
+        )
+        drawn.append(writer.write(PROMPT, seed=seed).cost.drawn_tokens)
+    # A stage has three tokens, the first one four, and one more draw may lead to the end.
+    assert max(drawn) <= 8 * left * 4 / 3 + left
+    assert max(drawn) > 4 * left, "most of them are refused"
+
+
+def test_a_remainder_too_short_for_a_sentence_is_drawn_once(splitter: Splitter) -> None:
+    for limit in (1, 2, 3):
+        for stage in (0, 3):
+            writer = make_writer(
+                splitter, WordByWord(), acceptance=0.02, max_tokens=limit, stage_tokens=stage
+            )
+            cost = writer.write(PROMPT, seed=1).cost
+            assert (cost.candidates, cost.drawn_tokens, cost.tokens) == (1, limit, limit)
+            assert cost.constrained == 0
+            judging = replace(writer, config=replace(writer.config, min_sentence_tokens=1))
+            assert judging.write(PROMPT, seed=1).cost.constrained == 1
 
 
 def test_a_text_that_is_handed_over_in_one_piece_keeps_its_limit(splitter: Splitter) -> None:
@@ -537,7 +563,9 @@ def test_a_text_ends_before_a_string_wherever_that_begins(
         assert cost.tokens == sum(step.tokens for step in generation.steps)
         assert abs(cost.tokens - len(generation.text.split())) <= 2, "a part of a word is a token"
         assert cost.constrained == sum(step.accepted is not None for step in generation.steps)
-        assert cost.fallbacks == sum(step.accepted is False for step in generation.steps)
+        refused = [step for step in generation.steps if step.accepted is False]
+        assert cost.insisted == sum(step.insisted for step in refused)
+        assert cost.fallbacks == len(refused) - cost.insisted
 
 
 def test_a_model_that_has_a_choice_never_writes_a_string_to_stop_at(splitter: Splitter) -> None:
@@ -575,7 +603,8 @@ def test_a_copy_that_satisfies_the_rule_is_accepted_and_no_fallback(splitter: Sp
             generation = replace(writer, watermark=BilinearMark(key)).write(PROMPT, seed=1)
             copies = generation.steps[1:]
             assert generation.cost.repeats > 0
-            assert generation.cost.fallbacks == sum(
+            cost = generation.cost
+            assert cost.fallbacks + cost.insisted == sum(
                 step.accepted is False for step in generation.steps
             )
             accepted += sum(step.accepted is True for step in copies)

@@ -43,6 +43,16 @@ def test_a_sentence_ends_where_the_next_begins(splitter: Splitter) -> None:
     assert not addition.ends
 
 
+def test_a_sentence_is_emitted_as_it_was_written_and_judged_with_plain_letters(
+    splitter: Splitter,
+) -> None:
+    written = " Тhе diﬃcult ﬁnd was Ⅷ 𝐛𝐨𝐨𝐤𝐬."
+    addition = read(accepted_text(splitter, "It rained."), f"{written} Then")
+    assert addition is not None
+    assert addition.raw == written
+    assert addition.sentence == "The difficult find was VIII books."
+
+
 def test_an_unfinished_sentence_does_not_fit_unless_it_is_the_last(splitter: Splitter) -> None:
     accepted = accepted_text(splitter, "It rained.")
     assert read(accepted, " The river rose") is None
@@ -107,6 +117,16 @@ def test_repetition_is_the_share_of_four_word_sequences_seen_before(splitter: Sp
     assert accepted.repeated_share("A dog ran over the hill.") == 0.0
     assert accepted.repeated_share("The cat sat on the floor again.") == pytest.approx(2 / 4)
     assert accepted.repeated_share("Too short.") == 0.0
+
+
+def test_quoting_a_question_is_no_repetition(splitter: Splitter) -> None:
+    quoted = "The contract ends on the third of May."
+    question = Message("user", f"When does it end? {quoted}")
+    answer = AcceptedText(Prompt(messages=(question,)), splitter)
+    assert answer.repeated_share(quoted) == 0.0
+    begun = (question, Message("assistant", quoted))
+    assert AcceptedText(Prompt(messages=begun), splitter).repeated_share(quoted) == 1.0
+    assert AcceptedText(Prompt(quoted), splitter).repeated_share(quoted) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,24 @@ def test_a_file_others_can_read_is_refused_with_the_cure(tmp_path: Path, mode: i
     load(path)
 
 
+def test_the_mode_of_a_file_that_is_no_key_is_not_what_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "story.txt"
+    path.write_text("It rained.")
+    path.chmod(0o644)
+    with raises_naming(KeyFileError, path) as caught:
+        Keyring(tmp_path / "ring").find(str(path))
+    assert "chmod" not in str(caught.value)
+
+
+def test_a_name_with_a_slip_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    Keyring(tmp_path).add(make(), name="newsletter")
+    with raises_naming(KeyFileError, "'newsleter'", "'newsletter'"):
+        Keyring(tmp_path).find("newsleter")
+    with raises_naming(KeyFileError, "'garden'") as caught:
+        Keyring(tmp_path).find("garden")
+    assert "newsletter" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "content",
     [

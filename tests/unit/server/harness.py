@@ -15,23 +15,28 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
 import httpx
 
 from hammingmark.assembly.environment import Environment
 from hammingmark.assembly.keys import new_key
+from hammingmark.assembly.marking import writer
 from hammingmark.errors import EncoderError
+from hammingmark.generation.config import GenerationConfig
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.keys.keyring import Keyring
 from hammingmark.protocols import Backend, Encoder, FloatArray
 from hammingmark.records import Candidate, Request
 from hammingmark.server.app import create_app
 from hammingmark.server.authorization import add_to_file, new_api_key
+from hammingmark.server.marking.rotation import utc_now
 from hammingmark.server.run import Server
 from hammingmark.server.service import Service
 from hammingmark.server.settings import ServerConfig
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeSession
+from hammingmark.testing.fakes import paragraph
 
 T = TypeVar("T")
 
@@ -40,15 +45,27 @@ TEXT = "/v1/completions"
 DETECT = "/v1/watermark/detect"
 QUESTION = [{"role": "user", "content": "What happened at the harbour?"}]
 _MADE = datetime(2026, 1, 2, tzinfo=timezone.utc)
-TOKENS = 40  # of an answer; under the key below they suffice to show the mark
+TOKENS = 60  # of an answer; under the key below they suffice to show the mark
 PATIENCE = 60.0  # seconds that nothing here takes
 
 
 @cache
-def key_of(number: int = 8, **named: Any) -> WatermarkKey:
+def key_of(number: int = 25, **named: Any) -> WatermarkKey:
     """A key that is the same in every run."""
     made = new_key(FakeEncoder(), **named)
     return replace(made, secret=Secret(bytes([number]) * 32), created=_MADE)
+
+
+def marked(key: WatermarkKey, *, tokens: int = 120, seed: int = 1) -> str:
+    """A text that the key marks."""
+    config = GenerationConfig(max_tokens=tokens)
+    made = writer(key, backend=FakeBackend(), encoder=FakeEncoder(), config=config)
+    return made.write("It was late.", seed=seed).text
+
+
+def plain(seed: int = 1) -> str:
+    """A text without a mark."""
+    return paragraph(Random(seed))
 
 
 @dataclass(frozen=True)
@@ -142,6 +159,16 @@ class GatedSession(FakeSession):
         return super().wait()
 
 
+@dataclass
+class Clock:
+    """A clock that stands still until it is set."""
+
+    time: datetime
+
+    def __call__(self) -> datetime:
+        return self.time
+
+
 def until(condition: Callable[[], object]) -> None:
     """Wait for something that must happen."""
     end = time.monotonic() + PATIENCE
@@ -203,6 +230,7 @@ class Home:
         key: WatermarkKey | None = None,
         backend: Backend | None = None,
         encoder: Encoder | None = None,
+        now: Callable[[], datetime] = utc_now,
         **settings: Any,
     ) -> Service:
         """A service with these settings; it marks with this key."""
@@ -210,11 +238,14 @@ class Home:
             self.keyring.add(key or key_of(), name="default")
         if "upstream" not in settings:
             backend = backend or FakeBackend()
+        # A slow machine must not refuse what a test asks for.
+        limits = {"first_sentence_wait": 0.0, **settings.get("limits", {})}
         return Service(
-            ServerConfig.model_validate(settings),
+            ServerConfig.model_validate(settings | {"limits": limits}),
             environment=Environment(self.folder / "cache", self.keyring.folder, offline=True),
             backend=backend,
             encoder=encoder or FakeEncoder(),
+            now=now,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -180,7 +181,7 @@ WHOLE = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def test_a_head_that_does_not_come_is_given_up(
     live: Callable[..., Live], before: list[str]
 ) -> None:
-    service = live(limits={"body_timeout": 0.1})
+    service = live(limits={"head_timeout": 0.1})
     with sent(service, *before) as connection:
         if before:
             assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
@@ -193,7 +194,7 @@ def test_a_head_that_does_not_come_is_given_up(
 def test_only_proxies_that_are_trusted_may_name_the_client(
     live: Callable[..., Live], trusted: list[str]
 ) -> None:
-    service = live(limits={"requests_per_minute": 2}, trusted_proxies=trusted)
+    service = live(limits={"requests_per_minute": 2}, trusted_proxies=trusted, open=True)
     statuses = [
         service.client.get("/v1/models", headers={"X-Forwarded-For": f"198.51.100.{number}"})
         for number in range(4)
@@ -223,6 +224,18 @@ def test_on_this_machine_alone_no_other_name_is_answered(serve: Serve, path: str
         assert answer.status_code == 421, host
         assert "localhost" in error_of(answer)["message"]
     assert served.post(CHAT, {"messages": QUESTION}, headers={"Host": OTHERS[0]}).status_code == 421
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
+def test_a_service_of_this_machine_alone_refuses_what_a_proxy_forwards(
+    serve: Serve, header: str
+) -> None:
+    """A proxy on this machine would make everybody a client that is trusted."""
+    headers = {header: "203.0.113.9"}
+    for path in ("/v1/models", DETECT):
+        answer = serve().get(path, headers=headers)
+        assert (answer.status_code, error_of(answer)["code"]) == (403, "forwarded")
+    assert serve(open=True).get("/v1/models", headers=headers).status_code == 200
 
 
 def test_who_is_asked_for_an_api_key_may_use_any_name(serve: Serve, home: Home) -> None:
@@ -291,7 +304,7 @@ def test_metrics_count_what_happened(serve: Serve) -> None:
     assert counts(served, "fallbacks_total") == {"": 2 * mark["fallbacks"]}
     assert counts(served, "drawn_tokens_total") == {"": 2 * mark["drawn_tokens"]}
     assert counts(served, "emitted_tokens_total") == {"": 2 * TOKENS}
-    assert counts(served, "constrained_sentences_total") == {"": 2 * mark["sentences"]}
+    assert counts(served, "constrained_sentences_total") == {"": 2 * (mark["sentences"] - 1)}
     assert counts(served, "candidates_accepted_total") == {"": 2 * mark["accepted"]}
     assert counts(served, "answer_seconds_count") == {"": 2}
     assert counts(served, "first_sentence_seconds_count") == {"": 2}
@@ -324,7 +337,8 @@ def test_pages_of_other_origins_may_call_only_if_the_settings_say_so(serve: Serv
         "Access-Control-Request-Headers": "authorization,content-type,x-stainless-lang",
     }
     closed = serve()
-    assert closed.ask("OPTIONS", CHAT, headers=asked).status_code == 405
+    told = closed.ask("OPTIONS", CHAT, headers=asked).headers
+    assert not any(name.startswith("access-control") for name in told)
     assert "access-control-allow-origin" not in closed.get("/v1/models", headers=origin).headers
     served = serve(cors_origins=["https://example.org"])
     allowed = served.ask("OPTIONS", CHAT, headers=asked)
@@ -360,3 +374,22 @@ def test_listing_keys_holds_up_nobody(live: Callable[..., Live]) -> None:
         with pytest.raises(httpx.ReadTimeout):
             client.get("/v1/watermark/keys", timeout=0.1)
         assert client.get("/healthz", timeout=PATIENCE).status_code == 200
+
+
+def test_probes_are_not_logged_at_info(
+    serve: Callable[..., Served], caplog: pytest.LogCaptureFixture
+) -> None:
+    served = serve()
+    caplog.set_level(logging.DEBUG, "hammingmark.server")
+    for path in ("/healthz", "/readyz", "/v1/models"):
+        served.get(path)
+    levels = {
+        vars(record)["fields"]["endpoint"]: record.levelno
+        for record in caplog.records
+        if record.message == "request"
+    }
+    assert levels == {
+        "/healthz": logging.DEBUG,
+        "/readyz": logging.DEBUG,
+        "/v1/models": logging.INFO,
+    }

@@ -55,8 +55,9 @@ def mend(home: Home) -> None:
 def test_a_record_is_there_before_the_first_byte_and_another_at_the_end(
     live: Callable[..., Live], home: Home
 ) -> None:
-    backend = GatedBackend(after=1)
-    service = live(backend=backend, audit={"file": home.audit})
+    backend = GatedBackend(after=4)
+    policy = {"labels": ["customer-17"]}
+    service = live(backend=backend, policy=policy, audit={"file": home.audit})
     with service.stream(watermark={"label": "customer-17"}) as events:
         begun = [next(events)]
         (row,) = home.records("begin")
@@ -74,7 +75,8 @@ def test_a_record_is_there_before_the_first_byte_and_another_at_the_end(
     assert (end["status"], end["error"]) == (mark["status"], None)
     assert end["reason"] in REASONS
     assert end["counts"]["p_value"] == mark["p_value"]
-    assert end["counts"]["drawn_tokens"] == mark["drawn_tokens"]
+    for name in ("drawn_tokens", "written_tokens", "read_tokens", "model_requests"):
+        assert end["counts"][name] == mark[name]
     assert end["text_sha256"] == hashlib.sha256(streamed(begun).encode()).hexdigest()
     assert verify(home.audit) == []
 
@@ -138,7 +140,7 @@ def test_nothing_is_answered_that_cannot_be_recorded(serve: Serve, home: Home) -
 def test_an_end_that_cannot_be_recorded_is_told_as_an_error_and_recorded_later(
     live: Callable[..., Live], home: Home
 ) -> None:
-    backend = GatedBackend(after=1)
+    backend = GatedBackend(after=2)
     service = live(backend=backend, audit={"file": home.audit})
     with service.stream(n=2) as events:
         begun = [next(events)]

@@ -270,6 +270,24 @@ def test_a_broken_file_leaves_the_last_good_one_in_force_and_is_told_once(path: 
     assert len(problems) == 1
 
 
+def test_a_broken_file_is_not_read_again_until_it_changes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = add(path, "web")
+    good = path.read_bytes()
+    later = path.stat().st_ctime_ns + 3_600_000_000_000
+    monkeypatch.setattr("hammingmark.keys.file_changes.time.time_ns", lambda: later)
+    keys = ApiKeys(path)
+    write(path, good + b'{"name": "half')
+    assert keys.find(token) is not None
+    with monkeypatch.context() as patched:
+        patched.setattr("hammingmark.server.authorization.read_private", None)
+        assert keys.find(token) is not None
+        assert ":2 " in (keys.check() or "")
+    write(path, good)
+    assert keys.check() is None
+
+
 def take_away(path: Path) -> None:
     path.unlink()
 

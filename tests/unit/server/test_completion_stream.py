@@ -94,6 +94,28 @@ def saying(*texts: str) -> FakeBackend:
     return FakeBackend(sentences=lambda request: whole[len(request.written) :])
 
 
+def undecided(*accepted: bool) -> FakeBackend:
+    """A model with ever new sentences in mind: at each place all satisfy the rule, or none does."""
+    mark = sentence_mark(method_of(key_of()))
+
+    def say(request: Request) -> str:
+        written = request.written.strip()
+        place = written.count(".")
+        if place == len(accepted):
+            return ""
+        last = written.removesuffix(".").rpartition(". ")[2] + "."
+        previous = np.asarray(FakeEncoder().encode([last]))[0] if written else None
+        rng = Random(request.seed)
+        while True:
+            sentence = grammar.sentence(rng)
+            embedded = np.asarray(FakeEncoder().encode([sentence]))
+            if mark.choose(previous, embedded).accepted is accepted[place]:
+                rest = " Then" if place + 1 < len(accepted) else ""
+                return f"{' ' if written else ''}{sentence}{rest}"
+
+    return FakeBackend(sentences=say)
+
+
 def assert_not_told(answer: str) -> None:
     """An encoder's own words may name files and hosts, or quote somebody else's sentence."""
     assert "The encoder is down." not in answer
@@ -196,7 +218,7 @@ def test_a_string_to_stop_at_is_found_across_a_failure(serve: Serve) -> None:
 
 
 def test_an_answer_of_which_nothing_is_accepted_is_refused(serve: Serve) -> None:
-    served = serve(backend=saying(*sentences_that_are(False, False, False)))
+    served = serve(backend=undecided(False, False, False, False))
     for stream in (False, True):
         answer = served.chat(stream=stream)
         assert answer.status_code == 503, "nothing of it was sent"
@@ -224,10 +246,10 @@ REFUSE = {"on_failure": "refuse", "unmarkable": "refuse"}
         (PASS, [False, False, True, False], 1),
         ({}, [False, False, True, False], 3),
         ({}, [False, False, False, False, True, True], 5),
-        ({}, [True, False, False], 1),
+        ({}, [True, True, False], 2),
+        ({}, [True, False, False], 3),
         (REFUSE, [False, True, True], 2),
-        # Of so many sentences it is no short answer any more, and others are delivered.
-        ({**REFUSE, "on_failure": "deliver"}, [False, False, False, False, True], 3),
+        ({**REFUSE, "on_failure": "deliver"}, [False, False, False, False, True], 5),
         ({**REFUSE, "on_failure": "deliver"}, [False, True, False], 2),
     ],
 )
@@ -242,7 +264,33 @@ def test_nothing_is_sent_of_an_answer_that_may_yet_be_refused(
     added = [event["choices"][0]["delta"].get("content") for event in events_of(answer)[1:-2]]
     assert len(added) == len(tale) - together + 1
     assert added[0] == " ".join(tale[:together])
-    assert mark_of(answer)["accepted"] == sum(pattern)
+    assert mark_of(answer)["accepted"] == sum(pattern[1:]), "the first one is free"
+
+
+def test_an_answer_that_is_not_short_any_more_flows_where_failures_are_delivered(
+    serve: Serve,
+) -> None:
+    """Of a model that insists on nothing."""
+    served = serve(
+        backend=undecided(False, False, False, False, True),
+        policy={**REFUSE, "on_failure": "deliver"},
+    )
+    answer = served.chat(stream=True, max_tokens=200)
+    added = [event["choices"][0]["delta"].get("content") for event in events_of(answer)[1:-2]]
+    assert [text.count(".") for text in added] == [4, 1]
+
+
+def test_an_answer_that_the_model_insists_on_is_refused_unsent(serve: Serve) -> None:
+    tale = sentences_that_are(False, False, False, False, False)
+    policy = {**REFUSE, "on_failure": "deliver"}
+    served = serve(backend=saying(*tale), policy=policy)
+    answer = served.chat(stream=True, max_tokens=200)
+    assert answer.status_code == 503, "nothing of it was sent"
+    assert counts(served, "answers_total") == {'reason="insisted",status="refused"': 1}
+    passed = serve(backend=saying(*tale)).chat(max_tokens=200)
+    mark = mark_of(passed)
+    assert (mark["status"], mark["accepted"], mark["sentences"]) == ("unmarked", 0, 5)
+    assert text_of(passed) == " ".join(tale)
 
 
 def test_code_before_the_first_accepted_sentence_waits_for_it(serve: Serve) -> None:
@@ -323,14 +371,13 @@ def test_a_record_tells_what_was_refused_unsent_from_what_was_cut_short(
 def test_sentences_that_satisfy_the_rule_by_chance_do_not_make_an_answer_marked(
     serve: Serve,
 ) -> None:
-    tale = sentences_that_are(False, True, False, False, False)
     for stream in (False, True):
-        served = serve(backend=saying(*tale))
+        served = serve(backend=undecided(False, True, False, False, False))
         answer = served.chat(stream=stream, max_tokens=200)
-        assert text_of(answer) == " ".join(tale), "it is delivered, and says what it is"
+        assert text_of(answer).count(".") == 5, "it is delivered, and says what it is"
         mark = mark_of(answer)
         assert (mark["status"], mark["key_id"]) == ("partly", key_of().id)
-        assert (mark["accepted"], mark["fallbacks"], mark["sentences"]) == (1, 4, 5)
+        assert (mark["accepted"], mark["fallbacks"], mark["sentences"]) == (1, 3, 5)
         assert mark["p_value"] > 0.01
         assert "Only 1 of 5 sentences satisfy the rule" in mark["reason"]
         assert f"proves nothing: p = {mark['p_value']:.2g}." in mark["reason"]
@@ -338,18 +385,17 @@ def test_sentences_that_satisfy_the_rule_by_chance_do_not_make_an_answer_marked(
 
 
 def test_an_answer_of_which_nothing_is_accepted_is_delivered_as_unmarked(serve: Serve) -> None:
-    tale = sentences_that_are(False, False, False)
-    served = serve(backend=saying(*tale), policy=DELIVER)
+    served = serve(backend=undecided(False, False, False, False), policy=DELIVER)
     answer = served.chat()
-    assert text_of(answer) == " ".join(tale)
+    assert text_of(answer).count(".") == 4
     mark = mark_of(answer)
     assert (mark["status"], mark["key_id"], mark["p_value"]) == ("unmarked", None, None)
-    assert (mark["accepted"], mark["fallbacks"], mark["candidates"]) == (0, 3, 48)
+    assert (mark["accepted"], mark["fallbacks"], mark["candidates"]) == (0, 3, 49)
     assert counts(served, "answers_total") == {'reason="fallbacks",status="unmarked"': 1}
 
 
 def test_sentences_for_which_nothing_was_accepted_are_counted(serve: Serve) -> None:
-    mark = mark_of(serve(budget=3).chat())
+    mark = mark_of(serve(budget=3).complete())
     assert mark["status"] == "marked"
     assert mark["fallbacks"] > 0
     assert mark["accepted"] + mark["fallbacks"] == mark["sentences"]
@@ -377,7 +423,7 @@ def test_an_answer_without_a_sentence_follows_its_own_policy(serve: Serve, on_fa
 
 
 def test_a_short_answer_says_that_it_proves_nothing(serve: Serve) -> None:
-    mark = mark_of(serve(backend=saying(a_sentence(accepted=True))).chat())
+    mark = mark_of(serve(backend=saying(a_sentence(accepted=True))).complete())
     assert (mark["status"], mark["accepted"]) == ("marked", 1)
     assert mark["p_value"] > 0.01
     assert "too short to prove the mark" in mark["reason"]
@@ -502,17 +548,17 @@ def test_an_answer_that_takes_too_long_is_given_up(serve: Serve, limits: dict[st
 
 
 def test_a_stream_that_takes_too_long_ends_with_an_error(serve: Serve) -> None:
-    """Not before its whole time is up, once its first sentence came in time."""
+    """Not before its whole time is up, once its first marked sentence came in time."""
     for seconds in (0.2, 1.0, 5.0, 25.0):  # a machine may be slow
         limits = {"first_sentence_timeout": seconds, "request_timeout": 2 * seconds}
-        served = serve(backend=GatedBackend(after=1), limits=limits)
+        served = serve(backend=GatedBackend(after=2), limits=limits)
         began = time.monotonic()
         answer = served.chat(stream=True)
         if answer.status_code == 200:
             break
     assert failed(answer)["type"] == "timeout"
     assert time.monotonic() - began >= 2 * seconds
-    assert streamed(events_of(answer)).count(".") == 1
+    assert streamed(events_of(answer)).count(".") == 2
 
 
 @pytest.mark.parametrize("stream", [False, True])

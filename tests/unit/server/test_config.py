@@ -39,26 +39,43 @@ OTHERS = {
     "page": "no",
     "cors_origins": "https://example.org",
     "trusted_proxies": "10.0.0.7",
+    "operator.name": "Example News",
+    "operator.contact": "desk@example.org",
+    "operator.url": "https://example.org/about",
     "upstream.url": "http://127.0.0.1:8000/v1",
     "upstream.model": "qwen",
     "upstream.retries": "7",
     "upstream.timeout": "5",
+    "upstream.continues": "yes",
     "upstream.api_key_file": "FOLDER/upstream-key",
     "policy.on_failure": "deliver",
     "policy.unmarkable": "refuse",
+    "policy.restarting_upstream": "pass",
     "policy.switch_off": "allowed",
-    "policy.labels": "never",
+    "policy.labels": "customer-17",
+    "policy.detection": "p_value",
+    "policy.detection_level": "0.001",
+    "policy.other_paths": "refuse",
+    "rotation.every": "week",
+    "rotation.search": "9",
+    "rotation.sentences": "50",
+    "rotation.record": "FOLDER/counts",
     "limits.tokens": "600",
     "limits.choices": "2",
     "limits.body_bytes": "5000",
     "limits.body_timeout": "2.5",
+    "limits.head_timeout": "1.5",
     "limits.texts": "3",
     "limits.text_characters": "1000",
     "limits.queue": "4",
     "limits.detections": "9",
     "limits.requests_per_minute": "30",
+    "limits.texts_per_minute": "90",
+    "limits.texts_per_day": "500.0",
+    "limits.near_copies": "8",
     "limits.request_timeout": "12.5",
     "limits.encoder_timeout": "4.5",
+    "limits.first_sentence_wait": "0.0",
     "limits.first_sentence_timeout": "3.5",
     "limits.shutdown_grace": "0.0",
     "audit.file": "FOLDER/audit.jsonl",
@@ -99,7 +116,9 @@ def test_with_nothing_said_the_service_is_closed_and_fails_closed() -> None:
         "127.0.0.1", 8080, False, None,
     )  # fmt: skip
     assert config.policy.on_failure == "refuse"
-    assert config.policy.switch_off == "never"
+    assert config.switch_off == "allowed"  # only this machine reaches it
+    assert ServerConfig(open=True).switch_off == "never"
+    assert ServerConfig(trusted_proxies=("127.0.0.1",)).switch_off == "never"
     assert config.limits.tokens == 4096
     assert config.max_tokens == 512
     assert all(setting.source == "default" for setting in describe(config))
@@ -125,11 +144,13 @@ def test_every_setting_has_a_variable_and_is_shown_with_it(tmp_path: Path, name:
     environ = {variable_of(name): value}
     if name in ("upstream.model", "upstream.api_key_file"):
         environ[variable_of("upstream.url")] = OTHERS["upstream.url"]
+    if name in ("rotation.search", "rotation.sentences"):
+        environ[variable_of("rotation.every")] = OTHERS["rotation.every"]
     config = read(environ=environ)
     before, after = (
         {each.name: each for each in describe(some)} for some in (ServerConfig(), config)
     )
-    words = {"off": "false", "no": "false"}.get(value, value)
+    words = {"off": "false", "no": "false", "yes": "true"}.get(value, value)
     assert after[name].source == variable_of(name)
     assert after[name].value in (words, f"{words}.0")
     assert before[name].value != after[name].value
@@ -266,14 +287,19 @@ def test_a_flag_that_is_no_setting_is_refused() -> None:
         ("limits.requests_per_minute", "0", "a number, above 0"),
         ("limits.request_timeout", "inf", "a number, above 0"),
         ("limits.first_sentence_timeout", "nan", "a number, above 0"),
+        ("limits.first_sentence_wait", "-1", "a number, at least 0"),
         ("limits.shutdown_grace", "-1", "a number, at least 0"),
         ("level", "1", "a number, above 0 and below 1"),
         ("open", "perhaps", "true or false"),
         ("policy.on_failure", "panic", "'refuse' or 'deliver'"),
+        ("operator.name", " ", "one line"),
+        ("operator.contact", "two\nlines", "one line"),
+        ("operator.url", "example.org", "URL"),
         ("policy.switch_off", "always", "'never' or 'allowed' or 'by_api_key'"),
         ("log.level", "loud", "'debug' or 'info' or 'warning' or 'error'"),
         ("cors_origins", "https://a.example/path", "a list of origins such as https://example.org"),
         ("cors_origins", "a.example", "a list of origins"),
+        ("policy.labels", ["two\nlines"], "a list of at most 1000 labels such as customer-17"),
         ("trusted_proxies", "proxy.example", "a list of addresses such as 127.0.0.1"),
         ("upstream.url", "ftp://host", "a URL such as http://127.0.0.1:8000/v1"),
         ("upstream.url", "http://host:port/v1", "a URL such as"),
@@ -299,6 +325,10 @@ def test_a_wrong_value_is_named_with_its_source_and_what_it_should_be(
     [
         ("port = true", "port from .* is True; .* a whole number"),
         ("[limits]\nrequest_timeout = true", "request_timeout .* is True; .* a number"),
+        ("[limits]\nqueue = '3'", "limits.queue from .* is '3'; .* a whole number"),
+        ("[limits]\nrequest_timeout = '3.5'", "request_timeout .* is '3.5'; .* a number"),
+        ("open = 'true'", "open from .* is 'true'; .* true or false"),
+        ("metrics = 1", "metrics from .* is 1; .* true or false"),
         ("key = 5", "key from .* is 5; .* a text that is not empty"),
         ('key = ""', "key from .* a text that is not empty"),
         ("host = ['a']", "host from .* .* a text"),
@@ -366,6 +396,14 @@ def test_other_addresses_need_api_keys_or_the_word_open(tmp_path: Path, host: st
         ({"upstream__model": "large"}, "upstream.model from the command line .* upstream.url"),
         ({"open": True, "api_keys": "k"}, "open from the command line .* api_keys from"),
         ({"policy__switch_off": "by_api_key"}, "'by_api_key', .* api_keys"),
+        ({"rotation__search": 9}, "rotation.search from the command line .* rotation.every"),
+        ({"rotation__sentences": 9}, "rotation.sentences from the command line .* rotation.every"),
+        ({"rotation__every": "request"}, "rotation.every from .* 'request': .* audit.file"),
+        ({"rotation__every": "day", "rotation__search": 10_001}, "rotation.search from .* 10,001"),
+        (
+            {"rotation__every": "hour", "policy__labels": [f"customer-{n}" for n in range(60)]},
+            r"rotation.search \(by default\) and policy.labels make 10,308 ",
+        ),
         ({"max_tokens": 5000}, "max_tokens from the command line is 5000; .* 4096"),
         ({"limits__tokens": 100}, r"max_tokens \(by default\) is 512; .* 100"),
         (
@@ -374,6 +412,7 @@ def test_other_addresses_need_api_keys_or_the_word_open(tmp_path: Path, host: st
         ),
         ({"audit__file": "/no/such/folder/audit.jsonl"}, "audit.file from .* folder does not"),
         ({"api_keys": "/no/such/folder/keys.jsonl"}, "api_keys from .* folder does not exist"),
+        ({"rotation__record": "/no/such/folder/counts"}, "rotation.record from .* folder does not"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(

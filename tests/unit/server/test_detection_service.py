@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from random import Random
 from typing import Any
 
 import pytest
@@ -27,6 +26,8 @@ from tests.unit.server.harness import (
     counts,
     error_of,
     key_of,
+    marked,
+    plain,
     text_of,
     until,
 )
@@ -34,8 +35,6 @@ from tests.unit.server.harness import (
 from hammingmark.assembly.detection import detector
 from hammingmark.assembly.environment import Environment
 from hammingmark.assembly.keys import new_key
-from hammingmark.assembly.marking import writer
-from hammingmark.generation.config import GenerationConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.keys.keyring import Keyring, save, to_json
 from hammingmark.protocols import FloatArray
@@ -44,20 +43,9 @@ from hammingmark.server.detection.service import DetectionService
 from hammingmark.server.service import Service
 from hammingmark.server.settings import ServerConfig
 from hammingmark.testing import FakeBackend, FakeEncoder, FakeTokenizer
-from hammingmark.testing.fakes import paragraph
 
 Serve = Callable[..., Served]
 HAMMING = {"method": "hamming"}
-
-
-def marked(key: WatermarkKey, *, tokens: int = 120, seed: int = 1) -> str:
-    config = GenerationConfig(max_tokens=tokens)
-    made = writer(key, backend=FakeBackend(), encoder=FakeEncoder(), config=config)
-    return made.write("It was late.", seed=seed).text
-
-
-def plain(seed: int = 1) -> str:
-    return paragraph(Random(seed))
 
 
 @pytest.fixture
@@ -103,7 +91,7 @@ def test_keys_of_several_methods_share_the_level(
 ) -> None:
     """The p-value is the best key's times the number of all keys, whatever their methods."""
     served = serve()
-    texts = [marked(ring["form-2"]), marked(ring["bits-4"]), plain()]
+    texts = [marked(ring["form-2"]), marked(ring["bits-4"]), f"{plain(1)} {plain(2)} {plain(3)}"]
     forms = [key_of(), ring["form-1"], ring["form-2"]]
     bits = [ring[f"bits-{n}"] for n in (3, 4, 5)]
     found = [served.detect(text) for text in texts]
@@ -135,6 +123,18 @@ def test_some_keys_are_searched_by_name_or_id(serve: Serve, ring: dict[str, Wate
         answer = served.post(DETECT, {"text": text, "keys": names})
         assert answer.status_code == 404
         assert error_of(answer)["param"] == "keys"
+
+
+def test_a_keyless_key_of_the_ring_is_left_out_and_named(serve: Serve, home: Home) -> None:
+    keyless = key_of(7, method="continuous", gamma=0.001, threshold=-0.99)
+    home.keyring.add(keyless, name="cosine")
+    served = serve()
+    found = served.detect(plain())
+    assert (found["watermarked"], found["keys"]) == (False, 1)
+    assert found["excluded_keys"] == [
+        {"key_id": keyless.id, "method": "continuous", "reason": "keyless"}
+    ]
+    assert served.detect(plain(), keys=["cosine"])["watermarked"] is True
 
 
 @pytest.mark.parametrize("labels", [2, 40])
@@ -275,6 +275,8 @@ def test_passages_are_told_and_their_pieces(serve: Serve) -> None:
             "end": each.end,
             "begin_character": None,
             "end_character": None,
+            "edge_margin": 3,
+            "rough": False,
             "p_value": each.p_value,
             "key_id": key_of().id,
             "label": None,
@@ -300,7 +302,8 @@ def test_a_passage_counts_before_a_smaller_p_value(
     found = served.detect(text, keys=["form-2", "bits-3", "bits-4", "bits-5"])
     assert found["key_id"] == ring["form-2"].id
     assert found["passages"][0]["p_value"] == pytest.approx(4 * alone["passages"][0]["p_value"])
-    assert " But sentences " in found["reason"]
+    first = found["passages"][0]
+    assert f"sentences {first['begin'] + 1} to {first['end']}" in found["reason"]
 
 
 def test_edits_are_allowed_for_where_they_are_asked_for(
@@ -352,7 +355,7 @@ def test_the_level_is_that_of_the_request_or_of_the_settings(serve: Serve) -> No
     assert served.detect(text, level=0.5)["level"] == 0.5
     p_value = served.detect(text)["p_value"]
     assert served.detect(text, level=min(0.99, p_value + 0.001))["watermarked"] is True
-    for level in (0, 1, 1e-7, -1, "x"):
+    for level in (0, 1, 1e-301, -1, "x"):
         assert served.post(DETECT, {"text": text, "level": level}).status_code == 422
 
 
@@ -541,3 +544,17 @@ def test_a_tokenizer_that_is_missing_is_told_without_its_file(
     assert answer.status_code == 503
     assert "A required model is unavailable" in error_of(answer)["message"]
     assert "tokenizers" not in answer.text
+
+
+def test_a_text_that_the_encoder_does_not_read_gets_a_warning(
+    home: Home, serve: Callable[..., Served]
+) -> None:
+    encoder = FakeEncoder(name="minilm")  # the name of an encoder that reads English only
+    home.keyring.add(new_key(encoder), name="default")
+    served = serve(encoder=encoder)
+    german = "Der Hund lief über die Straße und sah die Katze. Sie saß auf dem Dach und schlief. "
+    english = "The dog ran over the road and it saw the cat. "
+    (warning,) = served.detect(german * 5)["warnings"]
+    assert warning["kind"] == "language"
+    assert "minilm" in warning["message"]
+    assert served.detect(english * 9)["warnings"] == []

@@ -52,7 +52,7 @@ def reason_of(asked: GenerationRequest) -> str | None:
 
 def config(asked: GenerationRequest, sampling: Sampling | None = None) -> Any:
     drawn = sampling_of(asked, sampling, fields=passed_fields(asked))
-    return generation_config(asked, drawn, max_tokens=100, limit=200, budget=7)
+    return generation_config(asked, drawn, max_tokens=100, limit=200, budget=7, in_parts=False)
 
 
 def test_numbers_of_a_request_come_before_those_that_suit_its_kind() -> None:
@@ -114,9 +114,9 @@ def test_fields_of_others_go_on_as_they_are_and_inert_ones_do_not() -> None:
         {"top_k": 1},
         {"top_p": 1e-6},
         {"min_p": 1.0},
-        {"tools": [{"type": "function", "function": {"name": "f"}}]},
-        {"tools": [{"type": "function"}], "tool_choice": "auto"},
-        {"functions": [{"name": "f"}]},
+        {"tools": [{"type": "function"}], "tool_choice": "required"},
+        {"tools": [{"type": "function"}], "tool_choice": {"type": "function"}},
+        {"functions": [{"name": "f"}], "function_call": {"name": "f"}},
         {"response_format": {"type": "json_object"}},
         {"response_format": {"type": "json_schema", "json_schema": {}}},
         {"logprobs": True},
@@ -129,8 +129,7 @@ def test_fields_of_others_go_on_as_they_are_and_inert_ones_do_not() -> None:
         {"regex": "a+"},
         {"ebnf": "root ::= 'a'"},
         {"structural_tag": {"structures": []}},
-        {"messages": [{"role": "tool", "content": "5"}]},
-        {"messages": [{"role": "function", "name": "f", "content": "5"}]},
+        {"messages": [{"role": "tool", "content": [{"type": "image_url", "image_url": {}}]}]},
         {"messages": [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [{}]}]},
         {"messages": [*QUESTION, {"role": "assistant", "function_call": {"name": "f"}}]},
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
@@ -152,7 +151,12 @@ def test_what_can_carry_no_mark_is_recognized(named: dict[str, Any]) -> None:
         {"top_k": -1},
         {"top_p": 0.01, "min_p": 0.9},
         {"tools": []},
+        {"tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"tools": [{"type": "function"}], "tool_choice": "auto"},
         {"tools": [{"type": "function"}], "tool_choice": "none"},
+        {"functions": [{"name": "f"}], "function_call": "auto"},
+        {"messages": [*QUESTION, {"role": "tool", "tool_call_id": "1", "content": "5"}]},
+        {"messages": [*QUESTION, {"role": "function", "name": "f", "content": "5"}]},
         {"response_format": {"type": "text"}},
         {"logprobs": False},
         {"logprobs": None},

@@ -45,7 +45,7 @@ def assert_idle(service: Live) -> None:
 
 
 def test_leaving_a_stream_ends_its_text(live: Make, home: Home) -> None:
-    service = live(backend=GatedBackend(after=2), audit={"file": home.audit})
+    service = live(backend=GatedBackend(after=3), audit={"file": home.audit})
     with service.stream() as events:
         begun = [next(events) for _ in range(3)]
         assert service.service._engine.unfinished == 1
@@ -56,6 +56,7 @@ def test_leaving_a_stream_ends_its_text(live: Make, home: Home) -> None:
     assert row["text_sha256"] == hashlib.sha256(streamed(begun).encode()).hexdigest()
     metrics = service.client.get("/metrics").text
     assert 'hammingmark_answers_total{reason="cut_short",status="partly"} 1.0' in metrics
+    assert "hammingmark_written_tokens_total 0.0" not in metrics, "it cost something"
     assert "hammingmark_active_texts 0.0" in metrics
     assert "hammingmark_queue_length 0.0" in metrics
 
@@ -85,7 +86,7 @@ def test_leaving_a_whole_answer_in_the_middle_ends_the_text(live: Make, home: Ho
 
 
 def test_one_who_leaves_makes_room_for_others(live: Make) -> None:
-    backend = GatedBackend(after=1, parallel=1)
+    backend = GatedBackend(after=2, parallel=1)
     service = live(backend=backend)
     with service.stream() as first:
         next(first)

@@ -75,10 +75,26 @@ def test_a_line_for_people() -> None:
     finally:
         request_id.reset(token)
     (line,) = stream.getvalue().splitlines()
-    assert re.sub(r"^\S+Z", "TIME", line) == (
-        "TIME warning answer sent request_id=r-1 logger=hammingmark.server.test seconds=2.5 "
-        'why="two words"'
+    assert re.sub(r"^\S+ \d\d:\d\d:\d\d ", "TIME ", line) == (
+        'TIME warning answer sent seconds=2.5 why="two words" request_id=r-1'
     )
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_lines_for_people_unless_told_otherwise() -> None:
+    for stream, format, is_json in (
+        (_Terminal(), "auto", False),
+        (io.StringIO(), "auto", True),
+        (_Terminal(), "json", True),
+        (io.StringIO(), "text", False),
+    ):
+        setup("info", format=format, stream=stream)
+        log_event(LOGGER, "ready")
+        assert stream.getvalue().startswith("{") is is_json
 
 
 def test_nothing_that_is_logged_begins_a_line_or_moves_a_cursor() -> None:

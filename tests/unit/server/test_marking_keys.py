@@ -169,7 +169,7 @@ def test_an_encoder_is_loaded_once_for_all_labels(
 ) -> None:
     loaded: list[str] = []
 
-    def load(name: str) -> FakeEncoder:
+    def load(name: str, **named: object) -> FakeEncoder:
         loaded.append(name)
         return FakeEncoder()
 

@@ -41,7 +41,18 @@ def test_requests_are_counted_by_endpoint_and_status() -> None:
 def test_answers_are_counted_with_what_they_took() -> None:
     metrics = Metrics()
     cost = Cost(
-        candidates=19, tokens=160, drawn_tokens=410, fallbacks=1, constrained=7, tried=17, passed=6
+        candidates=19,
+        tokens=160,
+        drawn_tokens=410,
+        fallbacks=1,
+        constrained=7,
+        tried=17,
+        passed=6,
+        requests=40,
+        read_tokens=5000,
+        cached_tokens=4000,
+        written_tokens=600,
+        estimated_requests=12,
     )
     metrics.count_answer("marked", reason="complete", cost=cost)
     metrics.count_answer("partly", reason="fallbacks", cost=cost)
@@ -57,6 +68,11 @@ def test_answers_are_counted_with_what_they_took() -> None:
         "fallbacks": 1,
         "drawn_tokens": 410,
         "emitted_tokens": 160,
+        "model_requests": 40,
+        "read_tokens": 5000,
+        "cached_tokens": 4000,
+        "written_tokens": 600,
+        "estimated_requests": 12,
     }.items():
         assert value(metrics, f"{name}_total") == 2 * count
 

@@ -16,13 +16,17 @@ from schemathesis import Case, GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from tests.unit.server.harness import CHAT, DETECT, QUESTION, TEXT, Home, Live, error_of
 
+RESPONSES = "/v1/responses"
 OPERATIONS = [
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/completions"),
+    ("POST", "/v1/responses"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name}"),
     ("POST", "/v1/watermark/detect"),
+    ("POST", "/v1/watermark/report"),
     ("GET", "/v1/watermark/keys"),
+    ("GET", "/v1/watermark/about"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
@@ -103,12 +107,14 @@ def test_what_is_forbidden_is_refused(service: Live, schema: Any, method: str, p
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize("path", [CHAT, TEXT, RESPONSES])
 def test_answers_are_what_the_schema_says(
     service: Live, schema: Any, path: str, stream: bool
 ) -> None:
     asked: dict[str, Any] = {"stream": stream, "seed": 3}
-    asked |= {"messages": QUESTION} if "chat" in path else {"prompt": "It was late."}
+    asked |= {CHAT: {"messages": QUESTION}, TEXT: {"prompt": "It was late."}}.get(
+        path, {"input": "What happened?"}
+    )
     operation = schema[path]["POST"]
     assert call(operation.Case(body=asked, media_type="application/json"), service) == 200
 
@@ -128,7 +134,8 @@ FURTHER = st.dictionaries(
 )
 
 
-def test_whatever_messages_hold_is_no_fault_of_the_service(service: Live) -> None:
+@pytest.mark.parametrize("path", [CHAT, RESPONSES])
+def test_whatever_messages_hold_is_no_fault_of_the_service(service: Live, path: str) -> None:
     """The schema leaves them open, since an upstream may know more of them."""
 
     @settings(
@@ -141,26 +148,31 @@ def test_whatever_messages_hold_is_no_fault_of_the_service(service: Live) -> Non
     @given(message=MESSAGE, further=FURTHER)
     def is_answered(message: Any, further: dict[str, Any]) -> None:
         body = {**further, "messages": [message], "max_tokens": 1}
-        answer = service.client.post(CHAT, json=body)
+        if path == RESPONSES:
+            body = {**further, "input": [message], "max_output_tokens": 1}
+        answer = service.client.post(path, json=body)
         assert answer.status_code < 500, body
 
     is_answered()
 
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "", "odd"])
-@pytest.mark.parametrize("path", [CHAT, TEXT, DETECT])
+@pytest.mark.parametrize("path", [CHAT, TEXT, RESPONSES, DETECT])
 def test_a_body_of_another_type_is_told_what_to_be(service: Live, path: str, kind: str) -> None:
-    body = json.dumps({"messages": QUESTION, "prompt": "It was late.", "text": "It was late."})
+    names = ("prompt", "text", "input")
+    body = json.dumps({"messages": QUESTION} | dict.fromkeys(names, "It was late."))
     headers = {"Content-Type": kind} if kind else {}
     answer = service.client.post(path, content=body.encode(), headers=headers)
     assert answer.status_code == 415
     assert "Content-Type: application/json" in error_of(answer)["message"]
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("path", [CHAT, TEXT, RESPONSES])
 def test_a_body_may_not_be_nested_without_end(service: Live, path: str) -> None:
     """Where Python gives up depends on who calls, and it reads deeper than it writes."""
     asked = {"messages": QUESTION, "prompt": "It was late.", "max_tokens": 1, "odd": None}
+    if path == RESPONSES:
+        asked = {"input": "It was late.", "max_output_tokens": 1, "odd": None}
 
     def status(depth: int) -> int:
         body = json.dumps(asked).replace("null", "[" * depth + "]" * depth)
@@ -174,7 +186,11 @@ def test_a_body_may_not_be_nested_without_end(service: Live, path: str) -> None:
 
 
 def test_answers_and_their_mark_are_described(schema: Any) -> None:
-    for path, name in ((CHAT, "ChatCompletionResponse"), (TEXT, "CompletionResponse")):
+    for path, name in (
+        (CHAT, "ChatCompletionResponse"),
+        (TEXT, "CompletionResponse"),
+        (RESPONSES, "ResponsesResponse"),
+    ):
         told = schema.raw_schema["paths"][path]["post"]["responses"]["200"]
         assert told["content"]["application/json"]["schema"]["$ref"].endswith(f"/{name}")
         assert "watermark" in told["content"]["text/event-stream"]["schema"]["description"]
@@ -182,3 +198,21 @@ def test_answers_and_their_mark_are_described(schema: Any) -> None:
         found = schema.raw_schema["components"]["schemas"]
         assert found[name]["properties"]["watermark"]["$ref"].endswith("/WatermarkInfo")
         assert "p_value" in found["WatermarkInfo"]["properties"]
+
+
+def test_every_operation_and_every_field_is_described(schema: Any) -> None:
+    raw = schema.raw_schema
+    operations = [
+        (f"{method} {path}", operation)
+        for path, methods in raw["paths"].items()
+        for method, operation in methods.items()
+    ]
+    for name, operation in operations:
+        assert operation["summary"], name
+        assert operation["description"], name
+        assert operation["responses"]["200"]["description"] != "Successful Response", name
+        assert all(each.get("description") for each in operation.get("parameters", ())), name
+    for name, described in raw["components"]["schemas"].items():
+        assert described["description"], name
+        fields = described["properties"].items()
+        assert [field for field, each in fields if not each.get("description")] == [], name

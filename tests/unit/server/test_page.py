@@ -9,8 +9,15 @@ from importlib.resources import files
 import pytest
 from tests.unit.server.harness import Served, error_of
 
+from hammingmark.reports.page import STYLE_HASH
+
 NAMES = sorted(each.name for each in (files("hammingmark.server") / "web").iterdir())
-KINDS = {"js": "text/javascript", "css": "text/css", "html": "text/html"}
+KINDS = {
+    "js": "text/javascript",
+    "css": "text/css",
+    "html": "text/html",
+    "svg": "image/svg+xml",
+}
 NAMESPACE = "http://www.w3.org/2000/svg"  # the name of a language, where nothing is fetched
 
 
@@ -25,13 +32,14 @@ def test_a_file_is_served_with_its_type_and_a_policy(served: Served, name: str) 
     assert answer.status_code == 200
     kind = answer.headers["content-type"]
     assert kind.partition(";")[0] == KINDS[name.rpartition(".")[2]]
-    assert "charset=utf-8" in kind
+    assert ("charset=utf-8" in kind) is kind.startswith("text/")
     assert answer.headers["x-content-type-options"] == "nosniff"
     rules = dict(
         each.strip().split(" ", 1) for each in answer.headers["content-security-policy"].split(";")
     )
     assert rules["default-src"] == "'none'"
-    assert rules["script-src"] == rules["style-src"] == rules["connect-src"] == "'self'"
+    assert rules["script-src"] == rules["connect-src"] == "'self'"
+    assert rules["style-src"] == f"'self' '{STYLE_HASH}'"
     assert rules["frame-ancestors"] == rules["base-uri"] == rules["form-action"] == "'none'"
     assert "unsafe" not in answer.headers["content-security-policy"]
 

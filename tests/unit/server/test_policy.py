@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 from tests.unit.server.harness import (
-    QUESTION,
     Home,
     Served,
     counts,
@@ -36,8 +35,8 @@ def assert_unmarked(answer: httpx.Response, reason: str) -> None:
     assert "x-watermark-key-id" not in answer.headers
 
 
-def test_nobody_switches_the_mark_off_by_default(serve: Serve) -> None:
-    served = serve()
+def test_nobody_switches_the_mark_off_where_others_reach_the_service(serve: Serve) -> None:
+    served = serve(open=True)
     for answer in (served.chat(watermark=OFF), served.complete(watermark=OFF, stream=True)):
         assert answer.status_code == 403
         error = error_of(answer)
@@ -45,6 +44,12 @@ def test_nobody_switches_the_mark_off_by_default(serve: Serve) -> None:
     assert mark_of(served.chat(watermark={"enabled": True}))["status"] == "marked"
     assert mark_of(served.chat(watermark={}))["status"] == "marked"
     assert mark_of(served.chat(watermark=None))["status"] == "marked"
+
+
+def test_who_is_alone_on_this_machine_may_switch_the_mark_off(serve: Serve) -> None:
+    assert_unmarked(serve().chat(watermark=OFF), "turned off the watermark")
+    never = serve(policy={"switch_off": "never"})
+    assert error_of(never.chat(watermark=OFF))["code"] == "watermark_required"
 
 
 def test_everybody_may_where_the_policy_says_so(serve: Serve, home: Home) -> None:
@@ -80,7 +85,7 @@ def test_an_api_key_that_may_does_not_overrule_the_policy(serve: Serve, home: Ho
 
 
 def test_a_label_marks_with_its_derived_key(serve: Serve) -> None:
-    served = serve()
+    served = serve(policy={"labels": ["customer-17", "customer-18"]})
     answer = served.chat(watermark={"label": " customer-17 "}, max_tokens=120)
     derived = key_of().derive("customer-17")
     mark = mark_of(answer)
@@ -94,25 +99,53 @@ def test_a_label_marks_with_its_derived_key(serve: Serve) -> None:
 
     assert p_value("customer-17") == mark["p_value"]
     assert p_value("customer-18") > 0.01
-    assert served.detect(text_of(answer))["watermarked"] is False  # under the key itself
     stream = served.chat(watermark={"label": "customer-17"}, max_tokens=120, stream=True)
     assert text_of(stream) == text_of(answer)
     assert stream.headers["x-watermark-key-id"] == derived.id
 
 
+def test_the_detector_follows_the_labels_that_the_policy_names(serve: Serve) -> None:
+    served = serve(policy={"labels": ["customer-17", "customer-18"]})
+    answer = served.chat(watermark={"label": "customer-17"}, max_tokens=120)
+    derived = key_of().derive("customer-17")
+    for named in ({}, {"keys": ["default"]}, {"keys": [key_of().id]}):
+        found = served.detect(text_of(answer), **named)
+        assert (found["watermarked"], found["keys"]) == (True, 3)
+        assert (found["key_id"], found["label"]) == (derived.id, "customer-17")
+    alone = served.detect(text_of(answer), keys=[derived.id])
+    assert (alone["watermarked"], alone["keys"]) == (True, 1)
+    unlabelled = served.detect(text_of(served.chat(max_tokens=120)))
+    assert (unlabelled["key_id"], unlabelled["label"]) == (key_of().id, None)
+
+
+def test_labels_of_a_rotated_key_are_found_still(serve: Serve, home: Home) -> None:
+    served = serve(policy={"labels": ["customer-17"]})
+    answer = served.chat(watermark={"label": "customer-17"}, max_tokens=120)
+    for _ in range(2):
+        home.keyring.rotate("default")
+    again = serve(policy={"labels": ["customer-17"]})
+    found = again.detect(text_of(answer))
+    assert (found["watermarked"], found["label"], found["keys"]) == (True, "customer-17", 6)
+
+
 def test_a_label_that_is_none_is_refused(serve: Serve) -> None:
-    served = serve()
+    served = serve(policy={"labels": ["customer-17"]})
     for label in (" ", "two\nlines", "\u202e", 17):
         answer = served.chat(watermark={"label": label})
         assert answer.status_code in (400, 422)
     assert served.chat(watermark={"label": "x" * 201}).status_code == 422
 
 
-def test_labels_may_be_forbidden(serve: Serve) -> None:
-    served = serve(policy={"labels": "never"})
-    refused = served.chat(watermark={"label": "customer-17"})
-    assert refused.status_code == 403
-    assert error_of(refused)["type"] == "permission_error"
+@pytest.mark.parametrize("policy", [{}, {"labels": ["customer-18"]}])
+def test_labels_that_the_policy_does_not_name_are_refused(
+    serve: Serve, policy: dict[str, Any]
+) -> None:
+    served = serve(policy=policy)
+    for stream in (False, True):
+        refused = served.chat(watermark={"label": "customer-17"}, stream=stream)
+        assert refused.status_code == 403
+        error = error_of(refused)
+        assert (error["type"], error["code"]) == ("permission_error", "label_not_allowed")
     assert mark_of(served.chat(watermark={"label": None}))["status"] == "marked"
 
 
@@ -148,11 +181,10 @@ def test_where_one_token_may_be_drawn_there_is_nothing_to_choose(
 @pytest.mark.parametrize(
     "named",
     [
-        {"tools": TOOLS},
+        {"tools": TOOLS, "tool_choice": "required"},
         {"response_format": {"type": "json_object"}},
         {"logprobs": True},
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-        {"messages": [*QUESTION, {"role": "tool", "tool_call_id": "1", "content": "5"}]},
     ],
 )
 def test_the_embedded_model_writes_text_alone(
@@ -173,7 +205,8 @@ def test_the_embedded_model_takes_no_tokens(serve: Serve) -> None:
 
 def test_switching_off_does_not_lift_what_the_embedded_model_cannot(serve: Serve) -> None:
     served = serve(policy={"switch_off": "allowed"})
-    assert served.chat(watermark=OFF, tools=TOOLS).status_code == 400
+    answer = served.chat(watermark=OFF, response_format={"type": "json_object"})
+    assert answer.status_code == 400
     plain = served.chat(watermark=OFF, temperature=0)
     assert_unmarked(plain, "turned off the watermark")
 

@@ -57,20 +57,20 @@ def test_less_than_one_request_a_minute() -> None:
 
 def test_a_client_may_have_a_rate_of_its_own() -> None:
     limiter = RateLimiter(1, clock=Clock())
-    assert [limiter.take("partner", per_minute=3) for _ in range(3)] == [0.0] * 3
-    assert limiter.take("partner", per_minute=3) == pytest.approx(20.0)
+    assert [limiter.take("partner", rate=3) for _ in range(3)] == [0.0] * 3
+    assert limiter.take("partner", rate=3) == pytest.approx(20.0)
     unlimited = RateLimiter(None, clock=Clock())
     assert all(unlimited.take("web") == 0.0 for _ in range(1000))
     assert len(unlimited) == 0
-    assert unlimited.take("guest", per_minute=1) == 0.0
-    assert unlimited.take("guest", per_minute=1) > 0.0
+    assert unlimited.take("guest", rate=1) == 0.0
+    assert unlimited.take("guest", rate=1) > 0.0
 
 
 def test_a_lower_rate_holds_at_once() -> None:
     limiter = RateLimiter(None, clock=Clock())
-    assert limiter.take("web", per_minute=100) == 0.0
-    assert limiter.take("web", per_minute=1) == 0.0
-    assert limiter.take("web", per_minute=1) == pytest.approx(60.0)
+    assert limiter.take("web", rate=100) == 0.0
+    assert limiter.take("web", rate=1) == 0.0
+    assert limiter.take("web", rate=1) == pytest.approx(60.0)
 
 
 def test_only_so_many_are_remembered_and_the_least_recent_is_forgotten() -> None:
@@ -143,7 +143,7 @@ def test_a_rate_that_is_none_is_refused(rate: float) -> None:
     with raises_naming(InputError, rate):
         RateLimiter(rate)
     with raises_naming(InputError, rate):
-        RateLimiter(None).take("web", per_minute=rate)
+        RateLimiter(None).take("web", rate=rate)
     with raises_naming(InputError, "capacity", 0):
         RateLimiter(1, capacity=0)
 

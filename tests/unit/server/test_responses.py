@@ -62,12 +62,16 @@ def test_a_chat_is_what_the_library_writes(served: Served) -> None:
     assert mark["candidates"] == alone.cost.candidates
     assert mark["drawn_tokens"] == alone.cost.drawn_tokens > TOKENS
     assert mark["emitted_tokens"] == TOKENS
+    assert mark["written_tokens"] == alone.cost.written_tokens >= mark["drawn_tokens"]
+    assert mark["model_requests"] == alone.cost.requests >= mark["candidates"]
+    assert (mark["cached_tokens"], mark["estimated_requests"]) == (0, 0)
     assert mark["p_value"] < 0.01
     assert mark["seconds"] >= 0
     assert answer.headers["x-watermark-status"] == "marked"
     assert answer.headers["x-watermark-key-id"] == key_of().id
     assert answer.headers["x-watermark-candidates"] == str(mark["candidates"])
     assert answer.headers["x-watermark-drawn-tokens"] == str(mark["drawn_tokens"])
+    assert answer.headers["x-watermark-written-tokens"] == str(mark["written_tokens"])
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "complete"])
@@ -92,7 +96,8 @@ def test_a_stream_gives_the_same_text_sentence_by_sentence(served: Served, endpo
     assert last.get("text", "") == ""
     assert last.get("delta", {}) == {}
     mark = mark_of(whole)
-    assert len(added) == mark["sentences"]
+    # The first sentence of an answer is free; a stream begins with the first accepted one.
+    assert len(added) == mark["sentences"] - (endpoint == "chat")
     assert events[-1]["watermark"] | {"seconds": 0} == mark | {"seconds": 0}
     assert not any("watermark" in event or "usage" in event for event in events[:-1])
 
@@ -354,11 +359,18 @@ def test_usage_says_which_tokens_are_estimated() -> None:
             "Half. The answer alone does not prove the mark: p = 0.25.",
         ),
         (
-            Mark("marked", "Few.", "fallbacks", accepted=2, cost=Cost(constrained=5, fallbacks=3)),
+            Mark(
+                "marked",
+                "Few.",
+                "fallbacks",
+                sentences=6,
+                accepted=2,
+                cost=Cost(constrained=5, fallbacks=2, insisted=1),
+            ),
             0.25,
             "partly",
             "fallbacks",
-            "Only 2 of 5 sentences satisfy the rule, and some do so by chance. The answer alone "
+            "Only 2 of 6 sentences satisfy the rule, and some do so by chance. The answer alone "
             "proves nothing: p = 0.25.",
         ),
         (
@@ -373,9 +385,13 @@ def test_usage_says_which_tokens_are_estimated() -> None:
 def test_an_answer_says_what_it_proves(
     mark: Mark, p_value: float | None, status: str, cause: str, words: str
 ) -> None:
-    found = with_verdict(mark, verdict_of(p_value))
+    found = with_verdict(mark, verdict_of(p_value), exactly)
     assert (found.status, found.cause, found.p_value) == (status, cause, p_value)
     assert found.reason == words
+
+
+def exactly(p_value: float | None) -> float | None:
+    return p_value
 
 
 def verdict_of(
@@ -400,19 +416,28 @@ def verdict_of(
 
 def test_tokens_that_count_for_nothing_are_not_called_marked() -> None:
     mark = Mark("marked", "All.", "complete", key_id="hm-1", label="a")
-    assert with_verdict(mark, None) == mark
-    none = with_verdict(mark, verdict_of(None, unit="token"))
+    assert with_verdict(mark, None, exactly) == mark
+    none = with_verdict(mark, verdict_of(None, unit="token"), exactly)
     assert (none.status, none.cause, none.key_id, none.label) == ("unmarked", "short", None, None)
-    few = with_verdict(mark, verdict_of(0.2, unit="token"))
+    few = with_verdict(mark, verdict_of(0.2, unit="token"), exactly)
     assert (few.status, few.cause) == ("marked", "short")
     assert few.reason == "All. The answer alone is too short to prove the mark: p = 0.2."
-    some = with_verdict(mark, verdict_of(0.1, unit="token", watermarked=False, power=0.5))
+    some = with_verdict(
+        mark, verdict_of(0.1, unit="token", watermarked=False, power=0.5), lambda p_value: p_value
+    )
     assert (some.status, some.cause) == ("marked", "complete")
     assert some.reason == "All. The answer alone does not prove the mark: p = 0.1."
-    many = with_verdict(mark, verdict_of(0.8, unit="token", watermarked=False, power=0.95))
+    many = with_verdict(
+        mark, verdict_of(0.8, unit="token", watermarked=False, power=0.95), lambda p_value: p_value
+    )
     assert (many.status, many.cause, many.key_id) == ("partly", "fallbacks", "hm-1")
     assert many.reason.startswith("All. The mark does not show")
-    assert with_verdict(mark, verdict_of(0.001, unit="token", watermarked=True)).status == "marked"
+    assert (
+        with_verdict(
+            mark, verdict_of(0.001, unit="token", watermarked=True), lambda p_value: p_value
+        ).status
+        == "marked"
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from tests.unit.server.harness import (
     GatedBackend,
     Home,
     Served,
+    error_of,
     text_of,
     until,
 )
 
+from hammingmark.protocols import BackendCapabilities
 from hammingmark.records import Prompt
 from hammingmark.server.api_error import APIError
 from hammingmark.server.clients import Client
@@ -55,6 +57,45 @@ def test_a_client_who_asks_for_much_keeps_nobody_waiting(serve: Serve, home: Hom
     alone = served.complete(prompt=prompts[1], **asked[1])
     assert text_of(answers[1]) == text_of(alone)
     assert all(text_of(answers[0], index) for index in range(6))
+
+
+def test_an_unmarked_answer_makes_room_too(serve: Serve) -> None:
+    """The embedded model writes it in parts, whether or not it is streamed, and it is the same."""
+    continues = BackendCapabilities(continues=lambda prompt: True)
+    backend = GatedBackend(parallel=1, capabilities=continues)
+    served = serve(backend=backend)
+    long = {"prompt": "It rained for days.", "temperature": 0, "max_tokens": 400, "seed": 3}
+    short = {"prompt": "It was late.", "max_tokens": 20, "seed": 3}
+    asked = []
+    for number, body in enumerate((long, short)):
+        asking = served._ask("POST", TEXT, json=body)
+        asked.append(asyncio.run_coroutine_threadsafe(asking, served.loop._loop))
+        until(lambda count=number + 1: served.service._engine.unfinished == count)
+    backend.gate.set()
+    answers = [each.result(PATIENCE) for each in asked]
+    drawn = [request.prompt.text for request in backend.drawn]
+    assert drawn.index(short["prompt"]) < len(drawn) - 1 - drawn[::-1].index(long["prompt"])
+    assert text_of(served.post(TEXT, long)) == text_of(answers[0])
+    assert text_of(served.post(TEXT, short)) == text_of(answers[1])
+
+
+def test_an_answer_that_would_wait_too_long_is_refused_at_once(serve: Serve) -> None:
+    backend = GatedBackend(parallel=1)
+    served = serve(backend=backend, limits={"first_sentence_wait": 60.0})
+    body = {"prompt": "It rained for days.", "seed": 3, "max_tokens": 20}
+    asking = served._ask("POST", TEXT, json=body | {"n": 4})
+    waiting = asyncio.run_coroutine_threadsafe(asking, served.loop._loop)
+    until(lambda: served.service._engine.unfinished == 4)
+    pace = served.service._engine.pace
+    pace.record(10, 10.0, texts=1)
+    pace.record_first(15)  # 75 seconds for five
+    refused = served.post(TEXT, body)
+    assert (refused.status_code, error_of(refused)["code"]) == (429, "busy")
+    assert 1 <= int(refused.headers["Retry-After"]) <= 120
+    assert len(served.service.admission) == 4
+    backend.gate.set()
+    assert text_of(waiting.result(PATIENCE), 3)
+    assert served.post(TEXT, body).status_code == 200
 
 
 def test_room_is_for_answers_not_for_requests(serve: Serve) -> None:

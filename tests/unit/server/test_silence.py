@@ -61,7 +61,7 @@ def assert_silent(lines: object, *secrets: str) -> None:
 
 def test_requests_are_logged_without_what_they_say(serve: Serve, home: Home, told: Told) -> None:
     token = home.let_in("website")
-    served = serve(api_keys=home.api_keys, audit={"file": home.audit})
+    served = serve(api_keys=home.api_keys, audit={"file": home.audit}, policy={"labels": [LABEL]})
     served.token = token
     messages = [{"role": "user", "content": WORDS}]
     answer = served.chat(messages=messages, watermark={"label": LABEL}, user="u-1")
@@ -130,7 +130,7 @@ def test_an_engine_that_fails_is_logged_without_what_it_wrote(serve: Serve, told
 def test_a_stream_that_is_left_is_logged_without_what_it_said(
     live: Callable[..., Live], told: Told
 ) -> None:
-    service = live(backend=GatedBackend(after=1))
+    service = live(backend=GatedBackend(after=2))
     with service.stream(messages=[{"role": "user", "content": WORDS}]) as events:
         first = [next(events), next(events)][1]["choices"][0]["delta"]["content"]
     until(lambda: [line for line in told() if line.get("endpoint") == CHAT])

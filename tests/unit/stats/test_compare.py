@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.keys import scored
 
-from hammingmark.protocols import FloatArray
-from hammingmark.records import Passage
+from hammingmark.protocols import Alternatives, FloatArray
+from hammingmark.records import Passage, Power
 from hammingmark.stats.compare import compare
 from hammingmark.watermarks.hamming.pairs import Alternative
 
@@ -42,6 +42,7 @@ class ByHand:
     centre: np.ndarray
     null: FourKeys
     is_ratio: bool = False
+    alternatives: Alternatives = field(default_factory=Alternatives)
 
 
 def by_hand(increments: list[float]) -> ByHand:
@@ -124,15 +125,18 @@ class Closed(FourKeys):
     def window_p_value(self, increments: np.ndarray, window: slice) -> float:
         return 0.3 if increments[window].sum() > 1.5 else 0.6
 
-    def power(self, level: float) -> float | None:
-        return 10 * level
+    def joint_p_value(self, increments: np.ndarray) -> float | None:
+        return None
+
+    def power(self, level: float) -> Power:
+        return Power(10 * level)
 
 
 def test_a_closed_form_takes_the_place_of_counting() -> None:
     test = by_hand([1.0, 1.0, 0.0])
     test.null = Closed(test.null.references)
-    found = compare(test, limit=4, level=0.02)
-    assert (found.p_value, found.attainable, found.power) == (0.25, 0.0625, 0.2)
+    found = compare(test, limit=4)
+    assert (found.p_value, found.attainable, found.power(0.02)) == (0.25, 0.0625, Power(0.2))
     assert (found.references, found.tail_estimate) == (7, None)
     assert found.windows == (Passage(0, 2, 0.3),)
     assert test.null.begun == 0, "nothing is drawn"
@@ -149,11 +153,29 @@ def test_there_is_a_tail_estimate_only_where_no_key_reached_the_score() -> None:
     assert compare(by_hand([1.0, 1.0, 0.0]), limit=4).tail_estimate is None
 
 
+def test_no_more_texts_are_found_after_rewording() -> None:
+    """Where the estimate from few draws says so, it is by chance."""
+    test = by_hand([0.0, 1.0, 0.0])
+    test.alternatives = Alternatives(
+        as_written=lambda: blocks_of(0.0 * test.null.references),
+        reworded=lambda: blocks_of(test.null.references),
+    )
+    power = compare(test, limit=4).power(0.5)
+    assert power.as_written is not None
+    assert power.as_written < 1.0
+    assert power.reworded == power.as_written
+
+
+def blocks_of(ratios: np.ndarray) -> Iterator[Iterator[np.ndarray]]:
+    while True:
+        yield iter([ratios])
+
+
 def test_power_needs_a_likelihood_ratio() -> None:
     test = by_hand([1.0, 1.0, 1.0])
-    assert compare(test, limit=4).power is None
+    assert compare(test, limit=4).power(0.01) == Power()
     test.is_ratio = True
-    assert compare(test, limit=4).power is not None
+    assert compare(test, limit=4).power(0.01).mean is not None
 
 
 @pytest.mark.parametrize("statistic", ["likelihood", "margin"])
@@ -170,10 +192,10 @@ def test_power_is_near_nothing_for_short_texts_and_near_one_for_long(
             )
             for n in (2, 40)
         )
-        assert short.power is not None
-        assert long.power is not None
-        assert short.power < 0.1
-        assert long.power > 0.9
+        for each, is_long in ((short.power(0.01), False), (long.power(0.01), True)):
+            for share in (each.mean, each.as_written, each.reworded):
+                assert share is not None
+                assert share > 0.6 if is_long else share < 0.2
         assert long.p_value == 1 / 2001
 
 
@@ -188,7 +210,7 @@ def test_power_predicts_how_often_marked_chains_are_found(
         mark = make.watermark(seed, INTACT)
         text = embedded_chain(mark, n, rho=0.3, rng=rng)
         result = compare(scored(mark, text, "likelihood", topic), limit=1000)
-        predicted.append(result.power)
+        predicted.append(result.power(0.01).as_written)
         found.append(result.p_value <= 0.01)
     print(f"\n{topic}, {n}: predicted {np.mean(predicted):.2f}, found {np.mean(found):.2f}")
     assert np.mean(found) == pytest.approx(np.mean(predicted), abs=0.15)

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from hammingmark.keys.key import Secret
+from hammingmark.records import Power
 from hammingmark.stats.compare import TextTest, compare
 from hammingmark.stats.lattice_null import LatticeNull
 from hammingmark.stats.sums import Increments
@@ -104,7 +105,7 @@ def test_a_text_without_a_unit_has_draws_of_nothing() -> None:
 def test_power_is_that_of_ratios_alone() -> None:
     increments = np.zeros(3)
     test = TextTest(increments, null(3).best, null(3).centre, null(3))
-    assert compare(test, limit=9).power is None
+    assert compare(test, limit=9).power(0.01) == Power()
 
 
 def test_power_by_one_convolution_is_that_by_search() -> None:

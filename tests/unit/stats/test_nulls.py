@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hammingmark.keys.key import Secret
+from hammingmark.records import Power
 from hammingmark.stats.compare import TextTest, compare
 from hammingmark.stats.nulls import (
     BinomialNull,
@@ -83,7 +84,7 @@ def test_a_test_in_closed_form_agrees_with_its_draws(draw: int) -> None:
 
 
 def test_votes_have_no_power() -> None:
-    assert null([True] * 5).power(0.05) is None, "they are no likelihood ratios"
+    assert null([True] * 5).power(0.05) == Power(), "it is not known how many a mark makes valid"
     assert null([True] * 5).attainable == pytest.approx(0.25**5)
 
 
@@ -100,7 +101,10 @@ def test_the_normal_approximation_is_the_z_test(n: int, expected: float, mean: f
     wanted = max(float(stats.norm.sf(z)), expected**n, SMALLEST)
     assert made.p_value(np.full(n, mean)) == pytest.approx(wanted, rel=1e-6)
     assert made.attainable <= made.p_value(np.full(n, mean)) * (1 + 1e-9)
-    assert made.power(0.01) is None
+    power = made.power(0.01)
+    assert power.as_written is not None
+    assert 0.0 <= power.as_written <= 1.0
+    assert (power.mean, power.reworded) == (None, None)
 
 
 @pytest.mark.parametrize("expected", [0.02, 0.25, 0.6])

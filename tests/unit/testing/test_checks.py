@@ -161,6 +161,9 @@ BROKEN: dict[str, Any] = {
         read=lambda each: replace(each, sampling=Sampling())
     ),
     "check_more_candidates_than_it_draws_at_once_all_come_back": Backend(session=Doubling),
+    "check_it_charges_for_what_it_reads_and_writes": FakeBackend(
+        capabilities=BackendCapabilities(charges=True)
+    ),
     "check_one_of_several_is_cancelled": Backend(session=Forgetful),
     "check_closing_with_running_candidates_leaves_no_thread": Backend(session=Lingering),
     "check_odd_prompts_are_continued": FakeBackend(context=1),
@@ -238,6 +241,10 @@ MISDECLARED = {
         declaring(
             BilinearMark, read_edited=lambda mark: lambda values, edits: mark.read(values[::-1])
         ),
+    ),
+    "parts that are not left out": (
+        "sentences_of_which_some_count",
+        declaring(BilinearMark, read_part=lambda mark: lambda values, included: mark.read(values)),
     ),
     "another ranking": ("the_key_of_a_text_is_ranked_first", ShiftedRanking),
     "contexts that change": (

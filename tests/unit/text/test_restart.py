@@ -44,6 +44,7 @@ TRAPS = [
     *("\n- ", "\n* ", "\n1. ", "\n2. ", "\n3) ", "\n> ", "\n>\n", "\n# Head\n", "\n## ", "\n===\n"),
     *("\n| a | b |\n", "\n| a", "|\n", "\n---\n", "\n```\n", "\n~~~\n", "```", "\n- [x] "),
     *("\n```py\nx = 1. Y = 2.\n```\n", "\n1985. Then "),
+    *("А ", "Bсе ", "Тhe rivеr ", "Привет. ", "Да. ", "Ｔｈｅ ", "ﬁ", "１９ ", "！", "．　", "＃ "),
 ]
 TEXT = st.lists(
     st.one_of(st.sampled_from(PROSE), st.sampled_from(PROSE), st.sampled_from(TRAPS)),
@@ -93,6 +94,22 @@ def assert_restarts_truly(splitter: Restarting, text: str, mores: list[str]) -> 
 @given(text=TEXT, more=MORE)
 def test_local_and_whole_splitting_agree(splitter: Restarting, text: str, more: str) -> None:
     assert_restarts_truly(splitter, text, [more, *ALWAYS])
+
+
+@BOTH
+@pytest.mark.parametrize("before", ["Привет, мир.", "He left."])
+@pytest.mark.parametrize("gap", [" ", "\n\n"])
+@pytest.mark.parametrize("first", ["А boat", "Bсе boats", "１９ boats", "Тhe boat", "！ A boat"])
+def test_a_text_does_not_restart_where_what_stands_before_decides_on_its_letters(
+    splitter: Restarting, before: str, gap: str, first: str
+) -> None:
+    after = f"{gap}{first} came. The river rose. It fell. It left."
+    assert not splitter.restarts(before + after, len(before))
+    for words in ("The boat", "Привет", "ΠΛΑΤΩΝ's boat"):
+        after = f"{gap}{words} came. Тhe rivеr rose. It fell. It left."
+        assert splitter.restarts(before + after, len(before))
+        whole = pieces(splitter.split(before + after))
+        assert whole == [(before, True), *pieces(splitter.split(after))]
 
 
 THREE = " The river rose in the night. By morning it had gone. Nobody was there."

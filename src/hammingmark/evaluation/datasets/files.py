@@ -59,9 +59,7 @@ def _json_lines(path: Path) -> Iterator[Record]:
 
 
 def _arrow(path: Path) -> list[Record]:
-    require_libraries(
-        ["pyarrow"], part="Reading an Arrow file", get="hammingmark[bench]", error=InputError
-    )
+    require_libraries(["pyarrow"], part="Reading an Arrow file", extra="bench", error=InputError)
     import pyarrow
 
     with pyarrow.memory_map(str(path)) as source:

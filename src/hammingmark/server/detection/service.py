@@ -15,17 +15,15 @@ from hammingmark.keys.key import WatermarkKey, as_label
 from hammingmark.keys.keyring import Entry, Keyring
 from hammingmark.lazy import SingleFlightCache
 from hammingmark.records import Verdict
-from hammingmark.report import counted
+from hammingmark.reports.text import counted
 from hammingmark.server.api_error import APIError
 from hammingmark.server.components import ComponentCache
 from hammingmark.server.detection.checkpoints import with_checkpoints
 from hammingmark.server.marking.marks import PROOF_LEVEL
-
-MAX_DERIVED_KEYS = 10_000
-"""The maximum of derived keys per request."""
+from hammingmark.server.settings import MAX_DERIVED_KEYS
 
 _MAX_DETECTORS = 16  # each may hold some megabytes of reference keys
-_MAX_CACHED_KEYS = 100  # a detector of more keys is unlikely to be used again
+_MAX_CACHED_KEYS = 1000  # a detector of more keys is unlikely to be used again
 
 
 class DetectionService:
@@ -35,6 +33,8 @@ class DetectionService:
         keyring: the keys to search; reloaded when its folder or a file changes.
         components: the encoders and tokenizers of keys.
         marking_keys: gives the keys that mark, which are searched even outside the keyring.
+        labels: gives the labels under which a key that marks, or did before it was rotated, may
+            have marked; the keys derived by them are searched too.
         on_problem: called with the error of a key file that cannot be read.
     """
 
@@ -44,11 +44,13 @@ class DetectionService:
         components: ComponentCache,
         *,
         marking_keys: Callable[[], Sequence[Entry]] = lambda: (),
+        labels: Callable[[WatermarkKey], Sequence[str]] = lambda key: (),
         on_problem: Callable[[str], None] = lambda problem: None,
     ) -> None:
         self._keyring = keyring
         self._components = components
         self._marking_keys = marking_keys
+        self._labels = labels
         self._on_problem = on_problem
         self._lock = threading.Lock()
         self._detectors: SingleFlightCache[Detector | DetectorGroup] = SingleFlightCache(
@@ -85,19 +87,21 @@ class DetectionService:
     ) -> list[WatermarkKey]:
         """The keys with these names or ids, or all keys of the keyring.
 
-        Keys of methods whose detection needs a language model are not among all keys.
+        Keys of methods whose detection needs a language model are not among all keys. A key that
+        marks, or did before it was rotated, comes with the keys derived from it by the labels
+        under which this service marks.
 
         Args:
-            names: names or ids; None for all keys.
+            names: names or ids, also of those derived keys; None for all keys.
             labels: select the keys derived from those keys by these labels instead.
 
         Raises:
             APIError: there is no such key, or there are too many.
             InputError: a label is invalid.
         """
-        keys = self._named(names)
         if labels is None:
-            return keys
+            return self._named(names)
+        keys = self._named(names, with_derived=False)
         masters = keys if names is not None else [key for key in keys if not key.parent]
         distinct_labels = list(dict.fromkeys(map(as_label, labels)))
         if len(masters) * len(distinct_labels) > MAX_DERIVED_KEYS:
@@ -110,8 +114,11 @@ class DetectionService:
             )
         return [master.derive(label) for master in masters for label in distinct_labels]
 
-    def _named(self, names: Sequence[str] | None) -> list[WatermarkKey]:
+    def _named(
+        self, names: Sequence[str] | None, *, with_derived: bool = True
+    ) -> list[WatermarkKey]:
         entries = self.entries()
+        derived = self._derived(entries) if with_derived else {}
         if names is None:
             keys = [entry.key for entry in entries]
             by_config = {key.config: key for key in keys}
@@ -121,14 +128,41 @@ class DetectionService:
             keys = [key for key in keys if key.config not in resampled]
             if not keys:
                 raise APIError(404, "The keyring is empty. Make a key with `hammingmark keys new`.")
-            return keys
+            return _distinct([*keys, *(each for key in keys for each in derived.get(key.id, ()))])
         # Of two entries with the same name, the first counts, which is that of the keyring.
-        by_name = {entry.name: entry.key for entry in reversed(entries)}
-        by_name |= {entry.key.id: entry.key for entry in entries}
+        by_name = {each.id: [each] for group in derived.values() for each in group}
+        for entry in reversed(entries):
+            by_name[entry.name] = [entry.key, *derived.get(entry.key.id, ())]
+        by_name |= {entry.key.id: [entry.key, *derived.get(entry.key.id, ())] for entry in entries}
         for name in names:
             if name not in by_name:
                 raise APIError(404, f"No such key: {name!r:.100}.", param="keys")
-        return list({by_name[name].id: by_name[name] for name in names}.values())
+        return _distinct([key for name in names for key in by_name[name]])
+
+    def own_ids(self, entries: Sequence[Entry]) -> set[str]:
+        """The ids of the keys with which the service marks, or did before they were rotated.
+
+        Args:
+            entries: the keys, as of `entries`.
+        """
+        ids = {entry.key.id for entry in self._marking_keys()}
+        predecessors = {entry.key.successor: entry.key.id for entry in entries}
+        while earlier := {predecessors[each] for each in ids if each in predecessors} - ids:
+            ids |= earlier
+        return ids
+
+    def _derived(self, entries: Sequence[Entry]) -> dict[str, list[WatermarkKey]]:
+        """The derived keys under which the service marks, or may have marked, by their master."""
+        masters = self.own_ids(entries)
+        return {
+            entry.key.id: [entry.key.derive(label) for label in self._labels(entry.key)]
+            for entry in entries
+            if entry.key.id in masters
+        }
+
+    def derived_keys(self) -> dict[str, int]:
+        """The number of derived keys that a search includes, by the id of their master."""
+        return {name: len(keys) for name, keys in self._derived(self.entries()).items()}
 
     def detect(
         self,
@@ -178,3 +212,7 @@ class DetectionService:
             return replace(make(), level=level)
         name = (tuple((key.id, key.label, key.config) for key in keys), edits)
         return replace(self._detectors.get(name, make), level=level)
+
+
+def _distinct(keys: Sequence[WatermarkKey]) -> list[WatermarkKey]:
+    return list({key.id: key for key in keys}.values())

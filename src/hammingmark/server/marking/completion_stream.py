@@ -11,11 +11,17 @@ from hammingmark.errors import EncoderError, HammingMarkError, ModelError
 from hammingmark.generation.engine import Engine, GenerationEvent, GenerationHandle
 from hammingmark.generation.generate import GenerationConfig
 from hammingmark.keys.key import WatermarkKey
-from hammingmark.records import Cost, Generation, GenerationStep, Verdict
+from hammingmark.records import Cost, Generation, GenerationStep, ReasoningPart, Verdict
 from hammingmark.server.api_error import APIError, client_message
 from hammingmark.server.clients import Client
 from hammingmark.server.marking.keys import WriterCache
-from hammingmark.server.marking.marks import Mark, undetected, with_verdict
+from hammingmark.server.marking.marks import (
+    Mark,
+    undetected,
+    with_calls,
+    with_reasoning,
+    with_verdict,
+)
 from hammingmark.server.marking.pending_answer import PendingAnswer
 from hammingmark.server.marking.planning import GenerationPlan
 from hammingmark.server.marking.recording import Recorder
@@ -30,8 +36,8 @@ _DETECTION_GRACE = 5.0  # seconds to detect the mark of an answer that ended at 
 class CompletionStream:
     """The answers to one request; iterating yields them piece by piece.
 
-    Each piece is a choice and the text added to it. A choice that has ended is yielded once more,
-    with an empty text.
+    Each piece is a choice and the text added to it, or a part of the reasoning before it. A choice
+    that has ended is yielded once more, with an empty text.
 
     Args:
         plan: the plan of the request.
@@ -39,6 +45,7 @@ class CompletionStream:
         engine: generates the answers.
         writers: the writers of keys.
         detect: detects the mark of what was sent.
+        disclose: gives what the client is told of a p-value.
         recorder: records the answers in the audit log.
         timeout: seconds for all answers, from the start of the iteration.
         first_timeout: seconds until the first sentence.
@@ -52,6 +59,7 @@ class CompletionStream:
         engine: Engine,
         writers: WriterCache,
         detect: Detect,
+        disclose: Callable[[float | None], float | None],
         recorder: Recorder,
         timeout: float,
         first_timeout: float | None,
@@ -61,6 +69,7 @@ class CompletionStream:
         self._engine = engine
         self._writers = writers
         self._detect = detect
+        self._disclose = disclose
         self._recorder = recorder
         self._timeout = timeout
         self._first_timeout = first_timeout
@@ -85,16 +94,23 @@ class CompletionStream:
         """The answers so far."""
         return [answer.choice for answer in self._answers]
 
+    @property
+    def marked_sentences(self) -> int:
+        """The number of sentences that the client was sent under the key, once it has ended."""
+        return sum(answer.marked_sentences for answer in self._answers)
+
     def cost_of(self, choice: Choice) -> Cost:
-        """The cost of an answer, as far as the engine has reported it."""
-        generation = self._answers[choice.index].generation
-        return generation.cost if generation else Cost()
+        """The cost of an answer, or what it had cost when it was abandoned."""
+        answer = self._answers[choice.index]
+        if answer.abandoned is not None:
+            return answer.abandoned
+        return answer.generation.cost if answer.generation else Cost()
 
     def interrupt(self, error: APIError) -> None:
         """End the answers with an error; call it in the event loop of the iteration."""
         self._events.put_nowait(error)
 
-    async def __aiter__(self) -> AsyncGenerator[tuple[Choice, str], None]:
+    async def __aiter__(self) -> AsyncGenerator[tuple[Choice, str | ReasoningPart], None]:
         """The answers piece by piece.
 
         Raises:
@@ -107,7 +123,11 @@ class CompletionStream:
             for answer in self._answers:
                 await self._begin(answer)
             async for answer, progress in self._progress():
-                if isinstance(progress, GenerationStep):
+                if isinstance(progress, ReasoningPart):
+                    if self._plan.stream and self._plan.passes_reasoning:
+                        text = answer.choice.add_reasoning(progress)
+                        yield answer.choice, replace(progress, text=text)
+                elif isinstance(progress, GenerationStep):
                     answer.add_step(progress)
                     if answer.is_token_marked and not answer.has_mark:
                         answer.has_mark = await self._has_scored_token(answer)
@@ -120,6 +140,9 @@ class CompletionStream:
                     if text := answer.release():
                         yield answer.choice, text
                     answer.choice.finish_reason = finish_reason(progress)
+                    answer.choice.calls = progress.calls
+                    if not self._plan.stream and self._plan.passes_reasoning:
+                        answer.choice.reasoning = progress.reasoning
                     answer.choice.mark = mark
                     if self._plan.stream:
                         await self._record_end(answer)
@@ -218,20 +241,19 @@ class CompletionStream:
             return False
         tokens_left = self._plan.config.max_tokens - generation.cost.tokens
         cannot_mark = failure.origin == "encoder" or answer.is_unmarkable
-        message = client_message(failure)
-        if failure.origin == "encoder":
-            message = APIError.from_failure(failure).message  # which also logs it
+        error = APIError.from_failure(failure)
         if cannot_mark and self._plan.deliver_on_failure and tokens_left > 0:
-            answer.continue_unmarked(message)
-            config = replace(self._plan.config, max_tokens=tokens_left)
+            answer.continue_unmarked(error.message)
+            call_tokens = self._plan.config.call_tokens and tokens_left
+            config = replace(self._plan.config, max_tokens=tokens_left, call_tokens=call_tokens)
             await self._submit(answer, None, config)
             return True
         if cannot_mark:
-            message = f"The answer cannot be marked: {message}"
+            message = f"The answer cannot be marked: {error.message}"
             mark = Mark("unmarked", message, "failure", cost=generation.cost)
             raise await self._refusal(answer, mark)
         if not (failure.is_about_text and generation.text):
-            raise APIError.from_failure(failure)
+            raise error
         for step in generation.steps[answer.steps :]:
             answer.add_step(step)
         return False
@@ -249,13 +271,22 @@ class CompletionStream:
             verdict = await self._verdict(plan.key, text)
             if verdict is None and answer.is_token_marked and not answer.has_mark:
                 mark = undetected(mark)
-            mark = with_verdict(mark, verdict)
+            mark = with_verdict(mark, verdict, self._disclose)
         if answer.generation and answer.generation.failure:
             message = client_message(answer.generation.failure)
             mark = replace(mark, reason=f"{mark.reason} The answer ended early: {message}")
-        is_unmarkable = mark.cause in ("unmarkable", "short")
+        has_calls = answer.generation is not None and answer.generation.calls is not None
+        if has_calls:
+            mark = with_calls(mark, has_text=bool(text))
+        if answer.generation and answer.generation.reasoning:
+            mark = with_reasoning(mark, is_sent=plan.passes_reasoning)
+        if plan.note:
+            mark = replace(mark, reason=f"{mark.reason} {plan.note}")
+        is_unmarkable = mark.cause in ("unmarkable", "short", "insisted")
         is_permitted = plan.allow_unmarkable if is_unmarkable else plan.deliver_on_failure
         if plan.key is not None and mark.status == "unmarked" and not is_permitted:
+            raise await self._refusal(answer, mark)
+        if plan.key is not None and has_calls and not plan.allow_unmarkable:
             raise await self._refusal(answer, mark)
         return mark
 
@@ -283,6 +314,9 @@ class CompletionStream:
         if not answer.sent_text:  # otherwise it is recorded as interrupted
             answer.choice.text, answer.choice.mark = "", mark
             await self._recorder.end(answer.choice.index, mark, "", error="refused")
+        if answer.generation and answer.generation.calls and not self._plan.allow_unmarkable:
+            message = f"{mark.reason} This service returns only marked text."
+            return APIError(400, message, code="unmarkable")
         return APIError(503, mark.reason, kind="watermark_error", code="watermark_failed")
 
     async def _record_end(self, answer: PendingAnswer) -> None:
@@ -302,6 +336,7 @@ class CompletionStream:
         for answer in self._answers:
             choice = answer.choice
             if answer.ticket is not None:
+                answer.abandoned = answer.ticket.state.cost
                 answer.ticket.cancel()
                 answer.ticket = None
             if choice.finish_reason and not (self._plan.stream or self._complete):

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
+from urllib.parse import quote
 
 from hammingmark.keys.config import TokenConfig
 from hammingmark.keys.key import WatermarkKey
 from hammingmark.records import Cost, Generation, Verdict
+from hammingmark.reports.text import format_p_value
 from hammingmark.serialization import cost_to_dict
 
 PROOF_LEVEL = 0.01
 """The p-value up to which an answer alone proves its mark."""
 
-COUNTS = ("fallbacks", "candidates", "drawn_tokens", "emitted_tokens")
+COUNTS = (
+    "fallbacks",
+    "candidates",
+    "drawn_tokens",
+    "emitted_tokens",
+    "written_tokens",
+    "read_tokens",
+    "cached_tokens",
+    "model_requests",
+    "estimated_requests",
+)
 """The fields of `cost_to_dict` that are in responses and in the audit log."""
 
 _HIGH_POWER = 0.9  # from which a missing detection means that the mark is weak
@@ -32,7 +44,8 @@ class Mark:
         cause: the same as a metric label.
         key_id: the id of the key that marks it.
         label: the label by which that key was derived.
-        p_value: the p-value of the answer as sent, under its key.
+        p_value: the p-value of the answer as sent, under its key; for the audit log.
+        disclosed_p_value: what the client is told of it.
         sentences: the number of sentences that can carry a mark.
         accepted: the number of sentences that satisfy the rule.
         cost: the cost of the generation.
@@ -44,6 +57,7 @@ class Mark:
     key_id: str | None = None
     label: str | None = None
     p_value: float | None = None
+    disclosed_p_value: float | None = None
     sentences: int = 0
     accepted: int = 0
     cost: Cost = field(default_factory=Cost)
@@ -57,7 +71,7 @@ class Mark:
             "reason": self.reason,
             "key_id": self.key_id,
             "label": self.label,
-            "p_value": self.p_value,
+            "p_value": self.disclosed_p_value,
             "sentences": self.sentences,
             "accepted": self.accepted,
             **{name: cost[name] for name in COUNTS},
@@ -66,13 +80,32 @@ class Mark:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The response headers with the status and the cost."""
+        """The response headers with the status and the cost, for proxies that rewrite bodies."""
         headers = {
             "X-Watermark-Status": self.status,
             "X-Watermark-Candidates": str(self.cost.candidates),
             "X-Watermark-Drawn-Tokens": str(self.cost.drawn_tokens),
+            "X-Watermark-Written-Tokens": str(self.cost.written_tokens),
+            "X-Watermark-Emitted-Tokens": str(self.cost.tokens),
         }
-        return headers | ({"X-Watermark-Key-Id": self.key_id} if self.key_id else {})
+        if self.disclosed_p_value is not None:
+            headers["X-Watermark-P-Value"] = str(self.disclosed_p_value)
+        return headers | key_headers(self.key_id, self.label)
+
+
+def key_headers(key_id: str | None, label: str | None) -> dict[str, str]:
+    """The response headers that name the key.
+
+    Args:
+        key_id: the id of the key that marks; None if none does.
+        label: the label by which it was derived.
+    """
+    if key_id is None:
+        return {}
+    return {
+        "X-Watermark-Key-Id": key_id,
+        **({"X-Watermark-Label": quote(label)} if label else {}),
+    }
 
 
 def mark_of(
@@ -107,18 +140,43 @@ def mark_of(
         return mark("partly" if has_mark else "unmarked", "failure", f"Marking failed: {failure}")
     if is_token_marked:
         return mark("marked", "complete", "Every token was drawn under the watermark.")
-    if not cost.constrained:
+    sentences = len(generation.sentences)
+    if not (cost.constrained or sentences):
         return mark("unmarked", "unmarkable", "No sentence of the answer can carry a mark.")
-    if not accepted and cost.constrained <= SHORT:
-        # If the model has only one thing to say, all candidates are alike and none can be chosen.
-        return mark("unmarked", "short", "The answer is short and no candidate satisfied the rule.")
+    if not accepted and cost.constrained <= SHORT and sentences <= SHORT + 1:
+        # The first sentence of an answer in a chat is free.
+        return mark("unmarked", "short", "The answer is too short to choose among its sentences.")
+    if not accepted and cost.insisted and not cost.fallbacks:
+        return mark("unmarked", "insisted", "The model insists on what it says in this answer.")
     if not accepted:
         return mark("unmarked", "fallbacks", "No candidate satisfied the rule.")
-    if cost.fallbacks:
-        return mark(
-            "marked", "fallbacks", f"{accepted} of {cost.constrained} sentences are marked."
-        )
-    return mark("marked", "complete", "Every sentence is marked.")
+    cause = "fallbacks" if cost.fallbacks or cost.insisted else "complete"
+    if accepted == sentences:
+        return mark("marked", cause, "Every sentence is marked.")
+    return mark("marked", cause, f"{accepted} of {sentences} sentences are marked.")
+
+
+def with_calls(mark: Mark, *, has_text: bool) -> Mark:
+    """The status of an answer that ends with calls of tools, which carry no mark.
+
+    Args:
+        mark: the status of its text.
+        has_text: whether it has any.
+    """
+    if not has_text:
+        return replace(mark, cause="unmarkable", reason="Calls of tools are not marked.")
+    return replace(mark, reason=f"{mark.reason} The calls of tools after the text are not marked.")
+
+
+def with_reasoning(mark: Mark, *, is_sent: bool) -> Mark:
+    """The status of an answer after reasoning, which carries no mark.
+
+    Args:
+        mark: the status of the answer.
+        is_sent: whether the client gets the reasoning.
+    """
+    fate = "carries no mark" if is_sent else "cannot be marked and was left out"
+    return replace(mark, reason=f"{mark.reason} The reasoning before the answer {fate}.")
 
 
 def undetected(mark: Mark) -> Mark:
@@ -138,7 +196,9 @@ def total_cost(costs: Sequence[Cost]) -> Cost:
     return Cost(**{name: sum(row[name] for row in rows) for name in names})
 
 
-def with_verdict(mark: Mark, verdict: Verdict | None) -> Mark:
+def with_verdict(
+    mark: Mark, verdict: Verdict | None, disclose: Callable[[float | None], float | None]
+) -> Mark:
     """The status of a marked answer after detection.
 
     Some natural sentences satisfy the rule by chance. So an answer is not called marked if most of
@@ -149,11 +209,13 @@ def with_verdict(mark: Mark, verdict: Verdict | None) -> Mark:
     Args:
         mark: the status by its generation.
         verdict: the verdict on the answer under its key; None if the detection failed.
+        disclose: gives what the client is told of a p-value.
     """
     if verdict is None:
         return mark
     p_value = verdict.p_value
-    mark = replace(mark, p_value=p_value)
+    disclosed_p_value = disclose(p_value)
+    mark = replace(mark, p_value=p_value, disclosed_p_value=disclosed_p_value)
     is_token_verdict = verdict.evidence.unit == "token"
     if p_value is None and is_token_verdict and mark.cause == "complete":
         reason = "The answer is too short for any token to carry the mark."
@@ -162,15 +224,18 @@ def with_verdict(mark: Mark, verdict: Verdict | None) -> Mark:
         )
     if p_value is None or p_value <= PROOF_LEVEL:
         return mark
-    p = f"p = {p_value:.2g}."
+    p = f"p is above {PROOF_LEVEL}."
+    if disclosed_p_value is not None:
+        p = f"p = {format_p_value(disclosed_p_value)}."
     if mark.cause == "complete" and verdict.watermarked is None:
         reason = f"{mark.reason} The answer alone is too short to prove the mark: {p}"
         return replace(mark, cause="short", reason=reason)
     if mark.cause == "complete" and is_token_verdict and (verdict.power or 0.0) >= _HIGH_POWER:
         reason = f"{mark.reason} The mark does not show; the model may have had little choice: {p}"
         return replace(mark, status="partly", cause="fallbacks", reason=reason)
-    if mark.status == "marked" and 2 * mark.cost.fallbacks > mark.cost.constrained:
-        accepted = f"{mark.accepted} of {mark.cost.constrained} sentences satisfy the rule"
+    refused = mark.cost.fallbacks + mark.cost.insisted
+    if mark.status == "marked" and refused > mark.accepted:
+        accepted = f"{mark.accepted} of {mark.sentences} sentences satisfy the rule"
         reason = f"Only {accepted}, and some do so by chance. The answer alone proves nothing: {p}"
         return replace(mark, status="partly", reason=reason)
     return replace(mark, reason=f"{mark.reason} The answer alone does not prove the mark: {p}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hammingmark.generation.engine import GenerationHandle
 from hammingmark.keys.config import TokenConfig
-from hammingmark.records import Generation, GenerationStep, Message, Prompt
+from hammingmark.records import Cost, Generation, GenerationStep, Message, Prompt
 from hammingmark.server.marking.marks import SHORT, Mark, mark_of
 from hammingmark.server.marking.planning import GenerationPlan
 from hammingmark.server.marking.responses import Choice
@@ -22,11 +22,14 @@ class PendingAnswer:
         prompt: what is continued; with the text so far, once the answer continues unmarked.
         ticket: cancels the generation; None if none runs.
         generation: the complete generation, or the part before a failure.
+        abandoned: the cost of a generation that was cancelled, and of what it continued.
         held_text: text that is not sent yet, because the policy may refuse the answer.
         steps: the number of steps received.
         failure: why the answer, or the rest of it, is not marked.
         failed_late: whether any text was written before that failure.
         constrained: sentences that were subject to the rule.
+        has_fallback: whether any was kept although the rule refuses it and the model does not
+            insist on it.
         has_mark: whether any part of it is marked.
     """
 
@@ -35,11 +38,13 @@ class PendingAnswer:
     prompt: Prompt
     ticket: GenerationHandle | None = None
     generation: Generation | None = None
+    abandoned: Cost | None = None
     held_text: str = ""
     steps: int = 0
     failure: str = ""
     failed_late: bool = False
     constrained: int = 0
+    has_fallback: bool = False
     has_mark: bool = False
 
     @property
@@ -63,12 +68,15 @@ class PendingAnswer:
         """Whether the policy may still refuse the answer.
 
         If it must be marked, it may be refused until its first accepted sentence or marked token.
-        Once it has too many sentences to be short, it is refused only if failures are.
+        Once it is neither short nor all that the model insists on, it is refused only if failures
+        are.
         """
         if self.plan.key is None or self.has_mark or self.failure:
             return False
-        may_be_short = self.constrained <= SHORT and not self.plan.allow_unmarkable
-        return may_be_short or not self.plan.deliver_on_failure
+        may_be_unmarkable = self.constrained <= SHORT or not self.has_fallback
+        if may_be_unmarkable and not self.plan.allow_unmarkable:
+            return True
+        return not self.plan.deliver_on_failure
 
     @property
     def is_unmarkable(self) -> bool:
@@ -80,6 +88,12 @@ class PendingAnswer:
         is_about_text = failure is None or failure.is_about_text
         return is_about_text and not generation.steps and generation.cost.misfits > 0
 
+    @property
+    def marked_sentences(self) -> int:
+        """The number of sentences that the client was sent under the key, once it has ended."""
+        mark = self.choice.mark
+        return 0 if mark is None or mark.key_id is None else mark.sentences or self.steps
+
     def add_step(self, step: GenerationStep) -> None:
         """Add a step of the generation."""
         if not (self.prompt.messages or self.steps):
@@ -87,6 +101,7 @@ class PendingAnswer:
         self.steps += 1
         self.constrained += step.accepted is not None
         self.held_text += step.text
+        self.has_fallback |= step.accepted is False and not step.insisted
         self.has_mark |= step.accepted is True
 
     def release(self) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hammingmark.records import Generation
+from hammingmark.records import Generation, Reasoning, ReasoningPart, ToolCalls
 from hammingmark.server.marking.marks import Mark, total_cost
 
 _TOKEN_CHARACTERS = 4  # per token, if the model does not report the tokens of a prompt
@@ -25,6 +26,9 @@ class Choice:
         finish_reason: OpenAI's ``finish_reason``, once it has ended.
         mark: its watermark status, once it has ended.
         prompt_tokens: tokens of its prompt; None if the model does not report them.
+        calls: the calls of tools with which it ended; None if there are none.
+        reasoning: what the model thought before it, as far as the client gets it; None if it does
+            not.
     """
 
     index: int
@@ -34,11 +38,42 @@ class Choice:
     finish_reason: str | None = None
     mark: Mark | None = None
     prompt_tokens: int | None = None
+    calls: ToolCalls | None = None
+    reasoning: Reasoning | None = None
+
+    @property
+    def content(self) -> str | None:
+        """The content of the message of a chat; null if it only calls tools."""
+        return self.sent_text or (None if self.calls else "")
+
+    @property
+    def reasoning_fields(self) -> dict[str, str]:
+        """The field of the message with the reasoning; none if that is part of the content."""
+        reasoning = self.reasoning
+        return {reasoning.field: reasoning.text} if reasoning and reasoning.field else {}
+
+    def add_reasoning(self, part: ReasoningPart) -> str:
+        """Add a part of the reasoning as it is sent; returns its text.
+
+        If the model has to begin again, because a request failed, what was sent stays.
+        """
+        before = self.reasoning.text if self.reasoning else ""
+        text = f"\n\n{part.text}" if before and part.is_first else part.text
+        self.reasoning = Reasoning(before + text, part.field)
+        return text
+
+    @property
+    def call_fields(self) -> dict[str, Any]:
+        """The fields of the message that call tools."""
+        fields: dict[str, Any] = json.loads(self.calls.fields) if self.calls else {}
+        return fields
 
     @property
     def sent_text(self) -> str:
-        """The text that was sent, with the lead."""
-        return self.lead + self.text if self.text else ""
+        """The text that was sent, with the lead and with inline reasoning."""
+        reasoning = self.reasoning
+        before = reasoning.text if reasoning and reasoning.is_inline else ""
+        return before + (self.lead + self.text if self.text else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +106,28 @@ class ResponseBuilder:
             "watermark": summary(choices).content,
         }
 
-    def first_chunk(self, index: int) -> dict[str, Any]:
+    def first_chunk(self, choice: Choice) -> dict[str, Any]:
         """The chunk that begins an answer of a chat."""
-        delta = {"role": "assistant", "content": ""}
-        return self._chunk([{"index": index, "delta": delta, **_OPEN}])
+        content = None if choice.content is None else ""
+        delta = {"role": "assistant", "content": content}
+        return self._chunk([{"index": choice.index, "delta": delta, **_OPEN}])
+
+    def call_chunk(self, choice: Choice) -> dict[str, Any]:
+        """The chunk with the calls of tools, which come whole."""
+        delta = choice.call_fields
+        for index, call in enumerate(delta.get("tool_calls", ())):
+            call["index"] = index
+        return self._chunk([{"index": choice.index, "delta": delta, **_OPEN}])
+
+    def reasoning_chunk(self, index: int, text: str, field: str) -> dict[str, Any]:
+        """A chunk with reasoning.
+
+        Args:
+            index: number of the answer.
+            text: the reasoning.
+            field: the field of the delta; empty if it is part of the content.
+        """
+        return self._chunk([{"index": index, "delta": {field or "content": text}, **_OPEN}])
 
     def text_chunk(self, index: int, text: str) -> dict[str, Any]:
         """A chunk with text."""
@@ -105,9 +158,8 @@ class ResponseBuilder:
     def _choice(self, choice: Choice) -> dict[str, Any]:
         content: dict[str, Any] = {"text": choice.sent_text}
         if self.chat:
-            content = {
-                "message": {"role": "assistant", "content": choice.sent_text, "refusal": None}
-            }
+            message = {"role": "assistant", "content": choice.content, "refusal": None}
+            content = {"message": message | choice.reasoning_fields | choice.call_fields}
         assert choice.mark is not None
         return {
             "index": choice.index,
@@ -129,12 +181,15 @@ def usage(choices: Sequence[Choice], *, characters: Sequence[int]) -> dict[str, 
             prompt_tokens[choice.prompt] = choice.prompt_tokens
     estimates = [max(1, round(count / _TOKEN_CHARACTERS)) for count in characters]
     prompts = sum(prompt_tokens.get(index, count) for index, count in enumerate(estimates))
-    answers = sum(choice.mark.cost.tokens for choice in choices if choice.mark)
+    costs = [choice.mark.cost for choice in choices if choice.mark]
+    answers = sum(cost.tokens for cost in costs)
     content: dict[str, Any] = {
         "prompt_tokens": prompts,
         "completion_tokens": answers,
         "total_tokens": prompts + answers,
     }
+    if reasoning := sum(cost.reasoning_tokens for cost in costs):
+        content["completion_tokens_details"] = {"reasoning_tokens": reasoning}
     if len(prompt_tokens) < len(characters):
         content["prompt_tokens_estimated"] = True
     return content
@@ -163,6 +218,8 @@ def summary(choices: Sequence[Choice]) -> Mark:
 
 def finish_reason(generation: Generation) -> str:
     """OpenAI's ``finish_reason`` of a generation."""
+    if generation.calls:
+        return generation.calls.reason
     if generation.failure:
         return "content_filter" if generation.failure.kind == "content_filter" else "length"
     return "length" if generation.stopped == "tokens" else "stop"

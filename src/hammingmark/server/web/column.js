@@ -1,12 +1,13 @@
 // One column of the playground: a text as it is written, its cost, its troubles.
 
 import { brokenOff, Failure, failureOf, request, wasStopped } from "./api.js";
+import { costOf, lengthInWords } from "./cost.js";
 import { element, figures } from "./elements.js";
 import { serverSentEvents } from "./stream.js";
-import { asSentence, counted, figure, meaning, pValue } from "./words.js";
+import { asSentence, duration, meaning } from "./words.js";
 
 const STATES = { marked: "Marked.", partly: "Partly marked.", unmarked: "Not marked." };
-const TICK = 1000; // milliseconds between two looks at the clock
+const TICK = 500; // milliseconds between two looks at the clock
 
 /** A column of the page. */
 export class Column {
@@ -39,13 +40,13 @@ export class Column {
     judge.hidden = true;
     text.setAttribute("aria-busy", "true");
     this.begun = performance.now();
-    this.sentences = 0;
     this.watermark = null;
     this.finish = null;
     this.showProgress();
     const clock = setInterval(() => this.showProgress(), TICK);
     try {
       await this.read(path, body, signal);
+      this.showCost();
       state.textContent = this.ending();
       return "finished";
     } catch (error) {
@@ -63,7 +64,7 @@ export class Column {
       clearInterval(clock);
       text.removeAttribute("aria-busy");
       judge.hidden = !this.text.trim();
-      if (!this.watermark && !this.sentences) cost.replaceChildren();
+      if (!this.watermark && !this.text) cost.replaceChildren();
     }
   }
 
@@ -82,29 +83,29 @@ export class Column {
     }
     const choice = chunk.choices?.[0];
     const added = choice?.delta?.content ?? choice?.text;
-    if (added) {
-      this.sentences += 1;
-      this.parts.text.append(element("span", { class: "arrived" }, added));
-    }
+    if (added) this.parts.text.append(element("span", { class: "arrived" }, added));
     if (choice?.finish_reason) this.finish = choice.finish_reason;
     if (chunk.watermark) this.watermark = chunk.watermark;
-    this.showProgress();
+  }
+
+  get seconds() {
+    return (performance.now() - this.begun) / 1000;
+  }
+
+  showCost() {
+    const { text, seconds } = this;
+    this.parts.cost.replaceChildren(...figures(costOf(this.watermark ?? {}, { text, seconds })));
   }
 
   showProgress() {
     const { cost, state } = this.parts;
-    if (this.watermark) {
-      cost.replaceChildren(...figures(costOf(this.watermark)));
-      return;
-    }
-    const seconds = Math.floor((performance.now() - this.begun) / 1000);
     state.textContent = navigator.onLine
       ? "Writing…"
       : "This device is offline. Press Stop if nothing more arrives.";
     cost.replaceChildren(
       ...figures([
-        ["Sentences so far", String(this.sentences)],
-        ["Seconds so far", String(seconds)],
+        ["Length so far", lengthInWords(this.text)],
+        ["Time so far", duration(Math.floor(this.seconds))],
       ]),
     );
   }
@@ -116,27 +117,6 @@ export class Column {
     if (typeof this.watermark?.p_value === "number") said.push(meaning(this.watermark.p_value, 1));
     return said.join(" ");
   }
-}
-
-/** What a text cost: pairs of a name and a value. */
-function costOf(mark) {
-  const pairs = [["Sentences", String(mark.sentences)]];
-  if (mark.status !== "unmarked") {
-    const missed = mark.fallbacks ? `, ${counted(mark.fallbacks, "fallback")}` : "";
-    pairs.push(["Accepted", `${mark.accepted} of ${mark.sentences}${missed}`]);
-    pairs.push(["Candidates", String(mark.candidates)]);
-  }
-  if (mark.emitted_tokens) {
-    const ratio = figure(mark.drawn_tokens / mark.emitted_tokens);
-    pairs.push([
-      "Tokens drawn over written",
-      `${ratio} (${mark.drawn_tokens} over ${mark.emitted_tokens})`,
-    ]);
-  }
-  pairs.push(["Seconds", mark.seconds.toFixed(1)]);
-  if (typeof mark.p_value === "number") pairs.push(["p-value", pValue(mark.p_value)]);
-  if (mark.key_id) pairs.push(["Key", mark.label ? `${mark.key_id}, ${mark.label}` : mark.key_id]);
-  return pairs;
 }
 
 function parsed(data) {

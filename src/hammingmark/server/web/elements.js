@@ -28,6 +28,15 @@ export function announce(words) {
   byId("status").textContent = words;
 }
 
+/** Have Ctrl+Enter, or Command+Enter, in a text field submit its form. */
+export function submitByKey(field) {
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
+    event.preventDefault();
+    field.form.requestSubmit();
+  });
+}
+
 /** Show what is wrong with a field beside it, or nothing. */
 export function markField(field, note, words) {
   note.textContent = words;

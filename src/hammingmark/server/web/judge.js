@@ -1,7 +1,7 @@
 // The form that judges a text.
 
 import { failureOf, requestJson, wasStopped } from "./api.js";
-import { announce, byId, element, markField } from "./elements.js";
+import { announce, byId, element, markField, submitByKey } from "./elements.js";
 import { acceptFiles } from "./files.js";
 import { keyChoice } from "./key-choice.js";
 import { showResult } from "./result.js";
@@ -40,7 +40,7 @@ export function judging() {
     const keys = choice.chosen();
     markField(byId("key-choice"), byId("key-error"), keys?.length === 0 ? "Choose a key." : "");
     markField(field, fieldError, field.value.trim() ? "" : "Paste a text first.");
-    const wrong = byId("judge-form").querySelector("[aria-invalid]");
+    const wrong = byId("panel-judge").querySelector("[aria-invalid]");
     if (!wrong) return true;
     announce(wrong === field ? fieldError.textContent : byId("key-error").textContent);
     (wrong.matches("textarea") ? wrong : wrong.querySelector("input")).focus();
@@ -55,21 +55,27 @@ export function judging() {
     running = mine;
     busy(true);
     const source = field.value;
+    const body = question(source, choice.chosen());
     try {
-      const answer = await requestJson("v1/watermark/detect", {
-        body: question(source, choice.chosen()),
-        signal: mine.signal,
+      const answer = await requestJson("v1/watermark/detect", { body, signal: mine.signal });
+      showResult(section, {
+        result: answer.results[0],
+        source,
+        keys: choice.all(),
+        detail: answer.detail,
+        question: body,
       });
-      showResult(section, { result: answer.results[0], source, keys: choice.all() });
       byId("stale").hidden = field.value === source;
       announce("");
-      byId("verdict").focus();
+      byId("again").hidden = false;
+      section.scrollIntoView({ block: "start" });
+      byId("verdict").focus({ preventScroll: true });
     } catch (error) {
       if (wasStopped(error)) {
         if (running === mine) announce("Stopped.");
       } else {
         announce("");
-        section.hidden = true; // it was of another question
+        hideResult(); // it was of another question
         problem.replaceChildren(element("p", { class: "message error" }, failureOf(error).message));
       }
     } finally {
@@ -80,6 +86,11 @@ export function judging() {
     }
   }
 
+  function hideResult() {
+    section.hidden = true;
+    byId("again").hidden = true;
+  }
+
   function busy(yes) {
     if (!yes && document.activeElement === stop) button.focus();
     button.textContent = yes ? "Judging…" : "Judge";
@@ -88,6 +99,7 @@ export function judging() {
     if (yes) announce("Judging the text.");
   }
 
+  submitByKey(field);
   field.addEventListener("input", changed);
   byId("judge-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -98,7 +110,7 @@ export function judging() {
     running?.abort();
     take("");
     problem.replaceChildren();
-    section.hidden = true;
+    hideResult();
     section.replaceChildren();
     field.focus();
   });

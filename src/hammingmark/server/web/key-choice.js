@@ -3,7 +3,8 @@
 import { askForApiKey, whenApiKeyChanges } from "./api-key.js";
 import { failureOf, requestJson } from "./api.js";
 import { byId, element } from "./elements.js";
-import { counted } from "./words.js";
+import { ownerInWords, showOperator } from "./operator.js";
+import { capitalized, counted } from "./words.js";
 
 const MANY = 4; // from here on, buttons choose all and none
 
@@ -15,6 +16,7 @@ const MANY = 4; // from here on, buttons choose all and none
  */
 export function keyChoice() {
   const list = byId("key-list");
+  const details = byId("key-details");
   const note = byId("key-note");
   const retry = byId("keys-retry");
   let keys = [];
@@ -25,7 +27,10 @@ export function keyChoice() {
     keys = [];
     retry.hidden = true;
     try {
-      const answer = await requestJson("v1/watermark/keys", { ask: false });
+      const [answer] = await Promise.all([
+        requestJson("v1/watermark/keys", { ask: false }),
+        showOperator(),
+      ]);
       keys = answer.keys;
       if (!keys.length) words = "The server has no keys yet.";
       if (keys.length >= MANY) words = `${counted(keys.length, "key")} in all.`;
@@ -40,7 +45,12 @@ export function keyChoice() {
     note.textContent = words;
     note.hidden = !words;
     const chosenBefore = new Map(boxes().map((box) => [box.value, box.checked]));
-    list.replaceChildren(...keys.map((key) => row(key, chosenBefore.get(key.id) ?? true)));
+    const names = namesOf(keys);
+    list.replaceChildren(
+      ...keys.map((key, i) => row(key, names[i], chosenBefore.get(key.id) ?? true)),
+    );
+    byId("key-details-list").replaceChildren(...keys.map((key) => element("li", {}, about(key))));
+    details.hidden = !keys.length;
     for (const id of ["keys-all", "keys-none"]) byId(id).hidden = keys.length < MANY;
   }
 
@@ -60,9 +70,30 @@ export function keyChoice() {
   };
 }
 
-function row(key, checked) {
+/** The names under which keys are offered: whose they are, and their own where several are alike. */
+function namesOf(keys) {
+  const owners = keys.map((key) => capitalized(ownerInWords({ key_id: key.id }, keys)));
+  return keys.map((key, i) => {
+    const isAlone = owners.filter((owner) => owner === owners[i]).length === 1;
+    return isAlone ? owners[i] : `${owners[i]}: ${key.name}`;
+  });
+}
+
+/** What experts may want to know of a key. */
+function about({ id, name, method, label, derived_keys: more, marks, retired }) {
+  const use = label ? `in use by its label ${label}` : "in use";
+  const known = [
+    id,
+    method,
+    retired ? "retired" : null,
+    marks ? use : null,
+    more ? `with ${counted(more, "derived key")}` : null,
+  ];
+  return `${name}: ${known.filter(Boolean).join(", ")}`;
+}
+
+function row(key, name, checked) {
   const box = element("input", { type: "checkbox", name: "key", value: key.id, checked });
-  const about = [key.id, key.method, key.retired ? "retired" : null, key.marks ? "in use" : null];
   return element(
     "li",
     {},
@@ -73,9 +104,8 @@ function row(key, checked) {
       element(
         "span",
         {},
-        key.name ?? key.id,
-        " ",
-        element("span", { class: "hint" }, about.filter(Boolean).join(", ")),
+        name,
+        key.retired ? element("span", { class: "hint" }, " retired") : null,
       ),
     ),
   );

@@ -3,10 +3,10 @@
 import { whenApiKeyChanges } from "./api-key.js";
 import { requestJson } from "./api.js";
 import { Column } from "./column.js";
-import { announce, byId, element, markField } from "./elements.js";
+import { announce, byId, element, markField, submitByKey } from "./elements.js";
 
 const MODES = {
-  chat: { label: "Message", example: "Describe a walk along a river in autumn." },
+  chat: { label: "Message", example: "Write a short story about a lighthouse keeper and a storm." },
   text: { label: "Beginning of the text", example: "The lighthouse had been dark for a year." },
 };
 
@@ -51,6 +51,7 @@ export function playground({ judge }) {
     event.preventDefault();
     writeBoth();
   });
+  submitByKey(prompt);
   stop.addEventListener("click", () => running?.abort());
   byId("write-form").addEventListener("change", (event) => {
     if (event.target.name === "mode") showMode();

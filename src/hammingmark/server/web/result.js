@@ -3,26 +3,50 @@
 import { announce, element, figures } from "./elements.js";
 import {
   bits,
+  edgesInWords,
+  isAtEdge,
   isJudged,
+  isWhole,
   otherFigures,
+  passageInWords,
   pieceNoun,
-  runInWords,
   strength,
   STRENGTHS,
 } from "./evidence.js";
+import { originInWords, ownerInWords } from "./operator.js";
+import { reportButtons } from "./report.js";
 import { tintedText } from "./tinted-text.js";
-import { meaning, percent, pValue, scoreInWords } from "./words.js";
+import {
+  capitalized,
+  counted,
+  meaning,
+  ofAHundred,
+  percent,
+  pValue,
+  scoreInWords,
+  times,
+} from "./words.js";
 
 const HEADLINES = {
   found: "The watermark was found",
   part: "The watermark was found in part of the text",
+  weak: "Weak evidence for the watermark",
   absent: "No watermark was found",
+  unknown: "The test cannot tell",
   short: "Too short to tell",
 };
 
 const STALE = "The text above has changed since it was judged.";
 
+const NO_SCORES = "This server does not tell the scores of single sentences.";
+
+const NO_SECRET =
+  "This method has no secret: anyone can compute the score and write text that has it. The p-value " +
+  "is not exact, and human text may be called watermarked more often than it says.";
+
 const LIMITS = [
+  "The verdict is on the text, or on a passage, and not on single sentences: some sentences of any " +
+    "text score high.",
   "“No watermark was found” is not “a person wrote it”. Another model may have written the text, " +
     "or the watermark was lost in rewriting.",
   "The p-value is how often a text without the watermark scores as high. It is not the chance " +
@@ -38,8 +62,11 @@ const LIMITS = [
  * @param result one of the answer's `results`.
  * @param source the text that was judged.
  * @param keys the keys that the server listed, for their names.
+ * @param detail how much of a verdict the server tells.
+ * @param question what was asked of the server.
  */
-export function showResult(section, { result, source, keys }) {
+export function showResult(section, { result, source, keys, detail, question }) {
+  const hasScores = result.pieces.some(isJudged);
   const outcome = outcomeOf(result);
   const { view, places } = tintedText(result, source);
   section.className = `result ${outcome}`;
@@ -48,84 +75,199 @@ export function showResult(section, { result, source, keys }) {
       "div",
       { class: "verdict" },
       element("h2", { id: "verdict", tabindex: -1 }, HEADLINES[outcome]),
-      ...sentences(result, outcome),
+      ...sentences(result, outcome, keys),
+      ...warnings(result),
       element("dl", { class: "figures" }, ...figures(facts(result, outcome, keys))),
-      result.reason ? element("p", { id: "reason", class: "hint" }, result.reason) : null,
+      technicalDetails(result, outcome, keys),
+      reason(result, outcome),
       element("p", { id: "stale", class: "hint", hidden: true }, STALE),
     ),
     passageList(result, places, keys) ?? "",
     result.pieces.length ? element("h3", {}, "The text") : "",
-    result.pieces.length ? legend(result) : "",
+    result.passages.length ? element("p", { id: "edges", class: "hint" }, edgesInWords(result)) : "",
+    hasScores || result.passages.length ? legend(result, hasScores) : "",
+    detail !== "scores" ? element("p", { id: "no-scores", class: "hint" }, NO_SCORES) : "",
     result.pieces.length ? view : "",
-    result.pieces.length ? table(result) : "",
+    hasScores ? table(result) : "",
     explanation(),
+    reportButtons(question),
     copyButton(result),
   );
   section.hidden = false;
 }
 
-function outcomeOf({ watermarked, passages }) {
+function outcomeOf(result) {
+  const { watermarked, passages, likelihood_ratio: ratio } = result;
   if (watermarked) return "found";
   if (passages.length) return "part";
-  return watermarked === false ? "absent" : "short";
+  if (typeof ratio === "number") return "weak";
+  if (watermarked === false) return "absent";
+  return isPowerUnknown(result) ? "unknown" : "short";
+}
+
+/**
+ * Whether there is no verdict because nobody knows how often marked text would be found
+ * (`is_power_unknown` in `hammingmark/reports/text.py`). Otherwise a text is too short for one.
+ */
+function isPowerUnknown(result) {
+  const { power_as_written: power, attainable_p_value: attainable, level, pieces } = result;
+  if (pieces.length < 2 && pieceNoun(result) !== "token") return false;
+  return typeof power !== "number" && attainable <= level;
 }
 
 /** The verdict for people who have never heard of a p-value. */
-function sentences(result, outcome) {
-  const { p_value: p, level, keys, power } = result;
+function sentences(result, outcome, keys) {
+  const { p_value: p, level, keys: searched } = result;
   const said = [];
+  const [passage] = result.passages;
+  if (outcome === "found") said.push(origin(result, result, keys));
   if (outcome === "part") {
-    const { begin, end, p_value: passage } = result.passages[0];
-    const carry = end - begin === 1 ? "carries" : "carry";
     said.push(
-      `${runInWords(begin, end, result)} ${carry} it. ${passageMeaning(passage, keys)} ` +
-        "As a whole, the text does not stand out.",
+      origin(passage.key_id ? passage : result, result, keys),
+      `The marked passage is ${passageInWords(passage, result)}. ` +
+        `${passageMeaning(passage.p_value, result)} As a whole, the text does not stand out.`,
     );
+  } else if (outcome === "found" && passage && !isWhole(passage, result)) {
+    said.push(`The marked passage is ${passageInWords(passage, result)}.`);
   } else if (outcome === "absent") {
     said.push("That does not mean that a person wrote the text.");
+  } else if (outcome === "weak") {
+    said.push(
+      `Such a score is ${times(result.likelihood_ratio)} as probable in a marked text like this ` +
+        "one as in a text without the watermark. The text is too short for a verdict.",
+    );
   } else if (outcome === "short") {
     said.push("The text may or may not be watermarked. A longer text would decide.");
-  }
-  if (p !== null && outcome !== "part") {
-    said.push(`${meaning(p, keys)} ${comparison(p, level)}`);
-  }
-  if (!result.watermarked && typeof power === "number") {
+  } else if (outcome === "unknown") {
     said.push(
-      `Of 100 marked texts like this one that were edited, about ${Math.round(100 * power)} ` +
-        "would be found.",
+      "The text may or may not be watermarked: how often marked text like this one would be found " +
+        "is not known for this method.",
     );
   }
-  return said.map((words) => element("p", {}, words));
+  if (p !== null && outcome !== "part" && outcome !== "weak") {
+    said.push(`${meaning(p, searched, result.exact)} ${comparison(p, level, outcome)}`);
+  }
+  const shown = said.filter(Boolean).map((words) => element("p", {}, words));
+  const power = powerInWords(result);
+  // Where the watermark was found, what else would have been found is an aside.
+  const look = outcome === "found" || outcome === "part" ? "hint" : null;
+  if (power) shown.push(element("p", { class: look }, power));
+  return shown;
 }
 
-function comparison(p, level) {
-  return p <= level
-    ? `That is rarer than the ${percent(level)} you allow.`
-    : `That is not rare enough: you allow ${percent(level)}.`;
+/** Whose watermark was found, which is nobody's where the method has no secret. */
+function origin(found, { exact, method }, keys) {
+  if (exact) return originInWords(found, keys);
+  return `The text scores like text of the method ${method}, whoever wrote it.`;
 }
 
-function passageMeaning(p, keys) {
+/** How often marked texts like this one would be found, and what that assumes. */
+function powerInWords(result) {
+  const { power_as_written: written, power_reworded: reworded } = result;
+  if (typeof written !== "number") return "";
+  const noun = pieceNoun(result);
+  const chosen = noun === "token" ? "every token" : `every ${noun} but the first`;
+  const found =
+    `If ${chosen} of this text had been chosen with the key and left as it was, ` +
+    `${ofAHundred(written)} such texts would be found`;
+  const after = typeof reworded === "number" ? `; if reworded, ${ofAHundred(reworded)}` : "";
+  const least = result.detectable_passage;
+  const part = least
+    ? ` A marked passage of about ${counted(least, pieceNoun(result))} or more, left as it was, ` +
+      "would probably be found."
+    : "";
+  return `${found}${after}.${part}`;
+}
+
+/** What limits the verdict, such as a language that the encoder does not read. */
+function warnings(result) {
+  const messages = (result.warnings ?? []).map(({ message }) => message);
+  if (!result.exact) messages.unshift(NO_SECRET);
+  return messages.map((message) =>
+    element("p", { class: "message warning" }, element("strong", {}, "Warning. "), message),
+  );
+}
+
+/** What the sentences do not say: why no verdict was possible, or why a small p-value is none. */
+function reason(result, outcome) {
+  const { p_value: p, level, decision_threshold: threshold } = result;
+  const small = outcome === "absent" && p !== null && p <= level;
+  if (!result.reason || !(outcome === "short" || small || typeof threshold === "number")) return null;
+  return element("p", { id: "reason", class: "hint" }, result.reason);
+}
+
+function comparison(p, level, outcome) {
+  if (p > level) return `That is not rare enough: you allow ${percent(level)}.`;
+  // Passages were searched, too, and each search is another chance: the reason has the figures.
+  return outcome === "found" ? `That is rarer than the ${percent(level)} you allow.` : "";
+}
+
+function passageMeaning(p, { keys, exact }) {
   const whole = "would score as high";
-  return meaning(p, keys).replace(whole, "would have a passage that scores as high");
+  return meaning(p, keys, exact).replace(whole, "would have a passage that scores as high");
 }
 
 function facts(result, outcome, keys) {
-  const found = outcome === "found" || outcome === "part" || result.keys === 1;
   const all = [];
+  const parts = partsOf(result);
   if (result.p_value !== null) {
-    const name = outcome === "part" ? "p-value of the whole text" : "p-value";
+    const name = parts.length ? "p-value of the whole text" : "p-value";
     all.push([name, pValue(result.p_value)]);
+  } else {
+    all.push(["False alarms allowed", percent(result.level)]);
   }
-  // Of several keys one is always nearest; that is no finding.
-  if (result.key_id) all.push([found ? "Key" : "Nearest key", keyName(result.key_id, keys)]);
-  if (result.key_id && result.label) all.push(["Label", result.label]);
-  if (result.keys > 1) all.push(["Keys searched", String(result.keys)]);
+  for (const [k, passage] of parts) {
+    const name = parts.length === 1 ? "the marked passage" : `passage ${k + 1}`;
+    all.push([`p-value of ${name}`, pValue(passage.p_value)]);
+  }
+  if (result.exact && (outcome === "found" || outcome === "part")) {
+    const found = outcome === "part" && result.passages[0].key_id ? result.passages[0] : result;
+    if (found.key_id) all.push(["Watermark of", ownerInWords(found, keys)]);
+  }
+  const left = (result.excluded_keys ?? []).length;
+  if (left) all.push(["Keys that could not be searched", String(left)]);
+  return all;
+}
+
+/** The passages with their numbers from 0, but for one that is the whole text. */
+function partsOf(result) {
+  return [...result.passages.entries()].filter(([, passage]) => !isWhole(passage, result));
+}
+
+/** What experts want to know besides. */
+function technicalDetails(result, outcome, keys) {
+  const all = expertFacts(result, outcome, keys);
+  return element(
+    "details",
+    { id: "technical-details" },
+    element("summary", {}, "Details for experts"),
+    element("dl", { class: "figures" }, ...figures(all)),
+  );
+}
+
+function expertFacts(result, outcome, keys) {
+  const isFound = outcome === "found" || outcome === "part" || result.keys === 1;
+  const all = [];
+  // Of several keys one is always nearest; that is no finding, and would look like one.
+  if (result.key_id && isFound) {
+    all.push(["Key", keyName(result.key_id, keys)]);
+    if (result.label) all.push(["Label", result.label]);
+  }
+  for (const [k, { key_id: id, label }] of result.passages.entries()) {
+    if (!id || id === result.key_id) continue;
+    all.push([`Key of passage ${k + 1}`, keyName(id, keys) + (label ? `, label ${label}` : "")]);
+  }
+  all.push(["Keys searched", String(result.keys)]);
+  const left = (result.excluded_keys ?? []).map(({ key_id: id }) => keyName(id, keys));
+  if (left.length) all.push(["Not searched", left.join(", ")]);
   const judged = result.pieces.filter(isJudged);
-  if (judged.length) {
+  // Of any text some are; only where the watermark was found does their number say something.
+  if (judged.length && outcome === "found") {
     const valid = judged.filter((piece) => piece.valid).length;
     all.push(["Above the threshold", `${valid} of ${judged.length} ${pieceNoun(result)}s`]);
   }
   if (result.method) all.push(["Method", result.method]);
+  if (result.null) all.push(["Test", `${result.statistic}, ${result.null}`]);
   return all;
 }
 
@@ -135,19 +277,17 @@ function keyName(id, keys) {
 }
 
 function passageList(result, places, keys) {
-  if (!result.passages.length) return null;
-  const items = result.passages.map(({ begin, end, p_value: p, key_id: key, label }, k) => {
-    const whole = begin === 0 && end === result.pieces.length ? " (the whole text)" : "";
-    const words = runInWords(begin, end, result) + whole;
+  if (!partsOf(result).length) return null;
+  const isOfSeveral = new Set(result.passages.map((passage) => passage.key_id)).size > 1;
+  const items = result.passages.map((passage, k) => {
+    const words = capitalized(passageInWords(passage, result));
     const link = element("a", { href: `#passage-${k + 1}` }, words);
     link.addEventListener("click", (event) => {
       event.preventDefault();
       places[k].focus();
       places[k].scrollIntoView({ block: "nearest" });
     });
-    const under = key ? `, key ${keyName(key, keys)}` : "";
-    const labelled = label ? `, label ${label}` : "";
-    return element("li", {}, link, `: p = ${pValue(p)}${under}${labelled}`);
+    return element("li", {}, link, isOfSeveral ? `: ${ownerInWords(passage, keys)}` : "");
   });
   return element(
     "nav",
@@ -157,10 +297,10 @@ function passageList(result, places, keys) {
   );
 }
 
-function legend(result) {
-  const used = new Set(result.pieces.map((piece) => strength(piece, result)));
+function legend(result, hasScores) {
+  const used = new Set(hasScores ? result.pieces.map((piece) => strength(piece, result)) : []);
   const items = Object.entries(STRENGTHS)
-    .filter(([name]) => used.has(name))
+    .filter(([name]) => used.has(name) && name !== "usual") // which has no tint
     .map(([name, words]) =>
       element(
         "li",
@@ -170,14 +310,15 @@ function legend(result) {
       ),
     );
   if (result.passages.length) {
-    items.push(
-      element(
-        "li",
-        {},
-        element("span", { class: "sample framed", "aria-hidden": "true" }, "abc"),
-        " In a frame: a marked passage",
-      ),
-    );
+    const sample = element("span", { class: "sample framed", "aria-hidden": "true" }, "abc");
+    const where = result.passages[0].rough ? "somewhere here is a marked passage" : "a marked passage";
+    items.push(element("li", {}, sample, ` In a frame: ${where}`));
+  }
+  if (result.pieces.some((_, i) => isAtEdge(i, result))) {
+    const tint = hasScores ? "enough" : "none";
+    const sample = element("span", { class: `sample ${tint} edge`, "aria-hidden": "true" }, "abc");
+    const words = result.passages[0].rough ? "perhaps marked" : "near an uncertain edge";
+    items.push(element("li", {}, sample, ` Hatched: ${words}`));
   }
   return element("ul", { id: "legend", class: "legend", "aria-label": "Legend" }, ...items);
 }
@@ -197,11 +338,12 @@ function table(result) {
 }
 
 function tableOf(result, noun) {
-  const names = ["No.", "Score", "Evidence", noun[0].toUpperCase() + noun.slice(1)];
+  const names = ["No.", "Score", "Evidence", capitalized(noun)];
   const heads = names.map((name) => element("th", { scope: "col" }, name));
   const body = element("tbody");
   result.pieces.forEach((piece, i) => {
-    const passage = piece.in_passage ? ", in a passage" : "";
+    const place = isAtEdge(i, result) ? ", near an edge of a passage" : ", in a passage";
+    const passage = piece.in_passage ? place : "";
     const given = bits(piece);
     const others = otherFigures(piece).map(([name, value]) => `${name} ${value}`);
     if (given) others.unshift(`bits ${given}`);

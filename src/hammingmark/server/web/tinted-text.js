@@ -4,20 +4,23 @@ import { align, join } from "./alignment.js";
 import { element } from "./elements.js";
 import {
   bits,
+  isAtEdge,
   isJudged,
   otherFigures,
+  passageInWords,
   pieceNoun,
-  runInWords,
   scoreAndThreshold,
   strength,
   STRENGTHS,
 } from "./evidence.js";
 import { explain } from "./tooltip.js";
+import { capitalized } from "./words.js";
 
 /**
  * Show a result's text.
  *
- * One piece can be reached with Tab; arrow keys, Home and End go on from there.
+ * One piece can be reached with Tab; arrow keys, Home and End go on from there. Where the server
+ * tells no scores there is nothing to say of a piece, and only passages are shown.
  *
  * @returns {{view: Element, places: Element[]}} the text, and for each passage the element that
  *   takes the focus.
@@ -27,21 +30,23 @@ export function tintedText(result, source) {
   const { parts, after } = result.unit === "token" ? join(pieces) : align(pieces, source);
   const spans = result.pieces.map((piece, i) => tinted(piece, i, parts[i].text, result));
   const { content, places } = framed(result, { spans, parts, after });
+  const tells = result.pieces.some(isJudged);
+  const text = element("div", {
+    id: "tinted-text",
+    class: "tinted-text",
+    role: "group",
+    dir: "auto",
+    "aria-label": tells ? "The text, tinted by its evidence" : "The text",
+    "aria-describedby": tells ? "text-hint" : null,
+  });
+  text.append(content);
+  if (!tells) return { view: element("div", { class: "reading" }, text), places };
   const hint = element(
     "p",
     { id: "text-hint", class: "hint" },
     `Point at a ${pieceNoun(result)} for its details, or go from one to the next with the ` +
       "arrow keys.",
   );
-  const text = element("div", {
-    id: "tinted-text",
-    class: "tinted-text",
-    role: "group",
-    dir: "auto",
-    "aria-label": "The text, tinted by its evidence",
-    "aria-describedby": "text-hint",
-  });
-  text.append(content);
   const tooltip = element("div", { id: "piece-tooltip", class: "tooltip", role: "tooltip" });
   tooltip.hidden = true;
   const view = element("div", { class: "reading" }, hint, text, tooltip);
@@ -58,7 +63,8 @@ function tinted(piece, i, text, result) {
   const how = strength(piece, result);
   // A screen reader may tell highlighted text from other text.
   const tag = how === "strong" || how === "enough" ? "mark" : "span";
-  return element(tag, { class: `piece ${how}`, tabindex: -1, "data-index": i }, text);
+  const edge = isAtEdge(i, result) ? " edge" : "";
+  return element(tag, { class: `piece ${how}${edge}`, tabindex: -1, "data-index": i }, text);
 }
 
 /** Pieces and what stands between them, with a frame around each passage. */
@@ -92,8 +98,9 @@ function framed(result, { spans, parts, after }) {
 }
 
 function passageFrame(result, k, isFirst) {
-  const { begin, end } = result.passages[k];
-  const name = `Marked passage ${k + 1}: ${runInWords(begin, end, result).toLowerCase()}`;
+  const passage = result.passages[k];
+  const edges = passage.rough ? "" : ". Its edges are uncertain";
+  const name = `Marked passage ${k + 1}: ${passageInWords(passage, result)}${edges}`;
   return element(
     "div",
     {
@@ -121,8 +128,7 @@ function details(i, result) {
   const piece = result.pieces[i];
   const noun = pieceNoun(result);
   const transition = result.unit === "transition" && isJudged(piece);
-  const name = noun[0].toUpperCase() + noun.slice(1);
-  const title = `${name} ${i + 1}${transition ? ", compared with the one before" : ""}`;
+  const title = `${capitalized(noun)} ${i + 1}${transition ? ", compared with the one before" : ""}`;
   const how = strength(piece, result);
   const nodes = [
     element("strong", {}, `${title}. `),
@@ -134,7 +140,10 @@ function details(i, result) {
   if (given) nodes.push(squares(given));
   const others = otherFigures(piece).map(([label, value]) => `${label} ${value}`);
   if (others.length) nodes.push(element("span", {}, `${others.join(", ")}. `));
-  if (piece.in_passage) nodes.push(element("span", {}, "In a marked passage."));
+  if (isAtEdge(i, result)) {
+    const words = "Near an edge of a marked passage, and perhaps not part of it.";
+    nodes.push(element("span", {}, words));
+  } else if (piece.in_passage) nodes.push(element("span", {}, "In a marked passage."));
   return nodes;
 }
 

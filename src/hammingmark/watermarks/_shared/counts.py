@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hammingmark.protocols import NullDistribution
+from hammingmark.protocols import Alternatives, NullDistribution
 from hammingmark.records import Evidence, UnitScore
 from hammingmark.stats.compare import TextTest
 from hammingmark.stats.nulls import KeyRandomization
@@ -36,6 +36,8 @@ class CountedText:
             None if the method has no key.
         null: the null distribution if the method has no key.
         context_units: see `Evidence`.
+        free: the share of the units of marked text that were never constrained, if all others are
+            valid; None if it is not known how many are. It serves to estimate the power.
     """
 
     mark: object
@@ -49,6 +51,7 @@ class CountedText:
     draws: Draws | None = None
     null: NullDistribution | None = None
     context_units: int | None = None
+    free: float | None = None
     test_given_topic = None
 
     @property
@@ -78,11 +81,27 @@ class CountedText:
         null = self.null or KeyRandomization(partial(self._blocks, statistic))
         # Windows are compared from halfway between the mean of unmarked text and 1.
         centre = np.full_like(own, (1.0 + self.expected) / 2.0)
-        return TextTest(own, np.ones_like(own), centre, null)
+        known = self.free is not None and self.draws is not None
+        as_written = partial(self._blocks, statistic, self._log_ratios) if known else None
+        alternatives = Alternatives(as_written=as_written)
+        return TextTest(own, np.ones_like(own), centre, null, alternatives=alternatives)
 
-    def _blocks(self, statistic: str) -> Iterator[Iterator[DoubleArray]]:
+    def _blocks(
+        self, statistic: str, function: Callable[[DoubleArray], DoubleArray] = np.asarray
+    ) -> Iterator[Iterator[DoubleArray]]:
         assert self.draws is not None
-        return (iter([block[statistic]]) for block in self.draws())
+        return (iter([function(block[statistic])]) for block in self.draws())
+
+    def _log_ratios(self, counts: DoubleArray) -> DoubleArray:
+        """The log-likelihood ratio of units that were all valid unless they were free.
+
+        The first sentence of a text counts as free, as that of an answer in a chat is.
+        """
+        assert self.free is not None
+        ratios: DoubleArray = np.log(self.free + (1.0 - self.free) * counts / self.expected)
+        if self.unit == "sentence":
+            ratios[0] = 0.0
+        return ratios
 
 
 def z_score(counts: DoubleArray, expected: float, *, weight: int = 1) -> float:

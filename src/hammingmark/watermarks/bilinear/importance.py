@@ -25,9 +25,12 @@ from numpy.typing import NDArray
 
 from hammingmark.keys.key import Secret
 from hammingmark.protocols import ComputedNull
+from hammingmark.records import Power
+from hammingmark.stats.joint import joint_p_value, smaller_tails
 from hammingmark.stats.normal import DEEPEST
 from hammingmark.stats.passages import scan_along
 from hammingmark.stats.sums import SMALLEST
+from hammingmark.watermarks.bilinear.deviates import Alternative
 from hammingmark.watermarks.bilinear.marked_scores import MarkedScores, passage_log_ratio
 
 DoubleArray = NDArray[np.float64]
@@ -37,6 +40,9 @@ DRAWS = 1000
 
 _TIE = 1e-9  # relative difference of two sums that are equal up to rounding
 _WHOLE, _PASSAGES, _UNMARKED = 0.5, 0.375, 0.125  # shares of the draws
+_REWORDED = Alternative(edited=1.0)  # as by translation
+_SIMULATED = (200, 1000)  # the fewest and most marked texts of a kind, to estimate the power
+_SIMULATED_SENTENCES = 4000  # sentences of those of one kind, within these bounds
 _ENDS = (1 / 8, 1 / 32, 1 / 128)  # the probability that a passage ends after each of its sentences
 
 
@@ -100,8 +106,14 @@ class ImportanceNull:
         ]
         return self._corrected(min(tails))
 
-    def power(self, level: float) -> float | None:
-        """The probability that a marked text reaches the level, from its first section."""
+    def joint_p_value(self, own: DoubleArray) -> float:
+        """The p-value of the sum of these increments and of their best window together."""
+        return self._corrected(
+            min(section.joint_p_value(own[place]) for section, place in self._pairs)
+        )
+
+    def power(self, level: float) -> Power:
+        """How often marked texts like this one reach the level, from its first section."""
         return self._sections[0].power(level / len(self._sections))
 
     def blocks(self) -> Iterator[Iterator[DoubleArray]]:
@@ -140,12 +152,80 @@ class _Section:
         _, bests, weights = self._scored_draws
         return self._weighted_tail(own, weights[bests >= _below(score, own)])
 
-    def power(self, level: float) -> float:
-        """The share of wholly marked draws whose p-value is at most the level."""
+    def joint_p_value(self, own: DoubleArray) -> float:
+        """The p-value of the sum and the best window together, for increments (n,)."""
+        sums, bests, weights = self._scored_draws
+        total, best = scan_along([own[:, None]], np.zeros(len(own)))
+        return joint_p_value(
+            np.append(_below(float(total[0]), own), sums),
+            np.append(_below(float(best[0]), own), bests),
+            np.append(self.weights(own[:, None]), weights),
+        )
+
+    def power(self, level: float) -> Power:
+        """How often marked texts like this one reach the level.
+
+        The mean is over the wholly marked draws, and so over the histories. The other figures come
+        from draws of marked texts of which it is known what happened to them.
+        """
         sums, _, weights = self._scored_draws
         order = np.argsort(-sums)
         reached = np.cumsum(weights[order]) <= level * (DRAWS + 1)
-        return float(reached[self._whole[order]].mean())
+        p_values, joint = self._p_values_of_marked
+        lengths = self._lengths
+        as_written, reworded, _ = (np.maximum(p_values, joint) <= level).mean(axis=1).tolist()
+        return Power(
+            mean=float(reached[self._whole[order]].mean()),
+            as_written=as_written,
+            reworded=min(reworded, as_written),  # may be larger by chance
+            passage=_least_length(lengths, joint[2] <= level),
+        )
+
+    @cached_property
+    def _p_values_of_marked(self) -> tuple[DoubleArray, DoubleArray]:
+        """The p-value of each simulated marked text, and that of it and its best window: (3, k).
+
+        Those of the first row are marked throughout and left as written, those of the second
+        reworded, those of the third have a marked passage that was left as written. The first
+        sentence of a text counts as unmarked, as that of an answer in a chat is, and so does that
+        of a passage, which was chosen after another sentence than stands before it now.
+        """
+        n, k = len(self.scores.counted), self._simulated
+        place, free, *deviates = self._uniforms_of("power", 4 * n, 3 * k).reshape(4, n, 3, k)
+        begins = np.floor(place[0, 2] * (n + 1 - self._lengths))
+        places = np.arange(n)[:, None]
+        correlations = np.empty((n, 3, k))
+        correlations[:, 0], correlations[:, 1] = 1.0, _REWORDED.correlation
+        correlations[:, 2] = (begins < places) & (places < begins + self._lengths)
+        correlations[0] = 0.0
+        correlations[free < _REWORDED.free] = 0.0
+        increments = self.scores.draw_with(
+            correlations.reshape(n, 3 * k), np.stack(deviates, axis=1).reshape(n, 2, 3 * k)
+        )
+        p_values, joint = self._p_values(increments)
+        return p_values.reshape(3, k), joint.reshape(3, k)
+
+    def _p_values(self, increments: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
+        """`p_value` and `joint_p_value` of many texts at once: (n, k) to (k,) each."""
+        sums, bests, weights = self._scored_draws
+        totals, windows = scan_along([increments], np.zeros(len(increments)))
+        own = self.weights(increments)
+        whole = own + _reached(sums, weights, totals)
+        smaller = np.minimum(whole, own + _reached(bests, weights, windows))
+        joint = own + _reached(-smaller_tails(sums, bests, weights), weights, -smaller)
+        return whole / (DRAWS + 1), joint / (DRAWS + 1)
+
+    @property
+    def _simulated(self) -> int:
+        """The number of marked texts of each kind: more of a short text, which take no longer."""
+        return int(np.clip(_SIMULATED_SENTENCES // len(self.scores.counted), *_SIMULATED))
+
+    @property
+    def _lengths(self) -> DoubleArray:
+        """The lengths of the marked passages of simulated texts, evenly on a log scale, (k,)."""
+        k, n = self._simulated, len(self.scores.counted)
+        lengths: DoubleArray = np.ceil(np.exp((np.arange(k) + 0.5) / k * np.log(n)))
+        return lengths
 
     def unmarked(self, block: int) -> DoubleArray:
         """A block of increments of unmarked texts, (n, k)."""
@@ -209,8 +289,36 @@ class _Section:
         return weights
 
     def _uniforms(self, label: str, rows: int, block: int) -> DoubleArray:
+        return self._uniforms_of(label, rows, DRAWS, block=block)
+
+    def _uniforms_of(self, label: str, rows: int, columns: int, *, block: int = 0) -> DoubleArray:
         index = (block << 32) | self._number
-        return self._secret.uniforms(label, rows * DRAWS, index=index).reshape(rows, DRAWS)
+        return self._secret.uniforms(label, rows * columns, index=index).reshape(rows, columns)
+
+
+def _reached(scores: DoubleArray, weights: DoubleArray, own: DoubleArray) -> DoubleArray:
+    """The total weight of the draws whose scores (k,) reach each of other scores, (m,)."""
+    order = np.argsort(scores)
+    above = np.append(np.cumsum(weights[order][::-1])[::-1], 0.0)
+    lowered = own - _TIE * np.maximum(1.0, np.abs(own))
+    reached: DoubleArray = above[np.searchsorted(scores[order], lowered)]
+    return reached
+
+
+def _least_length(lengths: DoubleArray, found: NDArray[np.bool_]) -> int | None:
+    """The least length from which half of the passages are found; None if only the whole text is.
+
+    It contradicts the fewest of them: those that are shorter and found, or as long and not. There
+    the isotonic regression of the share found on the length passes one half.
+    """
+    candidates = np.unique(lengths)
+    contradicted = [
+        np.count_nonzero(np.where(lengths < least, found, ~found)) for least in candidates
+    ]
+    if min(contradicted) >= np.count_nonzero(found):  # no length at all contradicts no more
+        return None
+    least = int(candidates[int(np.argmin(contradicted))])
+    return least if least < candidates[-1] else None
 
 
 def _below(score: float, own: DoubleArray) -> float:

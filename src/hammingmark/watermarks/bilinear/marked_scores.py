@@ -71,13 +71,38 @@ class MarkedScores:
             uniforms: uniform deviates to draw them with, (n, 3, k).
         """
 
+        def correlation(t: int, belief: DoubleArray) -> DoubleArray:
+            shares = np.cumsum(np.einsum("hj,hk->jk", self._shares, belief), axis=0)
+            kind = np.minimum((uniforms[t, 0] >= shares).sum(axis=0), len(shares) - 1)
+            return np.where(marked[t], self._correlations[kind], 0.0)
+
+        return self._drawn(correlation, uniforms[:, 1:])
+
+    def draw_with(self, correlations: DoubleArray, uniforms: DoubleArray) -> DoubleArray:
+        """The increments of random scores of which it is known what happened to them: (n, k).
+
+        Args:
+            correlations: r of each score, 0 if it was never constrained, (n, k).
+            uniforms: uniform deviates to draw them with, (n, 2, k).
+        """
+        return self._drawn(lambda t, belief: correlations[t], uniforms)
+
+    def _drawn(
+        self, correlation: Callable[[int, DoubleArray], DoubleArray], uniforms: DoubleArray
+    ) -> DoubleArray:
+        """The increments of random scores, (n, k).
+
+        Args:
+            correlation: gives r of a sentence, (k,), from its number and the probabilities of its
+                histories, (h, k).
+            uniforms: uniform deviates to draw them with, (n, 2, k).
+        """
+
         def draw_score(
             t: int, mean: DoubleArray, deviation: float, belief: DoubleArray
         ) -> DoubleArray:
-            which, first, second = uniforms[t]
-            shares = np.cumsum(np.einsum("hj,hk->jk", self._shares, belief), axis=0)
-            kind = np.minimum((which >= shares).sum(axis=0), len(shares) - 1)
-            r = np.where(marked[t], self._correlations[kind], 0.0)
+            first, second = uniforms[t]
+            r = correlation(t, belief)
             left = 1.0 - r * r
             variance = r * r * deviation * deviation + left  # of y
             spread = np.sqrt(variance)
@@ -87,7 +112,7 @@ class MarkedScores:
             score: DoubleArray = mean + r * deviation * deviation / variance * written + noise
             return score
 
-        return self._along(marked.shape[1], draw_score)
+        return self._along(uniforms.shape[2], draw_score)
 
     def _along(
         self, k: int, score: Callable[[int, DoubleArray, float, DoubleArray], DoubleArray]

@@ -74,11 +74,12 @@ class BilinearMark:
 
     @cached_property
     def capabilities(self) -> Capabilities:
-        """Drawing in stages, edited texts, and ranking of very many keys."""
+        """Drawing in stages, edited and partial texts, and ranking of very many keys."""
         return Capabilities(
             sentences=self,
             staging_threshold=self.config.threshold,
             read_edited=self.read_edited,
+            read_part=self.read_part,
             ranking=self,
         )
 
@@ -121,6 +122,10 @@ class BilinearMark:
     def read(self, values: NDArray[np.float32]) -> BilinearText:
         """Score a text by the embeddings (n, d) of its sentences."""
         return BilinearText(self, values)
+
+    def read_part(self, values: NDArray[np.float32], included: NDArray[np.bool_]) -> BilinearText:
+        """Score a text by the embeddings (n, d) of its sentences, of which some count, (n,)."""
+        return BilinearText(self, values, included)
 
     def read_edited(self, values: NDArray[np.float32], edits: EditHypotheses) -> EditedText:
         """Score a possibly edited text by the embeddings (N, d) of all its parts."""

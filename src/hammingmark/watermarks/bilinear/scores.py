@@ -55,12 +55,13 @@ absolute values: along a chain of near-copies, rounding errors grow with every s
 
 
 def triangular_factor(
-    covariance: NDArray[np.float64],
+    covariance: NDArray[np.float64], included: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The Cholesky factor L of a covariance, and which scores count.
 
     Args:
         covariance: C, (n, n), with about 1 on its diagonal.
+        included: which scores may count, (n,); by default all.
 
     Returns:
         L, (n, n), with a column of zeros for a score that does not count; which scores count, (n,).
@@ -71,7 +72,7 @@ def triangular_factor(
     counted = np.zeros(len(left), np.bool_)
     for t in range(len(left)):
         variance = left[t, t]
-        if variance < MIN_VARIANCE:
+        if variance < MIN_VARIANCE or not (included is None or included[t]):
             continue
         row = -np.einsum("s,st->t", lower[t, :t], inverse[:t]) / np.sqrt(variance)
         row[t] = 1.0 / np.sqrt(variance)

@@ -20,6 +20,7 @@ from hammingmark.watermarks._shared.similarity import cosines
 from hammingmark.watermarks.hamming.config import HammingConfig
 from hammingmark.watermarks.hamming.increments import along, projected
 from hammingmark.watermarks.hamming.pairs import Alternative, Pairs, Rule, grid_steps
+from hammingmark.watermarks.hamming.partial_text import PartialText
 from hammingmark.watermarks.hamming.scored_text import EditedText, HammingText
 from hammingmark.watermarks.hamming.statistics import STATISTICS
 
@@ -77,7 +78,9 @@ class HammingMark:
     @cached_property
     def capabilities(self) -> Capabilities:
         """Edited texts, and ranking of very many keys."""
-        return Capabilities(sentences=self, read_edited=self.read_edited, ranking=self)
+        return Capabilities(
+            sentences=self, read_edited=self.read_edited, read_part=self.read_part, ranking=self
+        )
 
     def choose(
         self, previous: NDArray[np.float32] | None, candidates: NDArray[np.float32]
@@ -100,6 +103,10 @@ class HammingMark:
     def read(self, values: NDArray[np.float32]) -> HammingText:
         """Score a text by the embeddings (n, d) of its sentences."""
         return HammingText(self, values)
+
+    def read_part(self, values: NDArray[np.float32], included: NDArray[np.bool_]) -> PartialText:
+        """Score a text by the embeddings (n, d) of its sentences, of which some count, (n,)."""
+        return PartialText(self, values, included)
 
     def read_edited(self, values: NDArray[np.float32], edits: EditHypotheses) -> EditedText:
         """Score a possibly edited text by the embeddings (N, d) of all its parts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hammingmark.errors import InputError
+from hammingmark.protocols import Alternatives
 from hammingmark.records import EditHypotheses, Evidence, UnitScore
 from hammingmark.stats.compare import TextTest
 from hammingmark.stats.edit_lattice import EditLattice
@@ -20,12 +22,13 @@ from hammingmark.watermarks._shared.hashing import project_in_order
 from hammingmark.watermarks._shared.similarity import cosines, pair_cosines
 from hammingmark.watermarks.hamming.increments import Projection, along, projected
 from hammingmark.watermarks.hamming.pairs import Pairs, grid_steps, natural_match
-from hammingmark.watermarks.hamming.statistics import STATISTICS, Statistic
+from hammingmark.watermarks.hamming.statistics import STATISTICS, Likelihood, Margin, Statistic
 
 if TYPE_CHECKING:
     from hammingmark.watermarks.hamming.method import HammingMark
 
 _CHUNK = 256  # sentences at a time, so that memory does not grow with the text
+_NO_FLIP = 1e-6  # the probability that a bit of a text as written differs from when it was written
 _STEPS = 128  # pairs of parts at a time, for the same reason
 
 
@@ -108,7 +111,28 @@ class HammingText:
                 partial(self._reference_increments, statistic, given_topic=given_topic)
             ),
             is_ratio=statistic.is_ratio,
+            alternatives=Alternatives(
+                as_written=partial(
+                    self._reference_increments, self._as_written, given_topic=given_topic
+                ),
+                reworded=partial(
+                    self._reference_increments, self._reworded, given_topic=given_topic
+                ),
+            ),
         )
+
+    @property
+    def _as_written(self) -> Statistic:
+        """The log-likelihood ratio of a text that was left as it was."""
+        rule = self._mark.rule
+        alternative = replace(rule.alternative, flip=_NO_FLIP, edited=0.0)
+        return Likelihood(replace(rule, alternative=alternative))
+
+    @property
+    def _reworded(self) -> Statistic:
+        """The log-likelihood ratio of a text of which every sentence was reworded."""
+        rule = self._mark.rule
+        return Margin(replace(rule, alternative=replace(rule.alternative, edited=1.0)))
 
     def _reference_increments(
         self, statistic: Statistic, *, given_topic: bool
@@ -118,14 +142,18 @@ class HammingText:
         shared: NDArray[np.float32] | None = None
         free = self._embeddings
         if given_topic:
-            topic = split_topic(self._embeddings)
-            projected_topic = project_in_order(topic.direction[None], mark.planes)[0]
-            shared = topic.along[:, None] * projected_topic
-            free = topic.rest
+            shared, free = self._topic
         reduced = coordinates(free)
         for planes in mark.references.blocks(reduced.shape[1]):
             view = projected(reduced, planes, bits=mark.rule.bits, shared=shared)
             yield self._increments(statistic, view)
+
+    @cached_property
+    def _topic(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The projections of the topic's part of each sentence, (n, m), and the rest, (n, d)."""
+        topic = split_topic(self._embeddings)
+        projected_topic = project_in_order(topic.direction[None], self._mark.planes)[0]
+        return topic.along[:, None] * projected_topic, topic.rest
 
     def _bounds(self, statistic: Statistic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The largest increment of each transition, and the centre of its increments: (n - 1,)."""

@@ -42,6 +42,10 @@ class GStatistic(Protocol):
         """What to take off each value before windows are compared, on the lattice."""
 
     @property
+    def gain(self) -> float:
+        """What a marked token adds on average, above the centre."""
+
+    @property
     def is_ratio(self) -> bool:
         """Whether it is a log-likelihood ratio."""
 
@@ -74,6 +78,7 @@ class WeightedMean:
         # Above the mean of unmarked tokens, because windows would otherwise grow without bound.
         above = math.floor(share * parts) + 1
         self.centre = max(round((share + excess / 2.0) * parts), above) / parts
+        self.gain = share + excess - self.centre
 
     @cached_property
     def increments(self) -> Increments:
@@ -122,6 +127,11 @@ class LikelihoodRatio:
         differ = 1.0 / (1.0 + np.exp(-(level[:, None] + slope[:, None] * ones)))
         ratios = np.log(np.stack([1.0 - differ / 2.0, 1.0 + differ / 2.0], axis=-1))
         self._ratios = np.rint(ratios * _NAT * _FINE).astype(np.int64)  # (depth, depth + 1, 2)
+
+    @property
+    def gain(self) -> float:
+        """The mean ratio of a marked token."""
+        return self.increments.marked_mean
 
     @cached_property
     def increments(self) -> Increments:

@@ -183,6 +183,7 @@ class SynthIDMark:
             secret=self.key.secret,
             description=_NULL_DESCRIPTIONS[self.config.hashing],
             ratios=likelihood.increments,
+            gain=statistic.gain,
         )
         own = np.where(counted, statistic.of(g_values), 0.0)
         return TextTest(own, null.best, null.centre, null, statistic.is_ratio)

@@ -24,11 +24,12 @@ def secret(number: int = 0) -> Secret:
 
 @pytest.mark.parametrize("n", [2, 6])
 def test_the_level_holds_far_below_one_in_a_hundred(n: int) -> None:
-    """P(p <= a) of the whole and of the best window, from draws of another secret with their
-    weights, which sees levels that drawing unmarked texts would not; four standard errors."""
+    """P(p <= a) of the whole, of the best window, and of both together, from draws of another
+    secret with their weights, which sees levels that drawing unmarked texts would not; four
+    standard errors."""
     scores = scores_of(n)
     secrets, levels = 60, np.array([0.05, 0.01, 0.001])
-    shares = np.zeros((secrets, 2, len(levels)))
+    shares = np.zeros((secrets, 3, len(levels)))
     for number in range(secrets):
         null = ImportanceNull([scores], secret(number))
         section = ImportanceNull([scores], secret(1000 + number))._sections[0]
@@ -40,6 +41,9 @@ def test_the_level_holds_far_below_one_in_a_hundred(n: int) -> None:
             whole, window = null.p_value(own), null._sections[0].window_p_value(own, best)
             shares[number, 0] += weights[k] * (whole <= levels)
             shares[number, 1] += weights[k] * (window <= levels)
+            joint = null.joint_p_value(own)
+            assert min(whole, window) <= joint * (1 + 1e-9)
+            shares[number, 2] += weights[k] * (joint <= levels)
     shares /= DRAWS / 5
     errors = shares.std(axis=0) / np.sqrt(secrets)
     assert (shares.mean(axis=0) < levels + 4 * errors).all()
@@ -121,13 +125,25 @@ def test_power_is_how_often_marked_texts_reach_the_level() -> None:
     found = [
         ImportanceNull([scores], secret(k)).p_value(increments[:, k]) <= 0.05 for k in range(400)
     ]
-    power = ImportanceNull([scores], secret()).power(0.05)
+    power = ImportanceNull([scores], secret()).power(0.05).mean
     assert power is not None
     assert power == pytest.approx(np.mean(found), abs=0.12)
     assert 0.1 < power < 0.9, "so that the test can tell"
-    deep = ImportanceNull([scores], secret()).power(1e-9)
+    deep = ImportanceNull([scores], secret()).power(1e-9).mean
     assert deep is not None
     assert deep < power
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_no_more_texts_are_found_after_rewording(n: int) -> None:
+    """Of so short ones about as many, so that one estimate or the other is larger by chance."""
+    for number in range(8):
+        null = ImportanceNull([scores_of(n)], secret(number))
+        for level in (0.001, 0.01, 0.05):
+            power = null.power(level)
+            assert power.as_written is not None
+            assert power.reworded is not None
+            assert power.reworded <= power.as_written
 
 
 def test_hardly_any_marked_text_does_better_than_what_is_attainable() -> None:

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from hammingmark.keys.key import Secret
+from hammingmark.records import Power
 from hammingmark.stats.grouped import GroupedNull
 from hammingmark.stats.lattice_null import LatticeNull
 from hammingmark.stats.nulls import BinomialNull
@@ -31,16 +32,19 @@ def test_the_share_lies_between_natural_and_most() -> None:
 def test_the_power_of_counts_is_binomial(units: int, level: float, gamma: float) -> None:
     null = BinomialNull(np.ones(units, np.bool_), gamma, SECRET, marked=0.7)
     critical = stats.binom.isf(level, units, gamma) + 1
-    assert null.power(level) == pytest.approx(stats.binom.sf(critical - 1, units, 0.7), abs=1e-9)
-    assert BinomialNull(np.ones(units, np.bool_), gamma, SECRET).power(level) is None
+    assert null.power(level).mean == pytest.approx(
+        stats.binom.sf(critical - 1, units, 0.7), abs=1e-9
+    )
+    assert null.power(level).as_written == null.power(level / 2).mean, "of two tests together"
+    assert BinomialNull(np.ones(units, np.bool_), gamma, SECRET).power(level) == Power()
 
 
 def test_no_key_may_be_able_to_reach_a_level() -> None:
     null = GroupedNull(
         np.arange(3), np.array([[-1, 1]]), (0.5, 0.5), centre=0.2, secret=SECRET, tilt=1.0
     )
-    assert null.power(0.1) == 0.0
-    assert BinomialNull(np.ones(3, np.bool_), 0.5, SECRET, marked=0.9).power(0.1) == 0.0
+    assert null.power(0.1).as_written == 0.0
+    assert BinomialNull(np.ones(3, np.bool_), 0.5, SECRET, marked=0.9).power(0.1).mean == 0.0
 
 
 def test_likelihood_ratios_that_say_little_need_many_units() -> None:
@@ -54,7 +58,9 @@ def test_likelihood_ratios_that_say_little_need_many_units() -> None:
             secret=SECRET,
             description="",
             ratios=ratios,
-        ).power(1e-9)
+        )
+        .power(1e-9)
+        .mean
         for units in (200, 2000)
     )
     assert few is not None
@@ -77,6 +83,6 @@ def test_the_power_of_grouped_units_is_about_what_draws_show(repeats: int) -> No
     for level in (0.05, 0.01, 0.001, 1e-6):
         critical = stats.binom.isf(level, 60, 0.5) + 1
         expected = stats.binom.sf(critical - 1, 60, share)
-        assert null.power(level) == pytest.approx(expected, abs=0.03)  # as if normal
+        assert null.power(level).mean == pytest.approx(expected, abs=0.03)  # as if normal
     plain = GroupedNull(groups, np.array([[-1, 1]]), (0.5, 0.5), centre=0.2, secret=SECRET)
-    assert plain.power(0.01) is None
+    assert plain.power(0.01) == Power()

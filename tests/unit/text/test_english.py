@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hammingmark.cli.detect import is_english
+from hammingmark.text.words import is_english
 
 FOREIGN = {
     "German": "Der Hund lief über die Straße und sah die Katze, die auf dem Dach saß. Er war sehr "
-    "alt, aber er wollte sie noch immer fangen, wenn er konnte.",
+    "alt, aber er wollte sie noch immer gern fangen, wenn er konnte.",
     "French": "Le chien a traversé la rue et il a vu le chat qui était assis sur le toit. Il était "
     "très vieux, mais il voulait toujours l'attraper quand il pouvait.",
     "Dutch": "De hond liep over de straat en zag de kat die op het dak zat. Hij was heel oud, maar "
@@ -26,9 +26,16 @@ def test_other_languages_are_told_apart(language: str) -> None:
     assert is_english(FOREIGN[language] * 3) is False
 
 
-def test_english_is_english() -> None:
+@pytest.mark.parametrize("language", ["German", "French", "Dutch"])
+def test_a_few_sentences_suffice_for_other_languages(language: str) -> None:
+    assert 30 <= len(FOREIGN[language].split()) < 60
+    assert is_english(FOREIGN[language]) is False
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_english_is_english(times: int) -> None:
     text = "The dog ran over the road and saw the cat on the roof. It was old, but it tried again."
-    assert is_english(text * 4) is True
+    assert is_english(text * times) is True
 
 
 TERSE = (

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hammingmark.backends import likelihood
-from hammingmark.backends.likelihood import PretrainedLikelihood
+from hammingmark.evaluation import quality
+from hammingmark.evaluation.quality import PretrainedLikelihood
 
 torch = pytest.importorskip("torch")
 
@@ -26,7 +26,7 @@ def letters(text: str) -> SimpleNamespace:
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> PretrainedLikelihood:
     loaded = SimpleNamespace(torch=torch, tokenizer=letters, model=NextLetter(), device="cpu")
-    monkeypatch.setattr(likelihood, "load", lambda *args, **options: loaded)
+    monkeypatch.setattr(quality, "load", lambda *args, **options: loaded)
     return PretrainedLikelihood("folder/alphabet", max_tokens=6)
 
 
