@@ -71,8 +71,8 @@ def test_the_official_client_gets_marked_text_whole_and_streamed(
     answer = httpx.post(f"{served.url}/watermark/detect", json={"text": text}, timeout=60).json()
     assert answer["results"][0]["p_value"] == told["p_value"]
     assert answer["results"][0]["key_id"] == key.id
-    # The model may round otherwise the second time, and write another text. The first sentence, which
-    # the mark does not choose, comes with the second.
+    # The model may round otherwise the second time, and write another text. The first sentence,
+    # which the mark does not choose, comes with the second.
     for again in range(seed, seed + 8):
         chunks = list(client.chat.completions.create(**options, seed=again, stream=True))
         pieces = [chunk.choices[0].delta.content or "" for chunk in chunks]

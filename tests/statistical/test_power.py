@@ -19,24 +19,30 @@ from hammingmark.detection.reader import ReadText, SentenceReader
 from hammingmark.detection.search import EveryKey
 from hammingmark.keys.config import EncoderId
 from hammingmark.keys.key import Secret, WatermarkKey
-from hammingmark.protocols import SentenceWatermark
 from hammingmark.records import Verdict
 from hammingmark.testing import FakeEncoder, FakeSplitter
 from hammingmark.watermarks.bilinear import BilinearConfig, BilinearMark
+from hammingmark.watermarks.pmark_offline import PMarkOffline, PMarkOfflineConfig
+from hammingmark.watermarks.pmark_online import PMarkOnline, PMarkOnlineConfig
 from hammingmark.watermarks.random_code import RandomCode, RandomCodeConfig
 from hammingmark.watermarks.semstamp import SemStamp, SemStampConfig
 
 DIMENSION, TRIES, TEXTS, LEVEL = 64, 32, 60, 0.01
 Rows = NDArray[np.float32]
+Mark = BilinearMark | PMarkOffline | PMarkOnline | RandomCode | SemStamp
 
 
-def mark_of(method: str, number: int) -> BilinearMark | RandomCode | SemStamp:
+def mark_of(method: str, number: int) -> Mark:
     secret = Secret(hashlib.sha256(b"power %d" % number).digest())
     encoder = EncoderId("fake", "ab" * 32, DIMENSION)
     if method == "semstamp":
         return SemStamp(WatermarkKey(secret, SemStampConfig(encoder=encoder, margin=0.0)))
     if method == "random-code":
         return RandomCode(WatermarkKey(secret, RandomCodeConfig(encoder=encoder)))
+    if method == "pmark-offline":
+        return PMarkOffline(WatermarkKey(secret, PMarkOfflineConfig(encoder=encoder, N=TRIES)))
+    if method == "pmark-online":
+        return PMarkOnline(WatermarkKey(secret, PMarkOnlineConfig(encoder=encoder, N=TRIES)))
     return BilinearMark(WatermarkKey(secret, BilinearConfig(encoder=encoder)))
 
 
@@ -45,15 +51,21 @@ def drawn(count: int, centre: Rows, rng: np.random.Generator) -> Rows:
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-def chain(mark: SentenceWatermark, n: int, *, marked: slice, rng: np.random.Generator) -> Rows:
-    """n sentences, of which those of a part are marked, (n, d)."""
+def topic(method: str, rng: np.random.Generator) -> Rows:
+    """The mean of a text's sentences; 0 where the method takes their medians to be 0."""
     centre = 0.2 * rng.standard_normal(DIMENSION).astype(np.float32)
+    return centre * np.float32(method != "pmark-offline")
+
+
+def chain(mark: Mark, n: int, *, marked: slice, centre: Rows, rng: np.random.Generator) -> Rows:
+    """n sentences, of which those of a part are marked, (n, d)."""
     rows: list[Rows] = []
     for place in range(n):
         candidates = drawn(TRIES, centre, rng)
         chosen = 0
         if place in range(*marked.indices(n)):
-            chosen = mark.choose(rows[-1] if rows else None, candidates).index
+            rule = mark.capabilities.rule_at(place)
+            chosen = rule.choose(rows[-1] if rows else None, candidates).index
         rows.append(candidates[chosen])
     return np.array(rows)
 
@@ -75,8 +87,12 @@ def judged(
     verdicts = []
     for number in range(TEXTS):
         mark = mark_of(method, number)
-        rows = chain(mark, n, marked=slice(1, None), rng=rng)
-        text = ReadText(("x",) * n, change(rows, rng) if change else rows)
+        centre = topic(method, rng)
+        rows = chain(mark, n, marked=slice(1, None), centre=centre, rng=rng)
+        samples = None
+        if mark.capabilities.samples:
+            samples = tuple(drawn(TRIES, centre, rng) for _ in rows[1:])
+        text = ReadText(("x",) * n, change(rows, rng) if change else rows, samples=samples)
         reader = SentenceReader(FakeSplitter(), FakeEncoder())
         verdicts += Detector(reader, EveryKey([mark]), level=LEVEL).judge_read([text])
     return verdicts
@@ -91,7 +107,17 @@ def is_found(verdict: Verdict) -> bool:
 
 @pytest.mark.parametrize(
     ("method", "n"),
-    [("bilinear", 3), ("bilinear", 5), ("bilinear", 8), ("random-code", 8), ("semstamp", 8)],
+    [
+        ("bilinear", 3),
+        ("bilinear", 5),
+        ("bilinear", 8),
+        ("random-code", 8),
+        ("semstamp", 8),
+        ("pmark-offline", 3),
+        ("pmark-offline", 5),
+        ("pmark-online", 4),
+        ("pmark-online", 6),
+    ],
 )
 def test_the_power_as_written_is_the_share_of_marked_texts_that_are_found(
     method: str, n: int
@@ -128,13 +154,14 @@ def test_a_passage_of_the_stated_length_is_found_about_half_of_the_time() -> Non
     for number in range(24):
         mark = mark_of("bilinear", number)
         detector = Detector(reader, EveryKey([mark]), level=LEVEL)
-        unmarked = chain(mark, n, marked=slice(0), rng=rng)
+        unmarked = chain(mark, n, marked=slice(0), centre=topic("bilinear", rng), rng=rng)
         (plain,) = detector.judge_read([ReadText(("x",) * n, unmarked)])
         assert plain.detectable_passage is not None
         for factor, outcomes in found.items():
             length = min(n, round(factor * plain.detectable_passage))
             begin = int(rng.integers(n - length + 1))
-            rows = chain(mark, n, marked=slice(begin, begin + length), rng=rng)
+            marked, centre = slice(begin, begin + length), topic("bilinear", rng)
+            rows = chain(mark, n, marked=marked, centre=centre, rng=rng)
             (verdict,) = detector.judge_read([ReadText(("x",) * n, rows)])
             outcomes.append(bool(verdict.watermarked or verdict.passages))
     shares = {factor: float(np.mean(outcomes)) for factor, outcomes in found.items()}

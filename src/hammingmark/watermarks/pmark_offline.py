@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from hammingmark.keys.config import EncoderId
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
-from hammingmark.watermarks._shared.channels import ChannelConfig, ChannelMark
+from hammingmark.watermarks._shared.channels import ChannelConfig, ChannelMark, unpacked
 from hammingmark.watermarks._shared.choices import first_accepted
 from hammingmark.watermarks._shared.counts import CountedText
 
@@ -76,17 +77,32 @@ class PMarkOffline(ChannelMark):
 
     def read(self, values: NDArray[np.float32]) -> CountedText:
         """Score a text by the embeddings (n, d) of its sentences, from the first on."""
+        b = self.config.b
         projections = self.channels.project(values)
         signs = np.array(
             [self.channels.signs(place) for place in range(len(values))], np.bool_
-        ).reshape(-1, self.config.b)
+        ).reshape(-1, b)
+        matches = ((projections >= 0.0)[:, None] == unpacked(b)).sum(axis=2)  # under each code
         return self.channels.count(
             self,
             projections,
             first=0,
             scores=_matches(projections, signs),
-            threshold=float(self.config.b),
+            threshold=float(b),
+            odds=odds_of_best(b, self.config.N)[matches],
         )
+
+
+def odds_of_best(b: int, N: int) -> NDArray[np.float64]:
+    """P(k of b channels are right | best of N candidates) / P(k | any), for k = 0 to b: (b + 1,).
+
+    With the distribution function F and the probability mass f of the binomial distribution of b
+    trials at 1/2, it is (F(k)^N - F(k - 1)^N) / f(k).
+    """
+    mass = np.array([math.comb(b, k) for k in range(b + 1)]) / 2.0**b
+    best = np.cumsum(mass) ** N
+    odds: NDArray[np.float64] = np.diff(best, prepend=0.0) / mass
+    return odds
 
 
 def _matches(projections: NDArray[np.float64], signs: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,13 @@ from hammingmark.errors import InputError
 from hammingmark.keys.config import EncoderId
 from hammingmark.protocols import Capabilities
 from hammingmark.records import Choice
-from hammingmark.watermarks._shared.channels import ChannelConfig, ChannelMark, harrell_davis_median
+from hammingmark.stats.normal import log_tail
+from hammingmark.watermarks._shared.channels import (
+    ChannelConfig,
+    ChannelMark,
+    harrell_davis_median,
+    unpacked,
+)
 from hammingmark.watermarks._shared.choices import free_choice
 from hammingmark.watermarks._shared.counts import CountedText
 
@@ -132,6 +139,7 @@ class PMarkOnline(ChannelMark):
             first=1,
             scores=_leading_matches(distances, np.array(signs, np.bool_).reshape(shape)),
             threshold=1.0,
+            odds=odds_of_halved(distances, self.config.N),
         )
 
     def _medians(self, projections: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,6 +147,24 @@ class PMarkOnline(ChannelMark):
         if not len(projections):
             return np.zeros(self.config.b)
         return np.array([harrell_davis_median(channel) for channel in projections.T])
+
+
+def odds_of_halved(distances: NDArray[np.float64], N: int) -> NDArray[np.float64]:
+    """P(sentence | chosen under a code) / P(sentence | any), (u, b) to (u, 2^b) for all codes.
+
+    The candidate lies on the required side of a median of N / 2^j candidates on channel j = 0, ...,
+    and detection compares it with the median of N others. The median of n normal deviates has a
+    variance of π / 2n, so a sentence at a distance of x deviations from the second median lies on
+    the same side of the first with probability Φ(|x| / s), s² = π / 2 (2^j / N + 1 / N).
+    """
+    b = distances.shape[1]
+    left = np.maximum(1.0, N / 2.0 ** np.arange(b))
+    noise = np.sqrt(math.pi / 2.0 * (1.0 / left + 1.0 / N))
+    spread = float(np.sqrt(np.square(distances).sum() / max(1, distances.size))) or 1.0
+    x = (distances / (spread * noise))[:, None]
+    log_odds = math.log(2.0) + log_tail(np.where(unpacked(b), -x, x))
+    odds: NDArray[np.float64] = np.exp(log_odds.sum(axis=2))
+    return odds
 
 
 def _leading_matches(

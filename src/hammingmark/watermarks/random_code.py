@@ -108,6 +108,7 @@ class RandomCode:
             expected=self.config.codes / 2**self.config.m,
             draws=partial(self.reference_votes, values),
             free=FREE,
+            begins_text=True,
             context_units=0,
         )
 

@@ -115,7 +115,8 @@ def test_a_marked_text_is_found_again_under_its_key_alone(splitter: Splitter) ->
     ]  # fmt: skip
     assert verdicts[0] == verdicts[1]
     assert verdicts[0].watermarked is True
-    assert verdicts[2].watermarked is None  # nobody knows how many would be found
+    assert verdicts[2].watermarked is False
+    assert (verdicts[2].power_as_written or 0.0) > 0.9
     assert len(verdicts[0].evidence.scores) == 15
     both = detector(
         [key_of(2), key_of(1)], encoder=FakeEncoder(), splitter=splitter, backend=FakeBackend()

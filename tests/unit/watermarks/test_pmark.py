@@ -23,8 +23,8 @@ from hammingmark.stats.compare import compare
 from hammingmark.testing import FakeBackend, FakeEncoder
 from hammingmark.testing.fakes import paragraph
 from hammingmark.watermarks._shared.channels import ChannelConfig
-from hammingmark.watermarks.pmark_offline import PMarkOffline, PMarkOfflineConfig
-from hammingmark.watermarks.pmark_online import PMarkOnline, PMarkOnlineConfig
+from hammingmark.watermarks.pmark_offline import PMarkOffline, PMarkOfflineConfig, odds_of_best
+from hammingmark.watermarks.pmark_online import PMarkOnline, PMarkOnlineConfig, odds_of_halved
 
 D = 32
 HASH = EncoderId("hash", "ab" * 32, D)
@@ -279,3 +279,28 @@ def test_the_best_of_a_pool_is_kept_whatever_the_fallback(splitter: Splitter) ->
 def test_defaults_are_the_papers() -> None:
     config = ChannelConfig(encoder=HASH)
     assert (config.b, config.N, config.K, config.tolerance) == (4, 64, 250.0, 0.001)
+
+
+@pytest.mark.parametrize(("b", "N"), [(2, 3), (4, 16), (4, 64)])
+def test_the_odds_of_the_best_are_those_of_simulated_pools(b: int, N: int) -> None:
+    rng, pools = np.random.default_rng(1), 20_000
+    natural = np.array([math.comb(b, k) for k in range(b + 1)]) / 2.0**b
+    best = rng.binomial(b, 0.5, (pools, N)).max(axis=1)
+    shares = np.bincount(best, minlength=b + 1) / pools
+    expected = natural * odds_of_best(b, N)
+    assert expected.sum() == pytest.approx(1.0)
+    errors = np.sqrt(expected * (1.0 - expected) / pools)
+    assert (np.abs(shares - expected) <= 4.0 * errors + 1e-9).all()
+
+
+def test_the_odds_of_the_halved_are_those_of_simulated_medians() -> None:
+    """Under the code that was required, over all sentences: P(right) on the first channel."""
+    rng, N, trials = np.random.default_rng(2), 16, 4000
+    odds = odds_of_halved(rng.standard_normal((trials, 3)), N)
+    np.testing.assert_allclose(odds.mean(axis=1), 1.0, rtol=1e-6)  # over codes
+    x = rng.standard_normal(trials)
+    medians = [np.median(rng.standard_normal((trials, N)), axis=1) for _ in range(2)]
+    alike = (x > medians[0]) == (x > medians[1])
+    one = odds_of_halved((x - medians[1])[:, None], N)  # (u, 2): lower, upper side
+    p_right = np.where(x > medians[1], one[:, 1], one[:, 0]) / 2.0
+    assert abs(alike.mean() - p_right.mean()) < 0.03

@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import count
+from operator import itemgetter
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ DoubleArray = NDArray[np.float64]
 Mark = TypeVar("Mark", bound="ChannelMark")
 
 PUBLISHED_SEED = 42
+_FREE = 0.01  # the share of sentences that were not chosen; a choice among bad ones is in the odds
 MOST_CHANNELS = 8  # the signs of a sentence are one byte
 
 
@@ -103,6 +105,7 @@ class Channels:
         first: int,
         scores: NDArray[np.float32],
         threshold: float,
+        odds: DoubleArray,
     ) -> CountedText:
         """Score a text by how far its sentences lie above the medians, F - m.
 
@@ -115,6 +118,8 @@ class Channels:
             first: number of the first of these sentences.
             scores: what the method compares with its threshold, (u,).
             threshold: the smallest score of a valid sentence.
+            odds: how much more likely sentences that were chosen are under each of 2^b codes than
+                others, (u, 2^b); to estimate the power.
         """
         config = self._config
         tables = counts_by_signs(distances, K=config.K, tolerance=config.tolerance)
@@ -128,8 +133,11 @@ class Channels:
             {name: _look_up(table, own[:, None])[:, 0] for name, table in tables.items()},
             0.5,
             weight=config.b,
-            draws=partial(self._reference_counts, tables),
+            draws=partial(self._reference_counts, {**tables, "odds": odds}),
             context_units=0,
+            free=_FREE,
+            likelihood=itemgetter("odds"),
+            begins_text=first == 0,
         )
 
     def _code(self, place: int) -> int:
@@ -139,7 +147,7 @@ class Channels:
     def _reference_counts(
         self, tables: Mapping[str, DoubleArray]
     ) -> Iterator[Mapping[str, DoubleArray]]:
-        """Counts under other signs, block after block: (u, k)."""
+        """Counts and odds under other signs, block after block: (u, k)."""
         size, units = ReferenceKeys.block, len(next(iter(tables.values())))
         for block in count():
             stream = self._secret.stream("reference signs", units * size, index=block)

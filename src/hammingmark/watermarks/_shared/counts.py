@@ -17,6 +17,8 @@ from hammingmark.stats.nulls import KeyRandomization
 
 DoubleArray = NDArray[np.float64]
 Draws = Callable[[], Iterator[Mapping[str, DoubleArray]]]
+Likelihood = Callable[[Mapping[str, DoubleArray]], DoubleArray]
+"""How much more likely counts by statistic, (u, k) each, are in chosen units than in others."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,10 @@ class CountedText:
             None if the method has no key.
         null: the null distribution if the method has no key.
         context_units: see `Evidence`.
-        free: the share of the units of marked text that were never constrained, if all others are
-            valid; None if it is not known how many are. It serves to estimate the power.
+        free: the share of the units of marked text that were never constrained; None if it is not
+            known how the others were chosen. It serves to estimate the power.
+        likelihood: how they were chosen; by default all of them are valid.
+        begins_text: whether the first unit is the first sentence of the text.
     """
 
     mark: object
@@ -52,6 +56,8 @@ class CountedText:
     null: NullDistribution | None = None
     context_units: int | None = None
     free: float | None = None
+    likelihood: Likelihood | None = None
+    begins_text: bool = False
     test_given_topic = None
 
     @property
@@ -82,24 +88,27 @@ class CountedText:
         # Windows are compared from halfway between the mean of unmarked text and 1.
         centre = np.full_like(own, (1.0 + self.expected) / 2.0)
         known = self.free is not None and self.draws is not None
-        as_written = partial(self._blocks, statistic, self._log_ratios) if known else None
+        as_written = partial(self._ratios, statistic) if known else None
         alternatives = Alternatives(as_written=as_written)
         return TextTest(own, np.ones_like(own), centre, null, alternatives=alternatives)
 
-    def _blocks(
-        self, statistic: str, function: Callable[[DoubleArray], DoubleArray] = np.asarray
-    ) -> Iterator[Iterator[DoubleArray]]:
+    def _blocks(self, statistic: str) -> Iterator[Iterator[DoubleArray]]:
         assert self.draws is not None
-        return (iter([function(block[statistic])]) for block in self.draws())
+        return (iter([block[statistic]]) for block in self.draws())
 
-    def _log_ratios(self, counts: DoubleArray) -> DoubleArray:
-        """The log-likelihood ratio of units that were all valid unless they were free.
+    def _ratios(self, statistic: str) -> Iterator[Iterator[DoubleArray]]:
+        assert self.draws is not None
+        return (iter([self._log_ratios(block, statistic)]) for block in self.draws())
+
+    def _log_ratios(self, block: Mapping[str, DoubleArray], statistic: str) -> DoubleArray:
+        """The log-likelihood ratio of units that were all chosen unless they were free.
 
         The first sentence of a text counts as free, as that of an answer in a chat is.
         """
         assert self.free is not None
-        ratios: DoubleArray = np.log(self.free + (1.0 - self.free) * counts / self.expected)
-        if self.unit == "sentence":
+        chosen = self.likelihood(block) if self.likelihood else block[statistic] / self.expected
+        ratios: DoubleArray = np.log(self.free + (1.0 - self.free) * chosen)
+        if self.begins_text:
             ratios[0] = 0.0
         return ratios
 
