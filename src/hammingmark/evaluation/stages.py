@@ -76,7 +76,7 @@ def write(
     def make(first: int, sources: Sequence[Row]) -> Iterator[Row]:
         start = time.perf_counter()
         generations = text_writer.write_many(
-            [_prompt_of(source) for source in sources], seed=number, first=first
+            [prompt_of(source) for source in sources], seed=number, first=first
         )
         seconds = (time.perf_counter() - start) / len(sources)
         for source, generation in zip(sources, generations, strict=True):
@@ -258,7 +258,7 @@ def negatives(
     ]
 
 
-def _prompt_of(row: Row) -> Prompt:
+def prompt_of(row: Row) -> Prompt:
     if row.get("chat"):
         return Prompt(messages=(Message("user", row["prompt"]),))
     return Prompt(row["prompt"])
