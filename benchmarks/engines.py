@@ -54,6 +54,7 @@ class Total:
     sentences: int = 0
 
     def sum(self, name: str) -> float:
+        """The sum of a field of the costs."""
         return float(sum(getattr(cost, name) for cost in self.costs))
 
 
@@ -167,7 +168,9 @@ def write(
             key, backend=backend, encoder=keys.encoder, config=replace(config, max_sentences=1)
         )
         began = time.perf_counter()
-        total.first_seconds += [time.perf_counter() - began for _ in alone.stream(*asked, seed=seed)]
+        total.first_seconds += [
+            time.perf_counter() - began for _ in alone.stream(*asked, seed=seed)
+        ]
     author = writer(key, backend=backend, encoder=keys.encoder, config=config)
     run = author.stream(*asked, seed=seed)
     first: dict[int, float] = {}

@@ -24,6 +24,7 @@ from hammingmark.records import (
     Power,
     Prompt,
     Request,
+    Sampling,
     Sentences,
 )
 
@@ -111,15 +112,18 @@ class BackendCapabilities:
     """What a backend can do beyond proposing whole sentences; None means that it cannot.
 
     Attributes:
-        continues: tells whether an answer to this prompt can continue in the middle of a sentence.
+        continues: tells whether the model that the sampling names can continue in the middle of a
+            sentence, in an answer to this prompt; asked before each sentence.
         load_tokenizer: loads the tokenizer of its model; a watermark may then change the logits of
             each step.
         charges: whether it calls `Request.charge`; otherwise its candidates are counted.
+        request_price: what one more request takes, in tokens that the model could draw meanwhile.
     """
 
-    continues: Callable[[Prompt], bool] | None = None
+    continues: Callable[[Prompt, Sampling], bool] | None = None
     load_tokenizer: Callable[[], Tokenizer] | None = None
     charges: bool = False
+    request_price: float = 0.0
 
 
 @runtime_checkable

@@ -169,7 +169,7 @@ def continuing(**lanes: Any) -> FakeBackend:
     whole = f"{paragraph(Random(5))}\n\n- a list\n- of things\n\n{paragraph(Random(6))}"
     return FakeBackend(
         sentences=lambda request: whole[len(request.written) :],
-        capabilities=BackendCapabilities(continues=lambda prompt: not prompt.messages),
+        capabilities=BackendCapabilities(continues=lambda prompt, sampling: not prompt.messages),
         **lanes,
     )
 

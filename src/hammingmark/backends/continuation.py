@@ -193,6 +193,13 @@ class Continuation:
         fields = [field for name, field in self._models if name == model and field is not None]
         return all([await self._way(model, field) for field in fields])
 
+    def is_known(self, model: str) -> bool:
+        """Whether a model is known to continue answers; asks nobody."""
+        if self._known is not None:
+            return self._known
+        state = self._models.get((model, None))
+        return state is not None and state.is_known and state.way is not None
+
     async def way(self, model: str, reasoning: Reasoning | None) -> ContinuationWay | None:
         """How a model continues answers; None if it does not. Asks the server if it is not known.
 

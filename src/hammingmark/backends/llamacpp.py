@@ -25,7 +25,7 @@ from hammingmark.backends.local import (
 )
 from hammingmark.errors import BackendError, Failure
 from hammingmark.protocols import BackendCapabilities
-from hammingmark.records import Candidate, ModelUsage, Prompt, Request
+from hammingmark.records import Candidate, ModelUsage, Prompt, Request, Sampling
 from hammingmark.registry import require_libraries
 
 DEFAULT_CONTEXT = 4096
@@ -77,7 +77,7 @@ class LlamaCppBackend(Closing):
         """It can draw sentences in stages."""
         return BackendCapabilities(continues=self.continues, charges=True)
 
-    def continues(self, prompt: Prompt) -> bool:
+    def continues(self, prompt: Prompt, sampling: Sampling) -> bool:
         """Always true: it also continues within a sentence, in chats too."""
         return True
 

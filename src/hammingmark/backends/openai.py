@@ -26,7 +26,7 @@ from hammingmark.backends.openai_refusals import (
 )
 from hammingmark.backends.openai_schema import (
     body_of,
-    model_of,
+    named_model,
     path_of,
     sampling_fields,
     sampling_from,
@@ -36,7 +36,7 @@ from hammingmark.http.client import Endpoint, Refused
 from hammingmark.http.connection import ErrorObject
 from hammingmark.http.event_loop import EventLoopThread, LoopClosed
 from hammingmark.protocols import BackendCapabilities
-from hammingmark.records import Candidate, ModelUsage, Prompt, Reasoning, Request
+from hammingmark.records import Candidate, ModelUsage, Prompt, Reasoning, Request, Sampling
 
 _LOG = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ class OpenAIBackend(Closing):
             such as top_k; otherwise it is sent without the field.
         continues: whether the server continues an unfinished answer of a chat; None to ask each
             model before the first time (`backends.continuation`).
+        request_price: what one more request takes, in tokens that the server could write meanwhile.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class OpenAIBackend(Closing):
         extra: Mapping[str, Any] | None = None,
         keeps_sampling: bool = False,
         continues: bool | None = None,
+        request_price: float = 5.0,
     ) -> None:
         for option, value in (("parallel", parallel), ("width", width)):
             if value < 1:
@@ -101,6 +103,7 @@ class OpenAIBackend(Closing):
         self.parallel = parallel
         self.width = width
         self._model = model
+        self._request_price = request_price
         self._extra = dict(extra or {})
         self._keeps_sampling = keeps_sampling
         self._never_sent = frozenset() if use_n else frozenset({"n"})
@@ -123,12 +126,16 @@ class OpenAIBackend(Closing):
 
     @property
     def capabilities(self) -> BackendCapabilities:
-        """It can draw sentences in stages if the prompt is a text."""
-        return BackendCapabilities(continues=self.continues, charges=True)
+        """Stages, in a chat once its model is known to continue answers, at a price."""
+        return BackendCapabilities(
+            continues=self.continues, charges=True, request_price=self._request_price
+        )
 
-    def continues(self, prompt: Prompt) -> bool:
-        """True for a text; a chat model may take half a sentence of its own for a whole answer."""
-        return not prompt.messages
+    def continues(self, prompt: Prompt, sampling: Sampling) -> bool:
+        """True for a text; for a chat if the model has continued half a sentence before."""
+        return not prompt.messages or self._continuation.is_known(
+            named_model(sampling, self._model)
+        )
 
     def open(self) -> OpenAISession:
         """Start a session; if the model is not named, the first call asks the endpoint for it."""
@@ -301,7 +308,7 @@ class OpenAIBackend(Closing):
             self._refused.popitem(last=False)
 
     def _model_of(self, request: Request) -> str:
-        return model_of(request, self._model)
+        return named_model(request.sampling, self._model)
 
     def _too_long(self, refused: Failure) -> Failure:
         return Failure(

@@ -165,9 +165,9 @@ def _add_reasoning(
         answer[reasoning.field] = reasoning.text
 
 
-def model_of(request: Request, default: str) -> str:
-    """The model that a request names, or else the default."""
-    name = dict(request.sampling.further).get("model")
+def named_model(sampling: Sampling, default: str) -> str:
+    """The model that a sampling names, or else the default."""
+    name = dict(sampling.further).get("model")
     return str(json.loads(name)) if name else default
 
 

@@ -26,7 +26,7 @@ from hammingmark.errors import BackendError, Failure
 from hammingmark.pretrained import LIBRARIES, Loaded, load
 from hammingmark.prompts import message_fields
 from hammingmark.protocols import BackendCapabilities
-from hammingmark.records import Candidate, Message, Prompt, Request
+from hammingmark.records import Candidate, Message, Prompt, Request, Sampling
 from hammingmark.registry import require_libraries
 
 _MOST_CANDIDATES = 256  # drawn together on CUDA
@@ -92,7 +92,7 @@ class TransformersBackend(Closing):
         """It can draw sentences in stages, and apply watermarks of tokens."""
         return BackendCapabilities(continues=self.continues, load_tokenizer=self.load_tokenizer)
 
-    def continues(self, prompt: Prompt) -> bool:
+    def continues(self, prompt: Prompt, sampling: Sampling) -> bool:
         """Always true: it also continues within a sentence, in chats too."""
         return True
 

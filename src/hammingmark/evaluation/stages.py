@@ -259,6 +259,7 @@ def negatives(
 
 
 def prompt_of(row: Row) -> Prompt:
+    """The prompt of a row."""
     if row.get("chat"):
         return Prompt(messages=(Message("user", row["prompt"]),))
     return Prompt(row["prompt"])

@@ -42,8 +42,11 @@ class CandidatePolicy(Protocol):
     def request(self, path: Path, *, number: int, seed: int) -> Request:
         """The request for a draw."""
 
-    def read(self, path: Path, candidate: Candidate) -> Draw:
-        """A finished draw, not judged yet."""
+    def read(self, path: Path, candidate: Candidate) -> Sequence[Draw]:
+        """The draws in a finished candidate, not judged yet: that of the path, and those after it.
+
+        A candidate may go through several stages, each of which is a draw.
+        """
 
     def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
         """The draw that is kept if all unfinished ones are rejected; None to wait."""
@@ -148,8 +151,8 @@ class SentenceCandidates:
             missing, limit = missing - 1, limit - 1
             yield request
 
-    def receive(self, candidate: Candidate) -> Draw | None:
-        """Read a finished candidate; None if another is drawn in its place."""
+    def receive(self, candidate: Candidate) -> Sequence[Draw]:
+        """Read a finished candidate; empty if another is drawn in its place."""
         path = self._in_flight.pop(candidate.number)
         failure = candidate.failure
         if failure is None or candidate.pieces or not failure.is_about_request:
@@ -158,9 +161,10 @@ class SentenceCandidates:
             self._failures[path] += 1
             if self._failures[path] < MAX_FAILURES:
                 self._redrawn[path] += 1
-                return None
-        draw = self._draws[path] = self._policy.read(path, candidate)
-        return draw
+                return ()
+        draws = self._policy.read(path, candidate)
+        self._draws |= {draw.path: draw for draw in draws}
+        return draws
 
     def speculate(self) -> Draw | None:
         """The draw that is kept if all unfinished ones are rejected."""

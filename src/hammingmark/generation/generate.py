@@ -15,7 +15,7 @@ from hammingmark.generation.loop import GenerationLoop
 from hammingmark.generation.sentence_task import SentenceTask, is_unconstrained
 from hammingmark.generation.stages import StagedSentences
 from hammingmark.generation.state import GenerationState
-from hammingmark.generation.stopping import Stages
+from hammingmark.generation.stopping import Stages, stages_at_once
 from hammingmark.generation.text import AcceptedText, last_sentence
 from hammingmark.generation.unjudged import TextInParts, UnjudgedText
 from hammingmark.generation.whole_sentences import WholeSentences
@@ -186,6 +186,8 @@ def begin_text(
         sentence = last_sentence(prompt, writer.splitter)
         previous = None if sentence is None else writer.encoder.encode([sentence])[0]
     in_parts = writer.config.in_parts and watermark is None and _continues(writer, prompt)
+    if prompt.messages and writer.backend.capabilities.request_price:
+        in_parts = False  # each part would send the conversation again
     text_type = TextInParts if in_parts or capabilities.context else AcceptedText
     text = text_type(prompt, writer.splitter, resumes=resumes.text if resumes else "")
     return GenerationState(
@@ -210,9 +212,9 @@ def _policy(
     if capabilities.sentences is None:
         return partial(UnjudgedText, context=capabilities.context)
     watermark = capabilities.sentences
-    stages = _stages(writer, capabilities, prompt)
 
     def policy(task: SentenceTask) -> CandidatePolicy:
+        stages = _stages(writer, capabilities, prompt)
         if stages is None or is_unconstrained(task, watermark):
             return WholeSentences(task, watermark=watermark)
         return StagedSentences(task, watermark=watermark, stages=stages)
@@ -231,10 +233,14 @@ def _stages(writer: Writer, capabilities: Capabilities, prompt: Prompt) -> Stage
         return None
     if watermark.pool != 1 or not watermark.judges_beginnings or not _continues(writer, prompt):
         return None
-    return Stages(capabilities.staging_threshold, tokens=config.stage_tokens)
+    return Stages(
+        capabilities.staging_threshold,
+        tokens=config.stage_tokens,
+        at_once=stages_at_once(writer.backend.capabilities.request_price),
+    )
 
 
 def _continues(writer: Writer, prompt: Prompt) -> bool:
     """Whether the model can continue in the middle of its own sentence."""
     continues = writer.backend.capabilities.continues
-    return continues is not None and continues(prompt)
+    return continues is not None and continues(prompt, writer.config.sampling(prompt))

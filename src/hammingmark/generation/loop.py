@@ -130,9 +130,9 @@ class GenerationLoop:
             changed[state] = None
             if not request.written and candidate.read_tokens is not None:
                 state.prompt_tokens = candidate.read_tokens
-            draw = sentence.receive(candidate)
-            if draw is not None and draw.pending:
-                pending.setdefault(id(state.encoder), []).append((state, draw))
+            for draw in sentence.receive(candidate):
+                if draw.pending:
+                    pending.setdefault(id(state.encoder), []).append((state, draw))
         for batch in pending.values():
             _embed(batch)
         return list(changed)

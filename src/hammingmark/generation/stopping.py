@@ -21,7 +21,8 @@ The length of sentences changes by a few percent only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -75,12 +76,15 @@ class Stages:
         tokens: tokens from each stage to the next.
         longest: tokens of the prefix beyond which there are no more stages; the sentence is then
             drawn to its end.
+        at_once: stages that a request goes through before its prefixes are judged. The cost does
+            not count what a request takes besides its tokens, nor how much of them is not needed.
     """
 
     threshold: float
     first: int = 4
     tokens: int = 3
     longest: int = 60
+    at_once: int = field(default=1, compare=False)
 
     @property
     def count(self) -> int:
@@ -111,6 +115,16 @@ class Stages:
         return _backward_induction(self)
 
 
+def stages_at_once(request_price: float) -> int:
+    """The number of stages that a request should go through, by its price in tokens.
+
+    Its price is fixed, and what it draws in vain grows with its length, so their sum is smallest at
+    a length that grows as the square root of the price. `research/training/request_length.py`
+    compares numbers of stages in simulated searches.
+    """
+    return 1 + round(math.sqrt(request_price))
+
+
 @lru_cache(maxsize=64)
 def _backward_induction(stages: Stages) -> tuple[DoubleArray, DoubleArray]:
     """V and the probability to continue, by stage, draws and score: (stages, draws + 1, grid)."""
@@ -119,23 +133,21 @@ def _backward_induction(stages: Stages) -> tuple[DoubleArray, DoubleArray]:
     for j in reversed(range(stages.count)):
         is_last = j == stages.count - 1
         tokens = 2 * stages.tokens if is_last else stages.tokens_at(j + 1) - stages.tokens_at(j)
-        p_end = 1.0
-        if not is_last:
-            p_end = 1.0 - _survival(stages.tokens_at(j + 1)) / _survival(stages.tokens_at(j))
-        draw_cost = tokens * (1.0 if is_last else 1.0 - p_end / 2.0) + _EMBEDDING
-        final_scores = _next_scores(stages, j, _FINAL_SHARE)
+        q = p_end(stages, j)
+        draw_cost = tokens * (1.0 if is_last else 1.0 - q / 2.0) + _EMBEDDING
+        final_scores = _next_scores(stages, j, is_over=True)
         p_rejected = (final_scores < stages.threshold).mean(axis=1) @ _WEIGHTS
         if is_last:
             continued = np.zeros((len(_GRID), 1, len(_NODES)))
         else:
             continued = np.interp(_next_scores(stages, j), _GRID, costs[j + 1, 0])
-        value = _fixed_point(draw_cost, p_end, p_rejected, continued, _p_novel(j, _MAX_DRAWS))
+        value = _fixed_point(draw_cost, q, p_rejected, continued, _p_novel(j, _MAX_DRAWS))
         for n in reversed(range(_MAX_DRAWS + 1)):
             p_novel = _p_novel(j, n)
             p_better = (continued < value[:, None, None]).mean(axis=1) @ _WEIGHTS
-            chances[j, n] = p_novel * (p_end * (1.0 - p_rejected) + (1.0 - p_end) * p_better)
+            chances[j, n] = p_novel * (q * (1.0 - p_rejected) + (1.0 - q) * p_better)
             if n < _MAX_DRAWS:
-                value = _bellman_update(draw_cost, p_end, p_rejected, continued, p_novel, value)
+                value = _bellman_update(draw_cost, q, p_rejected, continued, p_novel, value)
             costs[j, n] = value
     return costs, chances
 
@@ -184,18 +196,40 @@ def _fixed_point(
 
 def _p_novel(stage: int, draws: int) -> float:
     """The probability that the next draw from a prefix repeats none before it, ν / (ν + n)."""
-    concentration = _CONCENTRATION[stage > 0]
-    return concentration / (concentration + draws)
+    nu = concentration(stage)
+    return nu / (nu + draws)
 
 
-def _next_scores(stages: Stages, stage: int, share: float = 1.0) -> DoubleArray:
-    """The scores one stage later, or a share of a stage: (grid, sextiles, nodes)."""
-    if stage == 0:
-        return np.broadcast_to(_NODES, (len(_GRID), 1, len(_NODES)))
+def concentration(stage: int) -> float:
+    """ν, the concentration of the draws from a prefix."""
+    return _CONCENTRATION[stage > 0]
+
+
+def p_end(stages: Stages, stage: int) -> float:
+    """q, the probability that a sentence ends before the next stage."""
+    if stage == stages.count - 1:
+        return 1.0
+    return 1.0 - _survival(stages.tokens_at(stage + 1)) / _survival(stages.tokens_at(stage))
+
+
+def similarities(stages: Stages, stage: int, *, is_over: bool) -> DoubleArray:
+    """c, the similarity to a prefix of what it is one stage later, or at its end: sextiles, (6,).
+
+    Not for stage 0, whose score tells nothing of the next one.
+    """
     lengths, changes = _CHANGES
     length = float(np.clip(stages.tokens_at(stage), lengths[0], lengths[-1]))
     change = np.array([np.interp(length, lengths, sixth) for sixth in zip(*changes, strict=True)])
-    cosine = (1.0 - change / 2.0) ** (share * stages.tokens / 3.0)
+    share = _FINAL_SHARE if is_over else 1.0
+    cosine: DoubleArray = (1.0 - change / 2.0) ** (share * stages.tokens / 3.0)
+    return cosine
+
+
+def _next_scores(stages: Stages, stage: int, *, is_over: bool = False) -> DoubleArray:
+    """The scores one stage later, or at the end of the sentence: (grid, sextiles, nodes)."""
+    if stage == 0:
+        return np.broadcast_to(_NODES, (len(_GRID), 1, len(_NODES)))
+    cosine = similarities(stages, stage, is_over=is_over)
     spread = np.sqrt(1.0 - cosine**2)
     scores: DoubleArray = (
         cosine[:, None] * _GRID[:, None, None] + spread[:, None] * _NODES[None, None, :]

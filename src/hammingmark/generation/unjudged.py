@@ -58,7 +58,7 @@ class UnjudgedText:
             condition=condition,
         )
 
-    def read(self, path: Path, candidate: Candidate) -> Draw:
+    def read(self, path: Path, candidate: Candidate) -> Sequence[Draw]:
         """Read a candidate; the context after it is to be embedded if it is a new one."""
         tokens = candidate.tokens
         candidate, overlap = self._task.cut(candidate)
@@ -67,7 +67,7 @@ class UnjudgedText:
         )
         context = self._new_context(addition)
         failure = candidate.failure
-        return Draw(
+        draw = Draw(
             path,
             tokens,
             addition,
@@ -78,6 +78,7 @@ class UnjudgedText:
             truncated=candidate.truncated,
             pending=context,
         )
+        return [draw]
 
     def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
         """Always None: the only draw is kept."""

@@ -7,7 +7,7 @@ speculatively after the first accepted candidate, assuming that those before it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hammingmark.generation.insistence import Insistence
 from hammingmark.generation.sentence_task import Draw, Path, Screening, SentenceRule, SentenceTask
@@ -64,13 +64,13 @@ class WholeSentences:
             stop_condition=self._stop_condition,
         )
 
-    def read(self, path: Path, candidate: Candidate) -> Draw:
+    def read(self, path: Path, candidate: Candidate) -> Sequence[Draw]:
         """Read a sentence."""
         task, tokens = self._task, candidate.tokens
         candidate, overlap = task.cut(candidate)
         is_last = task.tokens_left <= task.config.max_sentence_tokens
         at_limit = candidate.truncated and (is_last or candidate.reasoning is not None)
-        return task.read(path, candidate, tokens=tokens, overlap=overlap, at_limit=at_limit)
+        return [task.read(path, candidate, tokens=tokens, overlap=overlap, at_limit=at_limit)]
 
     def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
         """The first accepted one of the finished draws."""

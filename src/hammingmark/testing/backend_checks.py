@@ -72,7 +72,7 @@ def check_it_can_do_what_it_declares(backend: Backend) -> None:
     capabilities = backend.capabilities
     if capabilities.continues is not None:
         for prompt in (TEXT, Prompt(messages=(QUESTION,))):
-            continues = capabilities.continues(prompt)
+            continues = capabilities.continues(prompt, Sampling())
             assert isinstance(continues, bool), f"continues() returns {continues!r}, not a bool"
     if capabilities.load_tokenizer is not None:
         tokenizer = capabilities.load_tokenizer()

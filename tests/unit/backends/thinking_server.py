@@ -13,7 +13,7 @@ from tests.unit.backends.openai_server import Handler, status
 from hammingmark.backends.continuation import THOUGHTS
 from hammingmark.testing.fakes import paragraph
 
-THOUGHT = "First the user asks of the harbour. It was quiet there. I will say so in a few words."
+THOUGHT = "First the user asks of the aqueduct. It was quiet there. I will say so in a few words."
 _INLINE = re.compile(r"<think>\n(.*?)\n</think>\n\n", re.DOTALL)
 
 

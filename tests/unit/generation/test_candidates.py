@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
@@ -42,10 +42,10 @@ class LongestOfThree:
             stop_condition=self._task.text.stop_condition(),
         )
 
-    def read(self, path: Path, candidate: Candidate) -> Draw:
+    def read(self, path: Path, candidate: Candidate) -> Sequence[Draw]:
         candidate, overlap = self._task.cut(candidate)
         addition = self._task.text.read(candidate, truncated=candidate.truncated)
-        return Draw(path, len(candidate.pieces), addition, overlap=overlap)
+        return [Draw(path, len(candidate.pieces), addition, overlap=overlap)]
 
     def speculate(self, draws: Mapping[Path, Draw]) -> Draw | None:
         return None
@@ -114,7 +114,7 @@ def test_every_draw_is_counted_once(splitter: Splitter, judged: int) -> None:
         candidates.requests(9, iter(range(9)), lambda *place: sum(place), acceptance=0.3, width=8)
     )
     assert len(requests) == candidates.in_flight == 3
-    draws = [candidates.receive(backend.candidate(request)) for request in requests]
+    draws = [draw for each in requests for draw in candidates.receive(backend.candidate(each))]
     for draw in draws[:judged]:
         draw.result = "rejected"
     cost, spare, waste = candidates.cost, candidates.spare, candidates.waste

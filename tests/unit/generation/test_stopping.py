@@ -72,7 +72,7 @@ def test_with_a_single_stage_sentences_are_drawn_whole() -> None:
     tokens = 2 * stages.tokens + stopping._EMBEDDING
     concentration = stopping._CONCENTRATION[1]
     # The last stage: what stands there changes once more, then it is over.
-    scores = stopping._next_scores(stages, 1, stopping._FINAL_SHARE)
+    scores = stopping._next_scores(stages, 1, is_over=True)
     passes = (scores >= stages.threshold).mean(axis=1) @ stopping._WEIGHTS
     high = np.flatnonzero(passes > 0.95)[0]
     expected = tokens * (concentration - 1.0) / (concentration * passes[high] - 1.0)

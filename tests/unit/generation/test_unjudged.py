@@ -21,7 +21,7 @@ WHOLE = (
 
 
 def write(prompt: Prompt = PROMPT, **options: object) -> tuple[Generation, list[Request]]:
-    capabilities = BackendCapabilities(continues=lambda prompt: not prompt.messages)
+    capabilities = BackendCapabilities(continues=lambda prompt, sampling: not prompt.messages)
     backend = FakeBackend(
         sentences=lambda request: WHOLE[len(request.written) :], capabilities=capabilities
     )

@@ -308,7 +308,7 @@ class Staged(FakeBackend):
     """Goes on in the middle of a sentence, so that sentences are drawn in stages."""
 
     capabilities: BackendCapabilities = field(
-        default_factory=lambda: BackendCapabilities(continues=lambda prompt: True)
+        default_factory=lambda: BackendCapabilities(continues=lambda prompt, sampling: True)
     )
 
 

@@ -82,7 +82,7 @@ def test_one_that_goes_in_the_middle_ends_the_stream(before: Serve, model_server
         (vanish if is_over else answers)(handler, body)
 
     model_server.always = step
-    stream = before().chat(stream=True)
+    stream = before().chat(stream=True, max_tokens=200)
     assert failed(stream)["type"] == "upstream_error"
     assert events_of(stream)
 

@@ -245,7 +245,7 @@ def test_a_service_of_marked_text_only_leaves_it_out(
     served = before(Thinker(place, sees), policy={"unmarkable": "refuse"})
     answer = served.chat(max_tokens=TOKENS, stream=stream)
     assert THOUGHT.split()[0] not in text_of(answer)
-    assert "harbour" not in answer.text.replace(text_of(answer), "")
+    assert "aqueduct" not in answer.text.replace(text_of(answer), "")
     assert "left out" in mark_of(answer)["reason"]
     assert mark_of(answer)["status"] == "marked"
 
@@ -262,4 +262,4 @@ def test_the_detector_skips_reasoning_in_tags(before: Serve) -> None:
     answer = served.chat(max_tokens=TOKENS)
     result = served.detect(text_of(answer))
     assert result["p_value"] == mark_of(answer)["p_value"]
-    assert all("harbour" not in piece["text"] for piece in result["pieces"])
+    assert all("aqueduct" not in piece["text"] for piece in result["pieces"])

@@ -61,7 +61,7 @@ def test_a_client_who_asks_for_much_keeps_nobody_waiting(serve: Serve, home: Hom
 
 def test_an_unmarked_answer_makes_room_too(serve: Serve) -> None:
     """The embedded model writes it in parts, whether or not it is streamed, and it is the same."""
-    continues = BackendCapabilities(continues=lambda prompt: True)
+    continues = BackendCapabilities(continues=lambda prompt, sampling: True)
     backend = GatedBackend(parallel=1, capabilities=continues)
     served = serve(backend=backend)
     long = {"prompt": "It rained for days.", "temperature": 0, "max_tokens": 400, "seed": 3}
