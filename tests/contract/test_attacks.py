@@ -99,9 +99,11 @@ def test_it_is_what_it_says(build: Build, name: str) -> None:
     assert isinstance(made, Attack)
     assert made.name == name
     assert -1.0 <= made.min_similarity <= 1.0
-    brief, _ = describe_attack(name)
+    brief, parameters, meanings = describe_attack(name)
     assert brief.endswith(".")
     assert len(brief) < 100
+    typed = {name for name, parameter in parameters.items() if parameter.typed}
+    assert typed <= meanings.keys(), "a parameter has no meaning"
 
 
 @every_attack

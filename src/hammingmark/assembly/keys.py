@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +25,7 @@ from hammingmark.keys.config import (
 )
 from hammingmark.keys.key import Secret, WatermarkKey
 from hammingmark.keys.keyring import Keyring
-from hammingmark.keys.parameters import read_parameters
+from hammingmark.keys.parameters import meanings_of, read_parameters
 from hammingmark.models.catalogue import CATALOGUE, DEFAULT_ENCODER, DEFAULT_GENERATOR
 from hammingmark.protocols import Capabilities, Encoder, Splitter, Tokenizer, Watermark
 
@@ -181,25 +180,8 @@ def explain_parameters(method: str) -> dict[str, tuple[object, str]]:
         pass
     else:
         defaults = {name: getattr(preset, name) for name in parameters}
-    meanings = _meanings(config)
+    meanings = meanings_of(config)
     return {name: (defaults[name], meanings.get(name, "")) for name in parameters}
-
-
-def _meanings(config: type[MethodConfig]) -> dict[str, str]:
-    """The descriptions of attributes in the docstrings of a configuration and its bases."""
-    meanings: dict[str, str] = {}
-    for base in reversed(config.__mro__):
-        _, _, section = cleandoc(base.__doc__ or "").partition("\nAttributes:\n")
-        name = ""
-        for line in section.splitlines():
-            if not line.startswith("    "):
-                break
-            if line.startswith("     "):
-                meanings[name] = f"{meanings[name]} {line.strip()}".replace("``", "")
-            else:
-                name, _, beginning = line.strip().partition(": ")
-                meanings[name] = beginning.replace("``", "")
-    return meanings
 
 
 def method_with(preset: str, parameters: Collection[str]) -> str:

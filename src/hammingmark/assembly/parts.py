@@ -23,6 +23,7 @@ from hammingmark.keys.parameters import (
     SECRET,
     Parameter,
     is_secret,
+    meanings_of,
     parameters_of,
     read_parameters,
     takes_splitter,
@@ -340,7 +341,7 @@ def attack_names() -> list[str]:
     return registry.names("attacks")
 
 
-def describe_attack(name: str) -> tuple[str, dict[str, Parameter]]:
-    """The first line of an attack's docstring, and its parameters."""
+def describe_attack(name: str) -> tuple[str, dict[str, Parameter], dict[str, str]]:
+    """The first line of an attack's docstring, its parameters, and what they mean by name."""
     part = registry.find("attacks", name)
-    return (getdoc(part) or "").partition("\n")[0], parameters_of(part)
+    return (getdoc(part) or "").partition("\n")[0], parameters_of(part), meanings_of(part)

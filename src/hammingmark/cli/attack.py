@@ -47,6 +47,7 @@ from hammingmark.protocols import Attack, Splitter
 from hammingmark.records import Attacked
 from hammingmark.reports.text import counted
 
+_INDENT = " " * 6
 _LINES = {".jsonl", ".ndjson"}
 _LONGEST_SHOWN = 200
 
@@ -353,15 +354,17 @@ def show_attacks(name: str | None, *, as_json: bool) -> None:
         return
     width = max(map(len, names))
     for attack_name in names:
-        brief, parameters = describe_attack(attack_name)
+        brief, parameters, meanings = describe_attack(attack_name)
         click.echo(f"{attack_name:<{width}}  {brief}")
         for parameter in parameters.values() if name else ():
             if parameter.typed:
                 click.echo(f"  {parameter.name}: {parameter.description}; {_default(parameter)}")
+                if meaning := meanings.get(parameter.name):
+                    click.echo(click.wrap_text(meaning, 100, _INDENT, _INDENT))
 
 
 def _record(name: str) -> dict[str, object]:
-    brief, parameters = describe_attack(name)
+    brief, parameters, meanings = describe_attack(name)
     return {
         "name": name,
         "brief": brief,
@@ -370,6 +373,7 @@ def _record(name: str) -> dict[str, object]:
                 "takes": parameter.description,
                 "required": parameter.default is REQUIRED,
                 "default": None if parameter.default is REQUIRED else parameter.default,
+                "meaning": meanings.get(parameter.name, ""),
             }
             for parameter in parameters.values()
             if parameter.typed

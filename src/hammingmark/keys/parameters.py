@@ -20,6 +20,7 @@ REQUIRED = inspect.Parameter.empty
 SECRET = "api_key"
 """A parameter of this name is never recorded, shown or sent."""
 
+_SECTION = re.compile(r"(?:^|\n)(?:Attributes|Args):\n")
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 _TRUTH_VALUES = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _TYPE_NAMES: Mapping[object, str] = {
@@ -181,6 +182,23 @@ def read_parameters(
             )
         arguments[name] = parameters[name].read(value)
     return arguments
+
+
+def meanings_of(part: type) -> dict[str, str]:
+    """What the docstrings of a class and its bases say of its attributes or arguments, by name."""
+    meanings: dict[str, str] = {}
+    for base in reversed(part.__mro__):
+        for section in _SECTION.split(inspect.cleandoc(base.__doc__ or ""))[1:]:
+            name = ""
+            for line in section.splitlines():
+                if not line.startswith("    "):
+                    break
+                if line.startswith("     "):
+                    meanings[name] = f"{meanings[name]} {line.strip()}".replace("``", "")
+                else:
+                    name, _, beginning = line.strip().partition(": ")
+                    meanings[name] = beginning.replace("``", "")
+    return meanings
 
 
 def kinds_of(hint: Any) -> Iterator[Any]:

@@ -168,7 +168,7 @@ def test_ours_are_loaded_with_and_without_a_splitter() -> None:
 
 def test_every_attack_says_what_it_is() -> None:
     assert "typos" in attack_names()
-    brief, known = describe_attack("typos")
+    brief, known, _ = describe_attack("typos")
     assert brief.startswith("Make typing errors, one per chosen word")
     assert list(known) == ["share", "min_similarity"]
 
