@@ -96,6 +96,7 @@ class StagedSentences:
         self._open = [self._current]  # those to draw from
         self._final: _Prefix | None = None  # the one drawn to its end after the budget is spent
         self._texts: set[str] = set()  # of all prefixes
+        self._read: dict[str, Draw] = {}  # the first draw with each text to embed
         self._judged: list[Draw] = []
         self._rejected: list[tuple[float, Path, Draw]] = []  # complete sentences
         self._complete: list[tuple[float, _Prefix]] = []  # complete if another sentence follows
@@ -149,6 +150,14 @@ class StagedSentences:
 
     def read(self, path: Path, candidate: Candidate) -> Sequence[Draw]:
         """Read the stages of a request: prefixes, then a sentence, or what does not fit."""
+        draws = self._read_stages(path, candidate)
+        for draw in draws:
+            first = self._read.setdefault(draw.pending, draw)
+            if first.embedding is not None:  # what comes again need not be embedded again
+                draw.embedding, draw.pending = first.embedding, ""
+        return draws
+
+    def _read_stages(self, path: Path, candidate: Candidate) -> list[Draw]:
         task, origin, tokens = self._task, self._prefixes[path[:-1]], len(candidate.pieces)
         # A backend may return several tokens at once; at a limit, the limit is their number.
         drawn = self._request_tokens(origin) if candidate.truncated else tokens
