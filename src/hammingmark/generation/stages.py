@@ -96,7 +96,7 @@ class StagedSentences:
         self._open = [self._current]  # those to draw from
         self._final: _Prefix | None = None  # the one drawn to its end after the budget is spent
         self._texts: set[str] = set()  # of all prefixes
-        self._read: dict[str, Draw] = {}  # the first draw with each text to embed
+        self._first_draws: dict[str, Draw] = {}  # with each text to embed
         self._judged: list[Draw] = []
         self._rejected: list[tuple[float, Path, Draw]] = []  # complete sentences
         self._complete: list[tuple[float, _Prefix]] = []  # complete if another sentence follows
@@ -152,7 +152,7 @@ class StagedSentences:
         """Read the stages of a request: prefixes, then a sentence, or what does not fit."""
         draws = self._read_stages(path, candidate)
         for draw in draws:
-            first = self._read.setdefault(draw.pending, draw)
+            first = self._first_draws.setdefault(draw.pending, draw)
             if first.embedding is not None:  # what comes again need not be embedded again
                 draw.embedding, draw.pending = first.embedding, ""
         return draws
