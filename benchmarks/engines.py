@@ -4,8 +4,8 @@
     python benchmarks/engines.py --corpora FOLDER --backend openai:MODEL@URL --together 1 8 32
 
 For each number of texts at once, openings of C4 are continued and questions of ELI5 are answered as
-chats: unmarked and under each rule in turn, several rounds of other prompts, each text in as many
-tokens as the model wants, up to a limit. A line of output is one rule:
+chats, unmarked and under each rule in turn. Each round has other prompts and another key. A line of
+output is one rule:
 
 - ``time``: seconds per emitted token, over those of the unmarked texts of the same run;
 - ``drawn``: tokens that the model wrote, over those of the texts;
@@ -15,7 +15,7 @@ tokens as the model wants, up to a limit. A line of output is one rule:
 - ``read``: tokens of prompts sent, and of those not in the engine's cache, for each emitted token;
 - ``requests``: for each sentence.
 
-An engine on this machine shares its cores with the encoder; so it is where operators run both.
+An engine on the same machine shares its cores with the encoder.
 """
 
 from __future__ import annotations

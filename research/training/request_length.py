@@ -37,7 +37,17 @@ MOST_REQUESTS = 400
 
 @dataclass(eq=False)
 class Prefix:
-    """A prefix in the tree of a sentence; its draws number those of the search."""
+    """A prefix in the tree of a sentence.
+
+    Attributes:
+        stage: its stage.
+        tokens: its number of tokens.
+        score: its score.
+        is_over: whether it is a complete sentence.
+        draws: the number of draws from it.
+        children: the different outcomes of these draws.
+        counts: how often each of them came.
+    """
 
     stage: int
     tokens: int

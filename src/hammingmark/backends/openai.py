@@ -126,13 +126,13 @@ class OpenAIBackend(Closing):
 
     @property
     def capabilities(self) -> BackendCapabilities:
-        """Stages, in a chat once its model is known to continue answers, at a price."""
+        """It continues half a sentence of a text, and of a chat if its model is known to."""
         return BackendCapabilities(
             continues=self.continues, charges=True, request_price=self._request_price
         )
 
     def continues(self, prompt: Prompt, sampling: Sampling) -> bool:
-        """True for a text; for a chat if the model has continued half a sentence before."""
+        """Whether to draw in stages: a text always, a chat if its model is known to continue."""
         return not prompt.messages or self._continuation.is_known(
             named_model(sampling, self._model)
         )
